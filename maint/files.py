@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from maint.errors import Invalid
+from maint.errors import Invalid, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
 Kind = TypeVar("Kind")
@@ -31,13 +31,19 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is."""
+    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is.
+
+    Raises:
+        OSError: it cannot be made, or what is there is no folder.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
+        if not folder.is_dir():  # a file, or a link to nothing
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
     sync_folder(folder.parent)
 
@@ -98,6 +104,28 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+@contextmanager
+def writing(path: Path, hint: str = "name another file") -> Iterator[None]:
+    """Turn an OSError in the block into WorkFailed: the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+
+
+def keep_record(path: Path, value: object) -> None:
+    """Write a record as JSON where its folder is there."""
+    if path.parent.is_dir():
+        replace(path, msgspec.json.encode(value))
+
+
+def kept_record(path: Path, kind: type[Kind]) -> Kind | None:
+    """Return a record that was kept, None where there is none that can be read."""
+    with suppress(Damaged):
+        return load(path, kind)
+    return None
 
 
 def remove(path: Path) -> None:

@@ -1,6 +1,19 @@
 """The delays between tries: the only place that computes them; how often and for how long is the caller's policy."""
 
+import threading
 from collections.abc import Iterator
+
+_THREAD = threading.local()
+
+
+def heed(stop: threading.Event) -> None:
+    """Have the waits of this thread end once an event is set: what it works for is over, and nobody interrupts it."""
+    _THREAD.stop = stop
+
+
+def heeded() -> threading.Event | None:
+    """Return what ends the waits of this thread, None where nothing does."""
+    return getattr(_THREAD, "stop", None)
 
 
 def delays(first: float, longest: float, *, times: int | None = None, factor: float = 2.0) -> Iterator[float]:

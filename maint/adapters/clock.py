@@ -1,5 +1,6 @@
 """Real time, and limits that interrupt whatever the main thread is waiting for."""
 
+import _thread
 import signal
 import threading
 import time
@@ -9,10 +10,12 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
-from maint.errors import DeadlinePassed
+from maint.errors import DeadlinePassed, Interrupted, WorkFailed
 from maint.model.formatting import show_duration
+from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
+_AGAIN = 0.05  # seconds after which what was lost is raised once more
 
 
 class _Limit:
@@ -59,6 +62,10 @@ class _Alarm:
         deadlines = [limit.deadline for limit in list(self._open)]
         return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
 
+    def again(self) -> None:
+        if self._open:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+
     def _arm(self) -> None:
         nearest = min(limit.deadline for limit in self._open)
         signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
@@ -80,6 +87,19 @@ def seconds_left() -> float | None:
     return _ALARM.left()
 
 
+def raise_again(lost: object) -> None:
+    """Have what a signal or a limit raised raised once more, a moment later: Python ignored it, as in a finalizer."""
+    if isinstance(lost, DeadlinePassed):
+        _ALARM.again()
+    elif isinstance(lost, Interrupted):
+        _thread.start_new_thread(_signal_main, (lost.signal_number,))  # `threading` may hold its locks just now
+
+
+def _signal_main(number: int) -> None:
+    time.sleep(_AGAIN)
+    signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
 def _nowhere(until: float) -> None:
     """Put off nothing: there is no limit."""
 
@@ -96,7 +116,11 @@ class SystemClock:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        if seconds > 0:
+        """Wait; WorkFailed in a thread whose work is over."""
+        stop = heeded()
+        if stop is not None and stop.wait(max(seconds, 0)):
+            raise WorkFailed("not tried again: what it was for has ended", hint="see what ended it")
+        if seconds > 0 and stop is None:
             time.sleep(seconds)
 
     @contextmanager

@@ -3,6 +3,7 @@
 import io
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from maint.errors import Invalid
@@ -47,10 +48,11 @@ class SealedUndo:
 
     def drop(self, name: str) -> None:
         """Forget it; no complaint where there is none."""
-        path = self._path(name)
-        if path.exists():
-            path.unlink(missing_ok=True)
-            sync_folder(self._folder)
+        with suppress(KeyError):  # a name that is none of ours was never kept
+            path = self._path(name)
+            if path.exists():
+                path.unlink(missing_ok=True)
+                sync_folder(self._folder)
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -18,6 +19,7 @@ from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
 from maint.model.secret import scrub
@@ -48,16 +50,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
-    """Do what follows whatever worked on a site: runs, drills, verifications and prunings all end here.
-
-    Args:
-        site: the site.
-        screen: where what goes wrong is shown; nothing here stops anything.
-        ending: how it ended.
-
-    Returns:
-        The files of the run's report, by kind.
-    """
+    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
@@ -71,14 +64,19 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
 
 
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
+    files: Mapping[str, Path] = {}
+    with _warned(screen, f"the report of run {run} is not written"):
+        files = write(report_of(journal.find(site.state, run)), folder(site.state))
+    return {kind: str(path) for kind, path in files.items()}
+
+
+@contextmanager
+def _warned(screen: Screen, words: str) -> Iterator[None]:
+    """Warn of what fails in the block, with these words before why; it stops nothing."""
     try:
-        return {
-            kind: str(path)
-            for kind, path in write(report_of(journal.find(site.state, run)), folder(site.state)).items()
-        }
+        yield
     except (OSError, MaintError) as error:
-        screen.warn(f"the report of run {run} is not written: {error}")
-    return {}
+        screen.warn(f"{words}: {error}")
 
 
 def _summarize(site: ConfiguredSite) -> None:
@@ -86,7 +84,8 @@ def _summarize(site: ConfiguredSite) -> None:
     if site.settings.backup is not None:
         with suppress(OSError, MaintError):
             known = entries(site)
-            summary.keep(site.state, summary.summary_of(known, last_good(drills(site)), site.clock.now()))
+            seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
+            keep_record(site.state / summary.FILE, seen)
 
 
 def _pages(site: ConfiguredSite, screen: Screen) -> None:
@@ -95,10 +94,8 @@ def _pages(site: ConfiguredSite, screen: Screen) -> None:
         return
     from maint.cli.site.report import after  # few configs ask for pages
 
-    try:
+    with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
         after(site)
-    except (OSError, MaintError) as error:
-        screen.warn(f"the pages in {site.settings.report_folder} are not written: {error}")
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:
@@ -106,15 +103,13 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
     kept = site.settings.history
     if kept is None:
         return
-    try:
+    with _warned(screen, "old runs are not forgotten"):
         old = prunable(site.state, site.clock.now(), last=kept.last, age=kept.age)
         expire(site.state, site.undo, site.clock.now())
         forget(site.state, old.runs)
         if old.runs:
             stay = f"; {show_count(len(old.kept), 'run')} that can be undone stay" if old.kept else ""
             screen.say(f"{show_count(len(old.runs), 'old run')} forgotten, as `history` in the config says{stay}")
-    except (OSError, MaintError) as error:
-        screen.warn(f"old runs are not forgotten: {error}")
 
 
 def _called_off(failure: Exception | None) -> bool:

@@ -12,8 +12,9 @@ from types import FrameType
 import msgspec
 
 import maint
+from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import Interrupted, MaintError, UsageError
+from maint.errors import DeadlinePassed, Interrupted, MaintError, UsageError
 
 BUG = 70
 
@@ -72,13 +73,7 @@ OUTPUTS = ("table", "json", "yaml")
 
 
 def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_outputs: Sequence[str] = ()) -> int:
-    """Run a command and return its exit code.
-
-    Args:
-        screen: where failures are shown.
-        work: the command; None is exit code 0.
-        more_outputs: what it can print beside the outputs that every command has.
-    """
+    """Run a command (None is exit code 0) and return its exit code; failures are shown on the screen."""
     _listen()
     shown = screen()
     try:
@@ -89,6 +84,8 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
             raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")
         return work() or 0
     except MaintError as error:
+        if _received[0]:  # it may come out as another failure, where a library took it for its own
+            error.exit_code = 128 + _received[0]
         shown.error(error)
         return error.exit_code
     except KeyboardInterrupt:
@@ -101,10 +98,21 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
         return BUG
 
 
+_received = [0]  # the newest signal that asks this process to end; 0: none
+
+
+def insist() -> None:
+    """Raise `Interrupted` where a signal came and nothing more must be begun, whoever swallowed what it raised."""
+    if _received[0]:
+        raise Interrupted(_received[0])
+
+
 def _listen() -> None:
-    """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order."""
+    """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order, and that Python cannot lose."""
+    _received[0] = 0
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
+        _received[0] = number
         if number == signal.SIGHUP:
             _let_go_of_lost_terminals()
         raise Interrupted(number)  # the run under way adds how to take it up again
@@ -112,6 +120,21 @@ def _listen() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
             signal.signal(number, interrupt)
+    if not isinstance(sys.unraisablehook, _Unraisable):
+        sys.unraisablehook = _Unraisable(sys.unraisablehook)
+
+
+class _Unraisable:
+    """Python's hook for what was raised where it must ignore it: finalizers, callbacks of weak references."""
+
+    def __init__(self, before: Callable[["sys.UnraisableHookArgs"], object]) -> None:
+        self._before = before
+
+    def __call__(self, unraisable: "sys.UnraisableHookArgs", /) -> None:
+        if isinstance(unraisable.exc_value, Interrupted | DeadlinePassed):
+            raise_again(unraisable.exc_value)
+        else:
+            self._before(unraisable)
 
 
 def _let_go_of_lost_terminals() -> None:

@@ -4,10 +4,11 @@ from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.completion.names import remember
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
-from maint.cli.run_playbook import carry_out, follow, library, prepared
-from maint.cli.screen import table
+from maint.cli.run_playbook import carry_out, library, run_plan
+from maint.cli.screen import Screen, table
 from maint.engine.plan import make_plan
 from maint.errors import UsageError
 from maint.model.json import Json
@@ -61,17 +62,13 @@ def delete(
     if api_only and reboot:
         raise UsageError("--api-only touches no host, and --reboot starts hosts anew", hint="leave one of them out")
     given: dict[str, Json] = {"cluster": name, "max_age": max_age, "open_window": open_window}
-    with opened(flags) as (site, screen):
 
-        def make() -> Plan:
-            hosts_too = not api_only and resolve(site.manager, name).is_ecs
-            if reboot and not hosts_too:
-                raise UsageError(
-                    f"cluster {name} is no ECS cluster: no host of it is touched", hint="leave --reboot out"
-                )
-            values = {**given, "reboot": reboot} if hosts_too else given
-            playbook = library().load("retire-ecs-cluster" if hosts_too else "retire-cluster")
-            return make_plan(playbook, values, site, library(), flags.no_safety_net)
+    def make(site: ConfiguredSite, _: Screen) -> Plan:
+        hosts_too = not api_only and resolve(site.manager, name).is_ecs
+        if reboot and not hosts_too:
+            raise UsageError(f"cluster {name} is no ECS cluster: no host of it is touched", hint="leave --reboot out")
+        values = {**given, "reboot": reboot} if hosts_too else given
+        playbook = library().load("retire-ecs-cluster" if hosts_too else "retire-cluster")
+        return make_plan(playbook, values, site, library(), flags.no_safety_net)
 
-        agreed = prepared(flags, site, screen, make)
-        return follow(site, screen, *agreed) if agreed else 0
+    return run_plan(flags, make)

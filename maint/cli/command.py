@@ -171,11 +171,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are made when somebody asks for them.
-
-    Attributes:
-        makers: name → what makes the command.
-    """
+    """A group whose commands are made when somebody asks for them: `makers` by name."""
 
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         super().__init__(**given)

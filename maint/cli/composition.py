@@ -32,13 +32,7 @@ _BEFORE_TLS = ("deployment.put", "license.upload", "tls.switch")
 
 
 class ConfiguredSite:
-    """A site as configured (ports.Sight and ports.Site).
-
-    Args:
-        settings: what is configured.
-        secrets: turns references into values.
-        warn: told what the operator must not miss.
-    """
+    """A site as configured (ports.Sight and ports.Site); `warn` is told what the operator must not miss."""
 
     def __init__(self, settings: SiteSettings, secrets: ReferencedSecrets, warn: Callable[[str], None]) -> None:
         self.settings = settings
@@ -192,12 +186,7 @@ class ConfiguredSite:
         return self._virtual_clusters[settings.name]
 
     def find_at(self, name: str, values: Mapping[str, Json]) -> None:
-        """Look for a virtual cluster elsewhere than the config says, from now on; an unknown name is none.
-
-        Args:
-            name: the virtual cluster's.
-            values: `base_url`, `auth_url`, `connect_to`, `ca`; whatever else is passed over.
-        """
+        """Look for a virtual cluster elsewhere from now on: `base_url`, `auth_url`, `connect_to`, `ca` of `values`."""
         clusters = [_moved(one, values) if one.name == name else one for one in self.settings.virtual_clusters]
         self.settings = self.settings.model_copy(update={"virtual_clusters": tuple(clusters)})
         if (client := self._virtual_clusters.pop(name, None)) is not None:

@@ -37,12 +37,7 @@ _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
 def settings_from_options(flags: Flags) -> Settings:
-    """Return the settings that the flags make.
-
-    Raises:
-        UsageError: a flag is missing, or makes no sense.
-        Invalid: the store holds no site, or several.
-    """
+    """Return the settings that the flags make; UsageError: one is missing or wrong, Invalid: no site in the store."""
     connection = flags.connection
     if flags.config:
         raise UsageError(
@@ -67,11 +62,7 @@ def settings_from_options(flags: Flags) -> Settings:
 
 
 def insist_on_manager(connection: Connection) -> None:
-    """Refuse a restore without a config that was not told where to, as whom, and with which key.
-
-    Raises:
-        UsageError: a flag is missing.
-    """
+    """Refuse (UsageError) a restore without a config that lacks where to, as whom, or with which key."""
     needed = {"--manager": connection.manager, "--password": connection.password, "--identity": connection.identity}
     absent = [flag for flag, value in needed.items() if not value]
     if connection.replaces_config and absent:
@@ -103,27 +94,26 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
     if flags.dry_run:  # nothing is written but into a private temporary folder
         with TemporaryDirectory() as temporary:
-            return _written(flags, Path(temporary) / f"{site}.yaml", document, site)
+            return _written(Path(temporary) / f"{site}.yaml", document, site)
     fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
     try:
-        _written(
-            flags, fresh, document, site
-        )  # a mistake is kept nowhere, and replaces nothing that an unfinished run needs
+        # A mistake is kept nowhere, and replaces nothing that an unfinished run needs.
+        _written(fresh, document, site)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
-    return _read(flags, path, site)
+    return _read(path, site)
 
 
-def _written(flags: Flags, path: Path, document: Mapping[str, Json], site: str) -> Settings:
+def _written(path: Path, document: Mapping[str, Json], site: str) -> Settings:
     write_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())  # JSON is YAML too
-    return _read(flags, path, site)
+    return _read(path, site)
 
 
-def _read(flags: Flags, path: Path, site: str) -> Settings:
+def _read(path: Path, site: str) -> Settings:
     # The environment of another installation has no say where everything comes from flags.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
-    return load_settings(ConfigFlags(config=str(path), site=site, output=flags.output, color=flags.color), environ)
+    return load_settings(ConfigFlags(config=str(path), site=site), environ)
 
 
 def _site(connection: Connection) -> Mapping[str, Json]:
@@ -178,22 +168,14 @@ def _s3(connection: Connection) -> Mapping[str, Json]:
 
 
 def location(text: str) -> str:
-    """Return a store's address; a local one as whoever types it means it, from where they are.
-
-    Raises:
-        UsageError: it holds a password, which must not be written into the config that flags make.
-    """
+    """Return a store's address, a local one from where the operator is; UsageError: it holds a password."""
     if re.match(r"\w+://[^/@]*:[^/]*@", text):
         raise UsageError("--store must not hold a password", hint="an SSH key opens an SFTP store: --ssh-key; S3: --s3")
     return text if "://" in text else _absolute(text)
 
 
 def _reference(text: str) -> str:
-    """Return a reference whose path, if it has one, is meant from where the operator is.
-
-    Raises:
-        UsageError: it is none; the words never repeat it, since it may be the secret itself.
-    """
+    """Return a reference whose path, if it has one, is meant from where the operator is."""
     try:
         check_reference(text)
     except ValueError as error:
@@ -243,11 +225,7 @@ _VARIABLES = {
 
 
 def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
-    """Return the site that `~/.cde/config.yaml` and its variables describe, None where they describe none.
-
-    Raises:
-        Invalid: the file is not a mapping, or lacks a key.
-    """
+    """Return the site of the documented client's own configuration, None without one; Invalid: it cannot be used."""
     path = Path(environ.get("HOME", "/")) / ".cde" / "config.yaml"
     said = _settings_said(path, environ)
     if "vcluster-endpoint" not in said:

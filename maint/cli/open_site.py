@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import select
 import shlex
 import sys
 from collections.abc import Iterator
@@ -10,25 +11,46 @@ from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
-from maint.cli.options import Flags
-from maint.cli.person import TerminalPerson
+from maint.cli.options import Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError, UsageError
-from maint.model.formatting import parse_duration
+from maint.errors import CannotReach, DeadlinePassed, MaintError
 
 
 def settings_of(flags: Flags) -> Settings:
     """Return the configuration that the flags and the environment name."""
-    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state, output=flags.output, color=flags.color)
+    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state)
     if flags.connection.replaces_config:
         return settings_from_options(flags)
     settings = load_settings(with_store(named, flags.connection), os.environ)
     if flags.connection.store and settings.path is None:
         return settings_from_options(flags)  # which says what else it needs to know
     return settings
+
+
+class TerminalPerson:
+    """`ports.Person`: asks on the screen, and reads what is typed without holding up the run."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    @property
+    def name(self) -> str:
+        """Who runs this, as `user@host`."""
+        from maint.config.actor import actor  # most commands ask nobody
+
+        return actor()
+
+    def ask(self, question: str) -> None:
+        """Show a question."""
+        self._screen.ask(question)
+
+    def reply(self, wait: float) -> str | None:
+        """Return the next line that is typed within so many seconds, None where none is; "" at the end of input."""
+        ready, _, _ = select.select([sys.stdin], [], [], wait)
+        return os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace") if ready else None
 
 
 @contextmanager
@@ -89,17 +111,8 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
 
 
 def limit_of(flags: Flags) -> float | None:
-    """Return `--timeout` in seconds, None where it was not given.
-
-    Raises:
-        UsageError: it is not a duration.
-    """
-    if flags.timeout is None:
-        return None
-    try:
-        return parse_duration(flags.timeout)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}", hint="such as 90s, 10m or 2h") from None
+    """Return `--timeout` in seconds, None where it was not given."""
+    return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

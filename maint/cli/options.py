@@ -9,6 +9,7 @@ import typer
 
 from maint.cli.screen import Screen
 from maint.errors import UsageError
+from maint.model.formatting import parse_duration
 
 # Name of the value → how it is declared, and what it is where it is left out.
 Options: TypeAlias = Mapping[str, tuple[object, object]]
@@ -116,6 +117,27 @@ def argument(words: str) -> Any:  # Any: as above
     return typer.Argument(help=words)
 
 
+def seconds_of(flag: str, text: str) -> float:
+    """Return the seconds that a flag was given; UsageError where it is not a duration."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None
+
+
+def pairs_of(flag: str, texts: Iterable[str] | None, example: str) -> dict[str, str]:
+    """Return what a repeatable flag was given as KEY=VALUE; UsageError where one is not."""
+    found = {}
+    for text in texts or ():
+        key, sign, value = text.partition("=")
+        if not (key and sign):
+            raise UsageError(
+                f"{flag} {text!r} is not key=value", hint=f"KEY=VALUE is expected, such as {flag} {example}"
+            )
+        found[key] = value
+    return found
+
+
 # Options of several commands.
 SafetyWindow: TypeAlias = Annotated[
     bool, option("--open-window", "Take the safety export through the redaction window.")
@@ -201,11 +223,7 @@ CHOOSING = frozenset((
 
 
 def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer hands over whatever the options hold
-    """Return the flags before the noun with those after the verb on top.
-
-    Raises:
-        UsageError: the reason for `--no-safety-net` is empty.
-    """
+    """Return the flags before the noun with those after the verb on top; UsageError: a reason is empty."""
     said = {name: value for name, value in values.items() if value is not None and value is not False}
     if "site" in said:
         said["sites"] = tuple(dict.fromkeys(said["site"]))

@@ -1,6 +1,5 @@
 """`maint playbook`: list, show, lint, plan, run, resume, history, report."""
 
-from pathlib import Path
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -9,47 +8,21 @@ from maint.cli import run_playbook
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option
+from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option, pairs_of
 from maint.cli.playbooks.parameters import WithParameters
 from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
-from maint.cli.run_steps import run_steps
-from maint.cli.screen import table
-from maint.config.yaml import read_text
+from maint.cli.screen import Screen, table
 from maint.engine import journal
-from maint.engine.adhoc import AdhocStep
-from maint.engine.load import load
-from maint.errors import Invalid, UsageError
+from maint.engine.plan import AdhocStep
+from maint.errors import Invalid
 from maint.model.json import Json
-from maint.model.plan import Playbook
 from maint.report.run import write
 
 Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
 Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
 Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
 Run = Annotated[str | None, argument("A run's id or its beginning.")]
-
-
-def _load(name: str) -> Playbook:
-    """Return a shipped playbook, or one from a file."""
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        return load(read_text(Path(name)), name, library())
-    return library().load(name)
-
-
-def given(values: list[str] | None) -> dict[str, str]:
-    """Return `--set key=value` as a mapping.
-
-    Raises:
-        UsageError: one has no `=`.
-    """
-    found = {}
-    for text in values or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {text!r} is not key=value", hint="such as --set cluster=base")
-        found[key] = value
-    return found
 
 
 @command(example="maint playbook list")
@@ -65,7 +38,7 @@ def list_playbooks(flags: Flags) -> None:
 @command(example="maint playbook show retire-cluster")
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
-    playbook = _load(name)
+    playbook = library().find(name)
     parameters: list[Json] = [
         {
             "name": p.name,
@@ -100,7 +73,7 @@ def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> i
 
 def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
     only = [word for word in limit.replace(",", " ").split() if word]
-    return run_playbook.run_playbook(flags, _load(name), dict(given(values)), only=only)
+    return run_playbook.run_playbook(flags, library().find(name), pairs_of("--set", values, "cluster=base"), only=only)
 
 
 @command(STORE_ALONE, example="maint playbook resume --dry-run")
@@ -110,7 +83,7 @@ def resume(
     values: Annotated[list[str] | None, option("--set", "What it waits for: vc.NAME.base_url=URL; repeatable.")] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
-    return run_playbook.resume(flags, run_id, given(values))
+    return run_playbook.resume(flags, run_id, pairs_of("--set", values, "cluster=base"))
 
 
 @command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")
@@ -129,10 +102,10 @@ def undo(
 ) -> int:
     """Put back the settings that a run has changed, unless somebody has changed them since."""
 
-    def lines(site: ConfiguredSite) -> list[AdhocStep]:
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
         return [AdhocStep("Put it back", "config.put_back", {"run": journal.find(site.state, run_id).id})]
 
-    return run_steps(flags, "playbook undo", lines)
+    return run_playbook.run_steps(flags, "playbook undo", lines)
 
 
 @command(example="maint playbook report")

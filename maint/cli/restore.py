@@ -44,9 +44,8 @@ class RestoreRequest(msgspec.Struct, frozen=True):
         bool, option("--manager-only", "Bring back the manager, and leave virtual clusters as they are.")
     ] = False
 
-    def or_as_in(self, planned: str) -> "RestoreRequest":
+    def or_as_in(self, given: Mapping[str, Json]) -> "RestoreRequest":
         """Return what a saved plan was made for, where nothing else is said; whatever differs makes it stale."""
-        given = planned_for(planned)
         return RestoreRequest(
             self.snapshot or str(given.get("snapshot") or ""),
             self.cluster or texts(given.get("clusters")),
@@ -76,8 +75,8 @@ def run(
 ) -> int:
     """Bring a manager back to a snapshot's configuration, or clusters back to a manager, and prove that it is so."""
     insist_on_manager(flags.connection)
-    expect = expected_digest(planned)
-    request = request.or_as_in(planned)
+    expect, given = planned_as(planned)
+    request = request.or_as_in(given)
     if then_start and not flags.dry_run:
         question = "once the restore is done, start agents, monitors and the clusters?"
         ask_change(flags.screen(), question, yes=flags.yes)
@@ -169,35 +168,16 @@ def _answers(one: Mapping[str, Json]) -> str:
     return "does not answer; where it still does not once the manager is back, the run stops and says what to do"
 
 
-def expected_digest(text: str) -> str | None:
-    """Return the digest that `--plan FILE|DIGEST` names, None where it was not given.
-
-    Raises:
-        Invalid: it is neither.
-    """
-    if not text:
-        return None
+def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
+    """Return the digest that `--plan FILE|DIGEST` names, None without one, and a FILE's parameters; else Invalid."""
     path = Path(text)
-    if path.is_file():
+    if text and path.is_file():
         try:
-            return str(json.loads(path.read_text())["digest"])
-        except (ValueError, KeyError, TypeError, OSError) as error:
+            saved = json.loads(path.read_text())
+            return str(saved["digest"]), Plan.from_json(saved["plan"]).parameters
+        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
-    if len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text):
-        return text
-    raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint="`maint restore plan` shows the digest")
-
-
-def planned_for(text: str) -> Mapping[str, Json]:
-    """Return the parameters of the saved plan that `--plan FILE` names; empty where it names no file.
-
-    Raises:
-        Invalid: it is no saved plan.
-    """
-    path = Path(text)
-    if not text or not path.is_file():
-        return {}
-    try:
-        return Plan.from_json(json.loads(path.read_text())["plan"]).parameters
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
+    if text and not (len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text)):
+        hint = "`maint restore plan` shows the digest"
+        raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint=hint)
+    return text or None, {}

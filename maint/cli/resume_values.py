@@ -28,11 +28,7 @@ Said = Mapping[str, Mapping[str, str]]
 
 
 def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return `vc.NAME.FIELD=VALUE` as name → field → value.
-
-    Raises:
-        Invalid: a key is none of these.
-    """
+    """Return `vc.NAME.FIELD=VALUE` as name → field → value; Invalid: a key is none of these."""
     found: dict[str, dict[str, str]] = {}
     for key, value in given.items():
         if key == ANSWER:
@@ -52,12 +48,7 @@ def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[str, Json]]:
-    """Return what is new in what was said, once nothing speaks against it; nothing is written down yet.
-
-    Args:
-        site: the site; it looks where earlier attempts of the run were pointed to, from now on.
-        past: the run.
-        said: by virtual cluster.
+    """Return what is new in what was said by virtual cluster; the site looks where earlier attempts were pointed to.
 
     Raises:
         Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
@@ -88,11 +79,7 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
 
 
 def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
-    """Return what the operator answers for the run as a whole.
-
-    Raises:
-        Refused: the run has not asked.
-    """
+    """Return what the operator answers for the run as a whole; Refused: the run has not asked."""
     if ANSWER not in past.needs:
         raise Refused(
             f"run {past.id} has not asked whether its deployment was applied",
@@ -192,8 +179,8 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
     from maint.restore.conflicts import refuse_live_source
 
     address = str(values["base_url"])
-    for other in _others(site, name):
-        if other.rstrip("/") == address:
+    for other in site.settings.virtual_clusters:
+        if other.name != name and other.base_url.rstrip("/") == address:
             raise Refused(
                 f"{address} is the address of another virtual cluster of this site",
                 hint=f"give that of {name}: on its details page in the vendor's UI",
@@ -212,7 +199,3 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
         gone=gone,
         waiver=f"--set vc.{name}.source_gone=true",
     )
-
-
-def _others(site: ConfiguredSite, name: str) -> Sequence[str]:
-    return [one.base_url for one in site.settings.virtual_clusters if one.name != name]

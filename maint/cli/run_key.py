@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 from maint.cli.options import Flags
+from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
 from maint.engine import journal
 from maint.errors import PartlyDone, Refused
@@ -12,12 +13,7 @@ from maint.ports import Site
 
 
 def asked(flags: Flags, playbook: str = "") -> dict[str, Json]:
-    """Return what a journal keeps of a command that has a key; empty where it has none.
-
-    Args:
-        flags: the flags; `asked` says which command it is.
-        playbook: the text of the playbook, so that one that was edited meanwhile is another one.
-    """
+    """Return what a journal keeps of a command with a key, and of its playbook's text; empty where it has none."""
     if not flags.run_key:
         return {}
     return {"run_key": flags.run_key, "asked": hashlib.sha256(f"{flags.asked}\n{playbook}".encode()).hexdigest()}
@@ -44,24 +40,9 @@ def earlier(site: Site, key: Mapping[str, Json]) -> journal.RunState | None:
 
 
 def done_already(screen: Screen, past: journal.RunState) -> None:
-    """Say that a run is done already.
-
-    Raises:
-        PartlyDone: so it ended then.
-    """
+    """Say that a run is done already; PartlyDone: so it ended then."""
     ended = [(action, past.record(index).result) for index, action in enumerate(past.plan.actions)]
-    actions: list[Json] = [
-        {
-            "name": action.name,
-            "kind": action.kind,
-            "target": action.target,
-            "outcome": result.outcome.value,
-            "detail": result.detail,
-            "value": result.value,
-        }
-        for action, result in ended
-        if result
-    ]
+    actions = [action_json(action, result) for action, result in ended if result]
     words = f"done already: run {past.id} ({past.plan.source}), ended {past.at}"
     screen.say(words)
     if screen.output != "table":

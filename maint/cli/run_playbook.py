@@ -9,25 +9,25 @@ from msgspec.structs import replace
 
 from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, tell_start, tell_takeover
+from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
 from maint.cli.resume_values import Said, by_lane, checked
-from maint.cli.run_report import command_to_resume, report_of, show_output
+from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import outcomes
 from maint.config.notices import HOOKS
 from maint.config.resources import playbooks
 from maint.engine import journal
 from maint.engine.load import Library
-from maint.engine.lock import site_lock
-from maint.engine.plan import make_plan
+from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.session import RunSession, let_go
-from maint.engine.shared_runs import only_one
+from maint.engine.shared_runs import at_work
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan, Playbook
+from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.snapshots.retention import RESTORING
 
 
@@ -37,24 +37,15 @@ def library() -> Library:
     return Library(playbooks())
 
 
+Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
+ReadAfter = Callable[[ConfiguredSite, Screen, journal.RunState], None]
 
 
 def carry_out(
     flags: Flags, name: str, given: Mapping[str, Json], *, expect: str | None = None, beside: Beside | None = None
 ) -> int:
-    """Plan a shipped playbook and carry it out.
-
-    Args:
-        flags: the common flags.
-        name: the playbook.
-        given: its parameters.
-        expect: the digest that the plan must have, None for any.
-        beside: returns what is shown beside the plan, as data and as text.
-
-    Returns:
-        The exit code.
-    """
+    """Plan a shipped playbook and carry it out; see `run_playbook`."""
     return run_playbook(flags, library().load(name), given, expect=expect, beside=beside)
 
 
@@ -67,26 +58,63 @@ def run_playbook(
     beside: Beside | None = None,
     only: Sequence[str] = (),
 ) -> int:
-    """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it."""
-    with opened(flags) as (site, screen):
+    """Plan a playbook, show the plan, ask, and carry it out; with `--dry-run` only show it.
+
+    Args:
+        expect: the digest that the plan must have, None for any.
+        only: hosts and groups of hosts that the plan is limited to.
+    """
+
+    def make(site: ConfiguredSite, screen: Screen) -> Plan:
         site.works_on(kinds_of(playbook))
+        with planned(site, screen, playbook.name, dry_run=flags.dry_run):
+            plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
+            _refuse_stale(plan, expect)
+        return plan
 
-        def make() -> Plan:
-            with planned(site, screen, playbook.name, dry_run=flags.dry_run):
-                plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
-                _refuse_stale(plan, expect)
-            return plan
+    return run_plan(flags, make, beside, text=playbook.text)
 
-        agreed = prepared(flags, site, screen, make, beside, text=playbook.text)
-        return follow(site, screen, *agreed) if agreed else 0
+
+def run_plan(
+    flags: Flags, make: Make, beside: Beside | None = None, *, text: str = "", after: ReadAfter | None = None
+) -> int:
+    """Make a plan, show it, ask, and carry it out; or go on with the run that the command began under its key.
+
+    Args:
+        beside: returns what is shown beside the plan, as data and as text.
+        text: of the playbook, so that one that was edited is another command under the same key.
+        after: receives how the run went, whatever became of it.
+    """
+    with opened(flags) as (site, screen):
+        session = _prepared(flags, site, screen, make, beside, text)
+        if session is None:
+            return 0
+        try:
+            return _follow(site, screen, session)
+        finally:
+            if after and session.run_id:
+                after(site, screen, journal.find(site.state, session.run_id))
+
+
+def run_steps(
+    flags: Flags,
+    source: str,
+    lines: Callable[[ConfiguredSite, Screen], Sequence[AdhocStep]],
+    after: ReadAfter | None = None,
+) -> int:
+    """Plan steps that a command (`source`) names itself, outside a playbook, and carry them out; see `run_plan`."""
+    return run_plan(flags, lambda site, screen: plan_of(source, lines(site, screen), site), after=after)
+
+
+def run_step(
+    flags: Flags, source: str, name: str, kind: str, arguments: Mapping[str, Json], after: ReadAfter | None = None
+) -> int:
+    """Do the same with one step."""
+    return run_steps(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)
 
 
 def _refuse_stale(plan: Plan, expected: str | None) -> None:
-    """Refuse a plan that is not the one the operator has seen.
-
-    Raises:
-        Refused: server, snapshot or playbook changed since.
-    """
+    """Refuse a plan that is not the one the operator has seen."""
     if expected is not None and not plan.digest.startswith(expected):
         shown = 12 if plan.digest[:12] != expected[:12] else len(plan.digest)
         raise Refused(
@@ -102,28 +130,21 @@ def kinds_of(playbook: Playbook) -> set[str]:
     return {step.do for step in playbook.steps if step.do}.union(*included)
 
 
-def prepared(
-    flags: Flags,
-    site: ConfiguredSite,
-    screen: Screen,
-    make: Callable[[], Plan],
-    beside: Beside | None = None,
-    *,
-    text: str = "",
-) -> tuple[RunSession, Plan] | None:
-    """Make a plan, show it and ask, or take up the run that the command began under its key (`--run-key`).
-
-    Returns:
-        What `follow` carries out; None where it was only to be shown, or is done already.
-    """
+def _prepared(
+    flags: Flags, site: ConfiguredSite, screen: Screen, make: Make, beside: Beside | None, text: str
+) -> RunSession | None:
+    """Return what is to be carried out; None where it was only to be shown, or is done already."""
     key = run_key.asked(flags, text)
     if key:
         _learn(flags, site, screen, flags.run_key)
     if past := run_key.earlier(site, key):
-        return _again(flags, site, screen, past)
+        if past.resumable:
+            return _taken_up(flags, site, screen, past, {})
+        run_key.done_already(screen, past)
+        return None
     limit, begun = limit_of(flags), site.clock.monotonic()
     with limited(flags, site, "making the plan"):
-        plan = make()
+        plan = make(site, screen)
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
@@ -134,18 +155,7 @@ def prepared(
     if not _agreed(flags, screen, plan, more, words):
         return None
     left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return RunSession(site, plan, {**_options(site, flags), **key}, limit=left, limit_of=limit), plan
-
-
-def _again(
-    flags: Flags, site: ConfiguredSite, screen: Screen, past: journal.RunState
-) -> tuple[RunSession, Plan] | None:
-    """Return the run of a command's key to be taken up; None where it is done already, or only shown."""
-    if not past.resumable:
-        run_key.done_already(screen, past)
-        return None
-    session = _taken_up(flags, site, screen, past, {})
-    return (session, past.plan) if session else None
+    return RunSession(site, plan, {**_options(site, flags), **key}, limit=left, limit_of=limit)
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -157,8 +167,7 @@ def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], 
     """Show a plan and ask where it changes something; False where it was only to be shown."""
     text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
     if flags.dry_run:
-        shown: dict[str, Json] = {"plan": _told(plan), "digest": plan.digest, "fingerprint": plan.fingerprint}
-        screen.emit({**shown, **more}, text)
+        screen.emit({**plan_json(plan), **more}, text)
         return False
     if plan.effect > Effect.READ:
         screen.say(text)
@@ -179,28 +188,17 @@ def _hook_lines(around: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(f"{name} of the site would run: {line}" for name, lines in around.items() for line in lines)
 
 
-def _told(plan: Plan) -> dict[str, Json]:
-    """Return a plan as JSON, with the lines that are for readers alone."""
+def plan_json(plan: Plan) -> dict[str, Json]:
+    """Return a plan as commands print it, with the lines that are for readers alone."""
     actions: list[Json] = [
         {**action.to_json(), **({"shown": list(action.shown)} if action.shown else {})} for action in plan.actions
     ]
-    return {**plan.to_json(), "actions": actions}
+    whole: Json = {**plan.to_json(), "actions": actions}
+    return {"plan": whole, "digest": plan.digest, "fingerprint": plan.fingerprint}
 
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
-    """Take up a run that stopped before its end; what was confirmed then is not asked again.
-
-    Args:
-        flags: the common flags; with `dry_run` what is left is shown, and nothing is done.
-        run: its id or the beginning of it; None: the one that changed the site and that nobody finished.
-        given: what the operator answers now, such as where a virtual cluster is.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        Refused: several runs stopped and none is named, or its journal cannot be trusted.
-    """
+    """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
     with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
         said = by_lane(given or {})
         _learn(flags, site, screen)
@@ -211,7 +209,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         if session is None:
             return 0
         try:
-            return follow(site, screen, session, past.plan)
+            return _follow(site, screen, session)
         finally:
             show_output(site, screen, journal.find(site.state, past.id))
 
@@ -221,7 +219,7 @@ def _learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") ->
     if site.settings.shared_state_key is None or flags.dry_run:
         return
     doing = "learning of runs"
-    with site_lock(site.state, site.settings.name, doing, site.clock), only_one(site, doing, screen.say, key):
+    with at_work(site, doing, screen.say, key):
         pass
     tell_takeover(site, screen)
 
@@ -251,11 +249,7 @@ def _show_left(screen: Screen, past: journal.RunState) -> None:
 
 
 def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunState | None:
-    """Return the run that is meant where none is named; what the operator answers is for one that has branches.
-
-    Raises:
-        Refused: several runs may be meant, or a journal that nobody can read may be.
-    """
+    """Return the run that is meant where none is named; what the operator answers is for one that has branches."""
     found = journal.unfinished(site.state)
     found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
     if len(found) > 1:
@@ -277,11 +271,7 @@ def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunSt
 def _nothing(
     site: ConfiguredSite, screen: Screen, past: journal.RunState | None, said: Mapping[str, Mapping[str, str]]
 ) -> int:
-    """Say that there is nothing to take up: success where the run, or the site's last one, has done its work.
-
-    Raises:
-        Refused: it has not, or the operator answered something that no run asked for.
-    """
+    """Say that there is nothing to take up: success where the run, or the site's last one, has done its work."""
     words = f"run {past.id} is {past.state}" if past else "no run of this site stopped before its end"
     if said:
         raise Refused(
@@ -302,11 +292,7 @@ def _nothing(
 
 
 def dismiss(flags: Flags, run: str, reason: str) -> int:
-    """Give up a run that stopped: it is not taken up any more, and nothing waits for it.
-
-    Raises:
-        Refused: it has ended, so that there is nothing to give up, or it still works.
-    """
+    """Give up a run that stopped, so that nothing waits for it; Refused: it has ended, or still works."""
     with opened(flags) as (site, screen):
         _learn(flags, site, screen)
         past = journal.find(site.state, run)
@@ -316,10 +302,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
             return 0
         doing = f"dismissing run {past.id}"
-        with (
-            site_lock(site.state, site.settings.name, doing, site.clock),
-            only_one(site, doing, screen.say) as shared,
-        ):
+        with at_work(site, doing, screen.say) as shared:
             journal.dismiss(site.state, past, site.clock.now(), reason)
             if shared is not None:
                 shared.follow(past)
@@ -331,8 +314,9 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
     return 0
 
 
-def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> int:
+def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     """Show a session's events, write its report, and return the exit code."""
+    plan = session.plan
     failure: Exception | None = None
     results: list[Event] = []
     begun, verb, seen = site.clock.now(), outcomes.verb_of(plan.source), False
@@ -347,18 +331,22 @@ def follow(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan
             return
         results.extend([event] if event.what is Happening.FINISHED else [])
         screen.event(plan, event)
+        if event.what is Happening.STARTED and plan.actions[event.index].phase is Phase.MAIN:
+            insist()
 
     try:
         _watch(session.events(), show)
     except MaintError as error:
-        failure = _with_way_on(error, plan, session, site)
+        failure = _with_way_on(error, session, site)
     except Exception as bug:
         failure = bug
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
         where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))
-    _show(screen, plan, session, results, where, failure)
-    _tell_left(site, screen, session, plan)
+    _show(screen, session, results, where)
+    if failure is None and plan.locks:
+        screen.say(f"done: run {session.run_id}")
+    _tell_left(site, screen, session)
     if failure is not None:
         raise failure
     return 0
@@ -387,45 +375,27 @@ def _unseen(event: Event | str) -> None:
     """Show nothing."""
 
 
-def _show(
-    screen: Screen,
-    plan: Plan,
-    session: RunSession,
-    results: list[Event],
-    where: Mapping[str, str],
-    failure: Exception | None,
-) -> None:
-    actions: list[Json] = [
-        {
-            "name": plan.actions[event.index].name,
-            "kind": plan.actions[event.index].kind,
-            "target": plan.actions[event.index].target,
-            "outcome": event.outcome.value if event.outcome else None,
-            "detail": event.detail,
-            "value": event.value,
-        }
-        for event in results
-    ]
+def _show(screen: Screen, session: RunSession, results: Sequence[Event], where: Mapping[str, str]) -> None:
+    plan = session.plan
     if screen.output != "table":
+        actions = [action_json(plan.actions[event.index], event) for event in results]
         screen.emit({"run": session.run_id, "playbook": plan.source, "actions": actions, "report": dict(where)}, "")
     elif where:
         screen.say(f"report: {where['md']} and {where['html']}")
-    if failure is None and plan.locks:
-        screen.say(f"done: run {session.run_id}")
 
 
-def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession, plan: Plan) -> None:
+def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> None:
     """Say what remains to be done by the operator, where the run has come to its end."""
-    if not plan.locks or not session.run_id:
+    if not session.plan.locks or not session.run_id:
         return
     past = journal.find(site.state, session.run_id)
     for line in report_of(past).left if past.state == "done" else ():
         screen.say(f"left to do: {line}")
 
 
-def _with_way_on(error: MaintError, plan: Plan, session: RunSession, site: ConfiguredSite) -> MaintError:
+def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:
     """Return the failure with the command that takes the run up again."""
-    if not plan.locks or not session.run_id or isinstance(error, PartlyDone):
+    if not session.plan.locks or not session.run_id or isinstance(error, PartlyDone):
         return error
     if isinstance(error, Refused) and not journal.find(site.state, session.run_id).resumable:
         return error

@@ -8,7 +8,7 @@ from pathlib import Path
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.engine.journal import Record, RunState
-from maint.model.events import Outcome
+from maint.model.events import Event, Outcome, Result
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Phase
@@ -59,6 +59,13 @@ def report_of(past: RunState) -> RunReport:
         hooks=[Hook(one.hook, one.command, one.problem, one.at) for one in past.hooks],
         back=back_of(past),
     )
+
+
+def action_json(action: Action, ended: Event | Result) -> Json:
+    """Return how an action ended, as commands print it."""
+    head = {"name": action.name, "kind": action.kind, "target": action.target}
+    outcome = ended.outcome.value if ended.outcome else None
+    return {**head, "outcome": outcome, "detail": ended.detail, "value": ended.value}
 
 
 def command_to_resume(run: str, needs: Sequence[str]) -> str:

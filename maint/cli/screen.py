@@ -10,10 +10,10 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, Refused
@@ -22,6 +22,7 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
 
+T = TypeVar("T")
 SCHEMA = "maint/1"
 _MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗", Outcome.WAITING: "…"}
 _PARTLY = "!"  # done, but for what it says is left
@@ -118,6 +119,15 @@ class Screen:
         """Tell the operator something."""
         if not self.quiet:
             self._line(printable(words), words)
+
+    def follow(self, steps: Generator[str, None, T]) -> T:
+        """Tell the operator what steps yield, and return what they return."""
+        while True:
+            try:
+                self.say(next(steps))
+            except StopIteration as end:
+                found: T = end.value
+                return found
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
@@ -327,18 +337,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:
-    """Ask before a plan that changes something is carried out.
-
-    Args:
-        plan: what would be done.
-        screen: where to ask.
-        yes: the operator's `--yes`, which answers CHANGE only.
-        name: the operator's `--confirm NAME`, which answers DESTROY.
-        source: where answers come from; standard input when left out.
-
-    Raises:
-        Refused: not confirmed.
-    """
+    """Ask before a plan that changes something is carried out: `yes` answers CHANGE, `name` DESTROY; else Refused."""
     source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
         _confirm_name(plan, screen, name, source)
@@ -360,11 +359,7 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
 
 
 def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
-    """Ask a y/N question before something is changed.
-
-    Raises:
-        Refused: the answer is not yes.
-    """
+    """Ask a y/N question before something is changed; Refused: the answer is not yes."""
     if not yes:
         _confirm_change(screen, source or sys.stdin, question)
 

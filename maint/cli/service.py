@@ -5,7 +5,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
-from maint.cli.run_steps import run_step
+from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve

@@ -1,6 +1,6 @@
 """The part of the configuration that says who is told of what, and which programs run around a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -17,9 +17,7 @@ from maint.config.fields import (
     Text,
     UrlReference,
     is_address,
-    loopback,
 )
-from maint.config.suggestions import KeyPath
 
 HOOKS = ("before_run", "after_run", "on_failure")
 WAYS = ("webhook", "mail", "ping", "exec", "plugin")
@@ -167,15 +165,3 @@ class NoticeSettings(Strict):
         keys = (("webhook", "url"), ("webhook", "token"), ("mail", "password"), ("ping", "url"))
         found = {f"notify.{self.name}.{way}.{key}": getattr(getattr(self, way), key, None) for way, key in keys}
         return {key: value for key, value in found.items() if value and not is_address(value)}
-
-
-def broken_rules(notices: Sequence[NoticeSettings], path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
-    """Tell which rules between keys are broken: the place, what is wrong, and what to do."""
-    for number, one in enumerate(notices):
-        here = (*path, number)
-        if not any(getattr(one, way) for way in WAYS):
-            yield here, "tells nobody", f"give it one of {', '.join(WAYS)}"
-        if one.mail and one.mail.tls == "none" and not loopback(one.mail.host):
-            yield (*here, "mail", "tls"), "may be none only to this machine itself", "starttls, or tls"
-        if one.mail and one.mail.username and not one.mail.password:
-            yield (*here, "mail", "username"), "has no password beside it", "password: file:PATH"

@@ -66,8 +66,6 @@ class Flags(msgspec.Struct, frozen=True):
     config: str | None = None
     site: str | None = None
     state: str | None = None
-    output: str | None = None
-    color: str | None = None
     # keys of the site that a flag replaces (`backup.store`) → (value, the flag's name)
     values: Mapping[str, tuple[Json, str]] = {}
 
@@ -98,8 +96,6 @@ class Settings:
         self._looked = looked
         self.chosen = flags.site or environ.get("MAINT_SITE") or None
         self._state = (flags.state, "the command") if flags.state else (environ.get("MAINT_STATE"), "MAINT_STATE")
-        self.output = flags.output or environ.get("MAINT_OUTPUT") or None
-        self.color = flags.color or environ.get("MAINT_COLOR") or None
 
     @property
     def path(self) -> Path | None:
@@ -137,12 +133,7 @@ class Settings:
         return loaded.config.state or state_folder(loaded.path, self._environ)
 
     def site(self, name: str | None = None) -> SiteSettings:
-        """Return a site's settings; without a name, that of --site or MAINT_SITE, else the only one.
-
-        Raises:
-            UsageError: there is no such site.
-            Invalid: there is no configuration, or several sites to choose from.
-        """
+        """Return a site's settings, else those of the only one; UsageError: no such site, Invalid: none, or several."""
         loaded = self._required()
         chosen = name or self.chosen or _only(self.names)
         if chosen is None:
@@ -188,11 +179,7 @@ class Settings:
 
 
 def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
-    """Find, read and check the configuration; without any file the settings are empty.
-
-    Raises:
-        Invalid: the file that was named is not there, or a file is wrong.
-    """
+    """Find, read and check the configuration, empty without any file; Invalid: a file is missing or wrong."""
     named = flags.config or environ.get("MAINT_CONFIG") or None
     path, looked = config_file(named, environ)
     loaded = _read(path, flags, environ) if path else None
@@ -213,11 +200,7 @@ def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
 
 
 def checked(document: Document, place: Place | None = None) -> Config:
-    """Return the configuration that a document holds; `place` makes its paths absolute.
-
-    Raises:
-        Invalid: a key is wrong, or a rule between keys is broken; one error at the first place, the others as details.
-    """
+    """Return the configuration of a document, its paths made absolute by `place`; Invalid: all that is wrong."""
     config = decode(Config, document, hint=_HINT, context=place)
     broken = [rule for name, site in config.sites.items() for rule in broken_rules(site, ("sites", name))]
     if broken:

@@ -29,15 +29,7 @@ def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def run_program(
     words: Sequence[str], *, environ: Mapping[str, str], folder: Path, timeout: float, given: bytes | None = None
 ) -> Finished:
-    """Run a program to its end; it, and what it started, is killed when the limit passes or a signal comes.
-
-    Args:
-        timeout: seconds.
-        given: its standard input.
-
-    Raises:
-        OSError: it cannot be started; TimeoutError: it did not end in time.
-    """
+    """Run a program, and kill it with all it started after `timeout` seconds (TimeoutError); raises OSError."""
     process = subprocess.Popen(
         words,
         env=dict(environ),

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from maint.config import notices
+import msgspec
+
+from maint.config.fields import loopback
+from maint.config.notices import WAYS, NoticeSettings
 from maint.config.schema import Site
 from maint.config.suggestions import KeyPath, meant
 
 
-class BrokenRule(Exception):
+class BrokenRule(msgspec.Struct, frozen=True):
     """A rule between keys that is broken: the place, what is wrong, and what to do next."""
 
-    def __init__(self, path: KeyPath, words: str, hint: str) -> None:
-        super().__init__(words)
-        self.path = path
-        self.words = words
-        self.hint = hint
+    path: KeyPath
+    words: str
+    hint: str
 
 
 def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
@@ -30,7 +31,7 @@ def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     if site.backup:
         yield from _twice([one.name for one in site.backup.s3.buckets], (*path, "backup", "s3", "buckets"))
     yield from _twice([one.name for one in site.notify], (*path, "notify"))
-    yield from (BrokenRule(*broken) for broken in notices.broken_rules(site.notify, (*path, "notify")))
+    yield from _notices(site.notify, (*path, "notify"))
     yield from _strangers(site, path)
     yield from _shared(site, path)
     if site.backup and not (site.backup.recipients or site.backup.identity):
@@ -43,6 +44,17 @@ def _twice(names: Sequence[str], path: KeyPath) -> Iterator[BrokenRule]:
     for number, name in enumerate(names):
         if name in names[:number]:
             yield BrokenRule((*path, number, "name"), f"the name {name!r} is given twice", "give each its own name")
+
+
+def _notices(notices: Sequence[NoticeSettings], path: KeyPath) -> Iterator[BrokenRule]:
+    for number, one in enumerate(notices):
+        here = (*path, number)
+        if not any(getattr(one, way) for way in WAYS):
+            yield BrokenRule(here, "tells nobody", f"give it one of {', '.join(WAYS)}")
+        if one.mail and one.mail.tls == "none" and not loopback(one.mail.host):
+            yield BrokenRule((*here, "mail", "tls"), "may be none only to this machine itself", "starttls, or tls")
+        if one.mail and one.mail.username and not one.mail.password:
+            yield BrokenRule((*here, "mail", "username"), "has no password beside it", "password: file:PATH")
 
 
 def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:

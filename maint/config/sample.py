@@ -124,11 +124,7 @@ def _spelled(value: Json) -> str:
 
 
 def filled(site: str, values: Mapping[str, Json]) -> str:
-    """Return a configuration of one site with these values, each key with what it means.
-
-    Args:
-        values: keys below `sites.NAME`, nested as in the file.
-    """
+    """Return a configuration of one site with these values (keys below `sites.NAME`), each key with what it means."""
     meant = {key.name: key.description for key in reference()}
     return _HEAD_FILLED + "\n".join(_entries({"sites": {site: values}}, "", 0, meant)) + "\n"
 

@@ -85,24 +85,20 @@ class ReferencedSecrets:
         self._hidden = frozenset(hidden)
         self._command_timeout = command_timeout
         self._asked: dict[str, Secret] = {}
+        # What holds bytes: each returns them, and what they are in words.
+        self._bytes: Mapping[str, Callable[[str], tuple[bytes, str]]] = {
+            "file": self._file,
+            "credential": self._credential,
+            "command": self._command,
+        }
 
     def resolve(self, reference: str) -> Secret:
-        """Return the value of a reference.
-
-        Raises:
-            Invalid: it is malformed, names nothing, names something empty, or a file that others can read.
-            Refused: it asks for a terminal, and there is none.
-        """
-        try:
-            check_reference(reference)
-        except ValueError as error:
-            raise Invalid(f"a secret's reference {error}", hint=_REFERENCES) from None
-        kind, _, rest = reference.partition(":")
+        """Return its value; Invalid: it leads to nothing, or to what others can read, Refused: no terminal."""
+        kind, rest = _parts(reference)
+        if kind in self._bytes:
+            return _text(*self._bytes[kind](rest))
         readers: dict[str, Callable[[str], Secret]] = {
-            "file": self._file,
             "env": self._variable,
-            "command": self._command,
-            "credential": self._credential,
             "keyring": self._keyring,
             "prompt": self._prompt,
             "factory": lambda _: Secret(FACTORY_PASSWORD),
@@ -111,18 +107,9 @@ class ReferencedSecrets:
 
     def resolve_bytes(self, reference: str) -> SecretBytes:
         """Return the value byte for byte, from base64 where only text can be held (`env:`, `keyring:`)."""
-        kind, _, rest = reference.partition(":")
-        readers: dict[str, Callable[[str], tuple[bytes, str]]] = {
-            "file": self._file_bytes,
-            "credential": self._credential_bytes,
-            "command": self._command_bytes,
-        }
-        try:
-            check_reference(reference)
-        except ValueError as error:
-            raise Invalid(f"a secret's reference {error}", hint=_REFERENCES) from None
-        if kind in readers:
-            content, what = readers[kind](rest)
+        kind, rest = _parts(reference)
+        if kind in self._bytes:
+            content, what = self._bytes[kind](rest)
             if not content:
                 raise Invalid(f"{what} is empty", hint=_EMPTY)
             return SecretBytes(content)
@@ -133,10 +120,7 @@ class ReferencedSecrets:
         except (binascii.Error, ValueError):
             raise Invalid(f"{reference} is not base64, as bytes must be there", hint="base64 -w0 FILE") from None
 
-    def _file(self, rest: str) -> Secret:
-        return _text(*self._file_bytes(rest))
-
-    def _file_bytes(self, rest: str) -> tuple[bytes, str]:
+    def _file(self, rest: str) -> tuple[bytes, str]:
         home = Path(self._environ.get("HOME", "/"))
         path = home / rest[2:] if rest.startswith("~/") else self._folder / rest
         return _read_private(path), f"the secret file {path}"
@@ -147,10 +131,7 @@ class ReferencedSecrets:
             raise Invalid(f"the environment variable {name} is not set", hint=f"export {name}=…")
         return Secret(value)
 
-    def _credential(self, name: str) -> Secret:
-        return _text(*self._credential_bytes(name))
-
-    def _credential_bytes(self, name: str) -> tuple[bytes, str]:
+    def _credential(self, name: str) -> tuple[bytes, str]:
         folder = self._environ.get("CREDENTIALS_DIRECTORY")
         if not folder:
             raise Invalid(
@@ -159,10 +140,7 @@ class ReferencedSecrets:
             )
         return _read_private(Path(folder) / name), f"the credential {name}"
 
-    def _command(self, words: str) -> Secret:
-        return _text(*self._command_bytes(words))
-
-    def _command_bytes(self, words: str) -> tuple[bytes, str]:
+    def _command(self, words: str) -> tuple[bytes, str]:
         argv = shlex.split(words)
         environ = {name: value for name, value in self._environ.items() if name not in self._hidden}
         what = f"the command {argv[0]} that gives a secret"
@@ -211,6 +189,14 @@ class ReferencedSecrets:
         if words not in self._asked:
             self._asked[words] = Secret(self._ask(f"{words or 'Password'}: "))
         return self._asked[words]
+
+
+def _parts(reference: str) -> tuple[str, str]:
+    try:
+        kind, _, rest = check_reference(reference).partition(":")
+    except ValueError as error:
+        raise Invalid(f"a secret's reference {error}", hint=_REFERENCES) from None
+    return kind, rest
 
 
 def _text(content: bytes, what: str) -> Secret:

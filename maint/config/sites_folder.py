@@ -14,15 +14,7 @@ _HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothin
 
 
 def with_sites(document: Document, config: Path) -> Document:
-    """Return the config's document with the sites of its folder, each value at the place where it is written.
-
-    Args:
-        document: what the config itself holds.
-        config: the file it was read from.
-
-    Raises:
-        Invalid: a file cannot be read, holds something else, or names a site that another one names.
-    """
+    """Return the config's document with the sites of its folder, at the places where they are written; else Invalid."""
     own = _mapping(document.data)
     sites = own.get("sites", {}) if own is not None else None
     files = _files(config.parent / SITES_FOLDER)

@@ -17,12 +17,7 @@ REPORTS = "reports"
 
 
 class Old(msgspec.Struct, frozen=True):
-    """Old runs.
-
-    Attributes:
-        runs: those that may be forgotten, oldest first.
-        kept: those that stay since they can be undone: their ids, each with what puts it back.
-    """
+    """Old runs, oldest first; those `kept` can be undone: their ids, each with what puts it back."""
 
     runs: Sequence[RunState]
     kept: Mapping[str, str]

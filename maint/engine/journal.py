@@ -19,7 +19,7 @@ import maint
 from maint.config.actor import actor
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.files import create, remove, write_all
+from maint.files import create, remove, write_all, writing
 from maint.model.events import Outcome, Result
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -137,11 +137,7 @@ class Journal:
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
-        """Append one line, with the room that was kept back where the disk is full.
-
-        Raises:
-            WorkFailed: the disk did not take it; what it announces must not be done.
-        """
+        """Append one line, by the room kept back where the disk is full; WorkFailed: do not do what it announces."""
         line = _line({"what": what, **fields})
         try:
             self._append(line)
@@ -275,10 +271,8 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
     """Write down that nobody is going to take a run up; the journal stays as it is."""
     path = state / RUNS / f"{past.id}.dismissed"
     content = {"time": show_time(now), "actor": actor(), "reason": reason}
-    try:
+    with writing(path, "make room on its disk"):
         create(path, json.dumps(content, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="make room on its disk") from error
 
 
 def read(path: Path) -> RunState:
@@ -329,6 +323,8 @@ def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Jso
     if not isinstance(value, dict) or (format_ is None and value.get("id") != run):
         raise ValueError
     if not mark and (value.get("format", 1) if format_ is None else format_) != 1:
+        raise ValueError
+    if "time" in value and datetime.fromisoformat(str(value["time"])).tzinfo is None:
         raise ValueError
     return value
 

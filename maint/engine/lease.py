@@ -150,12 +150,7 @@ class Lease:
         self.taken_over: Row | None = None  # of a holder that did not give it back
 
     def take(self) -> Generator[str, None, None]:
-        """Take the lease and renew it beside the work from now on; yield what is waited for, and what was found.
-
-        Raises:
-            Locked: another machine holds it.
-            StoreFailed: the store cannot be used, or does not create exclusively.
-        """
+        """Take the lease and renew it from now on; Locked: another machine has it, StoreFailed: unfit for a lease."""
         while True:
             row = newest(self._store, self._site)
             if row is not None and row.claim.owner != self._mine.owner and (wait := self._wait(row)):

@@ -1,13 +1,14 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from maint.config.error_messages import decoded
 from maint.config.suggestions import meant
-from maint.config.yaml import Document
+from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
@@ -35,6 +36,18 @@ class Library(msgspec.Struct, frozen=True):
         if name not in self.read:
             self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
         return self.read[name]
+
+    def find(self, name: str, folder: Path | None = None) -> Playbook:
+        """Return a playbook by name, or by its file: a path from `folder`, else from the working folder."""
+        if not is_file(name):
+            return self.load(name)
+        path = name if folder is None else str(folder / name)
+        return load(read_text(Path(path)), path, self)
+
+
+def is_file(name: str) -> bool:
+    """Whether a playbook is named by its file."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:

@@ -12,7 +12,7 @@ import msgspec
 
 from maint.config.actor import user
 from maint.errors import Locked, WorkFailed
-from maint.files import Damaged, load, make_folder
+from maint.files import kept_record, make_folder
 from maint.ports import Clock
 
 _NAME = "lock"
@@ -104,9 +104,7 @@ def is_held(state: Path) -> bool:
 
 def holder(state: Path) -> Holder | None:
     """Return who wrote their name into the lock last, None where nobody did."""
-    with suppress(Damaged):
-        return load(state / _NAME, Holder)
-    return None
+    return kept_record(state / _NAME, Holder)
 
 
 def _locked(state: Path, site: str) -> Locked:

@@ -1,6 +1,7 @@
-"""Make a plan of a playbook, by looking only."""
+"""Make a plan of a playbook, or of steps that a command names, by looking only."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -9,11 +10,11 @@ from pydantic import ValidationError
 from maint.config.error_messages import words_of
 from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
+from maint.engine.journal import RunState, history, unreadable
 from maint.engine.load import Library
 from maint.engine.parameters import convert
 from maint.engine.read_step import is_template
-from maint.engine.run_conflicts import refuse_conflicting
-from maint.errors import Invalid, MaintError, Position, UnknownName
+from maint.errors import Invalid, MaintError, Position, Refused, UnknownName
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
@@ -47,9 +48,36 @@ def make_plan(
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
     planner.limit.refuse_nothing(playbook.name)
-    ordered = _as_earlier_steps_leave_it([one for phase in Phase for one in actions if one.phase is phase])
-    locks = any(STEPS[action.kind].locks for action in ordered)
-    plan = Plan(playbook.name, sight.settings.name, values, tuple(ordered), locks)
+    return _whole(playbook.name, values, _as_earlier_steps_leave_it(_ordered(actions)), sight)
+
+
+class AdhocStep(msgspec.Struct, frozen=True):
+    """One step."""
+
+    name: str  # what it does, for people
+    kind: str
+    arguments: Mapping[str, Json]
+    phase: Phase = Phase.MAIN
+    timeout: float | None = None  # seconds that it may take
+
+
+def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
+    """Return what steps that a command (`source`) names itself would do; what users typed is never a template."""
+    actions = []
+    for line in lines:
+        kind = STEPS[line.kind]
+        for action in kind.plan(kind.arguments.model_validate(dict(line.arguments)), sight):
+            actions.append(replace(action, name=line.name, phase=line.phase, timeout=line.timeout))
+    return _whole(source, {}, _ordered(actions), sight)
+
+
+def _ordered(actions: Sequence[Action]) -> Sequence[Action]:
+    return [one for phase in Phase for one in actions if one.phase is phase]
+
+
+def _whole(source: str, values: Mapping[str, Json], actions: Sequence[Action], sight: Sight) -> Plan:
+    locks = any(STEPS[action.kind].locks for action in actions)
+    plan = Plan(source, sight.settings.name, values, tuple(actions), locks)
     refuse_conflicting(plan, sight.settings.state)
     return plan
 
@@ -231,3 +259,32 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         key = str(problem["loc"][0]) if problem["loc"] else ""
         at = step.argument_places.get(key, step.at)
         raise Invalid(f"{key}: {words_of(problem, values.get(key))}", at=at) from None
+
+
+def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
+    """Refuse a plan that would get in the way of an unfinished run other than its own.
+
+    Only the newest run that holds such a step counts: one that ended well, or was refused, stands for those before it.
+    """
+    kinds = frozenset[str]().union(*(STEPS[action.kind].never_amid(action) for action in plan.actions))
+    if not kinds:
+        return
+    if rotten := unreadable(state):
+        raise Refused(
+            f"{plan.source} has to wait: the journal of a run is damaged in its first line",
+            detail=["what that run may still need must not go", *map(str, rotten)],
+            hint="look at the server; where that run is over, move the file away",
+        )
+    past = _newest(state, kinds, own)
+    if past is not None and past.resumable:
+        raise Refused(
+            f"{plan.source} has to wait: run {past.id} ({past.plan.source}) is {past.state}",
+            detail=["what it may still need must not go"],
+            hint=f"`maint playbook resume {past.id}` ends it, and so does a newer run of {past.plan.source} that ends"
+            f" well; `maint playbook dismiss {past.id} --reason WORDS` gives it up",
+        )
+
+
+def _newest(state: Path, kinds: frozenset[str], own: str) -> RunState | None:
+    found = [past for past in history(state) if past.id != own and kinds & {one.kind for one in past.plan.actions}]
+    return found[-1] if found else None

@@ -46,16 +46,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 
 class StepReader:
-    """Reads the steps of one playbook, in order.
-
-    Args:
-        document: where they stand.
-        include: returns a playbook by name, given the names of those that include it.
-        known: what may be included.
-        within: this playbook and those that include it.
-        parameters: the names that are known from the beginning.
-        found: where mistakes go.
-    """
+    """Reads the steps of one playbook, in order; `include` loads a playbook by name, given those that include it."""
 
     def __init__(
         self,

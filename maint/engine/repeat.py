@@ -18,15 +18,7 @@ _SHOWN = 300  # characters of what was last seen
 def repeated(
     action: Action, clock: Clock, values: Mapping[str, Json], attempt: Attempt
 ) -> Generator[str, None, Result]:
-    """Carry out an action as often as it says, and return how it ended.
-
-    Args:
-        values: what `until` may ask for, beside its `result`.
-        attempt: carries it out once.
-
-    Raises:
-        DeadlinePassed: a limit has passed; it says what was waited for.
-    """
+    """Carry out an action as often as it says; `until` may ask for `values` and its `result`."""
     if action.until is None:
         return (yield from _tried(action, clock, attempt, action.timeout))
     seen, began = "nothing", clock.monotonic()

@@ -12,8 +12,8 @@ from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import is_held, site_lock
+from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
-from maint.engine.run_conflicts import refuse_conflicting
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
 from maint.errors import Locked, PartlyDone, Refused, WorkFailed
 from maint.files import sweep
@@ -54,7 +54,7 @@ class RunSession:
     ) -> None:
         self._answers = answers or {}
         self._site = site
-        self._plan = plan
+        self.plan = plan
         self._options = options
         self._past = past
         self._limit = (limit, limit_of)
@@ -70,11 +70,11 @@ class RunSession:
             Refused: it has to wait until an unfinished run has ended.
             PartlyDone: it ended, and something was left out.
         """
-        if not self._plan.locks:
+        if not self.plan.locks:
             yield from self._run(stored=False)
             return
-        doing = f"playbook {self._plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
-        with site_lock(self._site.state, self._plan.site, doing, self._site.clock):
+        doing = f"playbook {self.plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
+        with site_lock(self._site.state, self.plan.site, doing, self._site.clock):
             sweep(self._site.state, self._site.clock.now().timestamp() - _DEAD)
             yield from self._leased(doing)
 
@@ -86,13 +86,13 @@ class RunSession:
             self._past = _as_known(self._past, now)
         else:
             _refuse_begun(self._site.state, str(self._options.get("run_key") or ""))
-        refuse_conflicting(self._plan, self._site.state, self.run_id)
+        refuse_conflicting(self.plan, self._site.state, self.run_id)
 
     def _leased(self, doing: str) -> Generator[Event | str, None, None]:
         """Go on as the only one of all machines, where they share their state."""
         if self._site.shared is not None:
             owned = owner(self._site)
-            self._lease = Lease(self._site.shared, self._plan.site, self._site.clock, owned, doing)
+            self._lease = Lease(self._site.shared, self.plan.site, self._site.clock, owned, doing)
             self._shared = shared_runs(self._site)
         try:
             if self._lease is not None:
@@ -123,9 +123,9 @@ class RunSession:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
-            runner = Runner(self._plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
+            runner = Runner(self.plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if stored:
-                yield from filter(None, hooks.before(self._site, journal, self._plan, resumed=self._past is not None))
+                yield from filter(None, hooks.before(self._site, journal, self.plan, resumed=self._past is not None))
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
             failure: BaseException | None = None
@@ -139,7 +139,7 @@ class RunSession:
                 problems += [self._tell_end(journal.id)] if self._shared else []
             yield from filter(None, problems)
             if stored:
-                yield from hooks.after(self._site, journal, self._plan, failure, partly=bool(runner.partly))
+                yield from hooks.after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
             if failure is not None:
                 raise failure
         if runner.partly:
@@ -166,9 +166,9 @@ class RunSession:
 
     def _needed(self) -> Collection[str]:
         """Return the snapshots that must stay until the run has ended, on whichever machine somebody prunes."""
-        if not RESTORING & {action.kind for action in self._plan.actions}:
+        if not RESTORING & {action.kind for action in self.plan.actions}:
             return ()
-        return {str(named) for action in self._plan.actions if (named := action.arguments.get("snapshot"))}
+        return {str(named) for action in self.plan.actions if (named := action.arguments.get("snapshot"))}
 
     def _journal(self, *, stored: bool) -> Journal | NullJournal:
         now = self._site.clock.now()
@@ -180,7 +180,7 @@ class RunSession:
                 journal.write("answers", lane=lane, values=dict(values), time=show_time(now))
                 self._past.apply_answers(lane, values)
             return journal
-        return journals.start(self._site.state, self._plan, now, {**self._options, "pid": os.getpid()})
+        return journals.start(self._site.state, self.plan, now, {**self._options, "pid": os.getpid()})
 
 
 def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:

@@ -20,6 +20,7 @@ from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease
+from maint.engine.lock import site_lock
 from maint.errors import Invalid, Refused, UsageError
 from maint.model.secret import Secret
 from maint.ports import Site, Store
@@ -330,16 +331,26 @@ def taken(site: Site, lease: Lease) -> Iterator[str]:
 
 
 @contextmanager
-def only_one(site: Site, doing: str, tell: Callable[[str], None], key: str = "") -> Iterator[SharedRuns | None]:
-    """Be the only machine that works on the site while the block lasts, and know what the others did.
+def at_work(site: Site, doing: str, tell: Callable[[str], None], key: str = "") -> Iterator[SharedRuns | None]:
+    """Hold the site's lock while the block lasts, and where machines share a state, be the only one that works on it.
 
-    The caller holds the site's lock. Nothing happens where no state is shared.
+    Whatever changes the server, a host or the store does; what changes files of this machine alone only needs the lock.
 
     Args:
         doing: what for, in the words of a machine that finds the lease taken.
         tell: is told what is waited for, and what was found.
         key: the `--run-key` whose run is looked for.
+
+    Raises:
+        Locked: another run, or another machine, works on the site.
+        LeaseLost: this machine was away for too long, and another one may go on.
     """
+    with site_lock(site.state, site.settings.name, doing, site.clock), _leased(site, doing, tell, key) as runs:
+        yield runs
+
+
+@contextmanager
+def _leased(site: Site, doing: str, tell: Callable[[str], None], key: str) -> Iterator[SharedRuns | None]:
     if site.shared is None:
         yield None
         return
@@ -350,7 +361,8 @@ def only_one(site: Site, doing: str, tell: Callable[[str], None], key: str = "")
         runs = shared_runs(site)
         for words in runs.sync(key) if runs else ():
             tell(words)
-        yield runs
+        with lease.acting(doing):
+            yield runs
     finally:
         if problem := lease.give_back():
             tell(problem)

@@ -1,6 +1,7 @@
 """What can be broken on purpose: every fault by name, and where it strikes (M16.10)."""
 
 import re
+import threading
 
 import msgspec
 
@@ -170,6 +171,7 @@ class FaultBox:
 
     def __init__(self, active: list[tuple[str, str]] | None = None) -> None:
         self.active = [(name, target) for name, target in active or []]  # (fault, target) as they were set
+        self._lock = threading.Lock()  # what strikes once strikes one of those who ask at the same time
 
     def add(self, target: str, name: str) -> None:
         """Set a fault, at its usual target for ""; `UnknownFault` where it does not exist or cannot be aimed there."""
@@ -185,16 +187,17 @@ class FaultBox:
 
     def clear(self, name: str = "", target: str = "") -> int:
         """Take a fault away, or all, everywhere or at one target; return how many went."""
-        before = len(self.active)
-        going = [(fault, at) for fault, at in self.active if name in ("", fault) and target in ("", at)]
-        self.active = [entry for entry in self.active if entry not in going]
-        return before - len(self.active)
+        with self._lock:
+            before = len(self.active)
+            self.active = [(f, at) for f, at in self.active if name not in ("", f) or target not in ("", at)]
+            return before - len(self.active)
 
     def strikes(self, name: str, call: str = "") -> bool:
         """Return whether a fault hits a call ("METHOD path"), and use it up when it hits once only."""
-        entry = self._set(name, call)
-        if entry and FAULTS[name].count == ONCE:
-            self.active.remove(entry)
+        with self._lock:
+            entry = self._set(name, call)
+            if entry and FAULTS[name].count == ONCE:
+                self.active.remove(entry)
         return entry is not None
 
     def waits(self, name: str, call: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 
 import msgspec
+from msgspec.structs import asdict
 
 from maint.errors import Position
 from maint.model.json import Json, digest
@@ -66,28 +67,15 @@ class Action(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "target": self.target,
-            "effect": self.effect.name,
-            "summary": self.summary,
-            "arguments": dict(self.arguments),
-            "late": list(self.late),
-            "scope": dict(self.scope),
-            "undo": self.undo,
-            "facts": dict(self.facts),
-            "confirm": self.confirm,
-            "phase": self.phase.value,
-            "when": self.when,
-            "register": self.register,
-            "timeout": self.timeout,
-            "retry": self.retry.to_json(),
-            "lane": self.lane,
-            "within": self.within,
-            **({"until": self.until} if self.until is not None else {}),
-            **({"max_fail": self.max_fail} if self.max_fail is not None else {}),
-        }
+        found = asdict(self)
+        del found["shown"]
+        for key in ("until", "max_fail"):  # which older versions did not know
+            if found[key] is None:
+                del found[key]
+        for key in ("arguments", "scope", "facts"):
+            found[key] = dict(found[key])
+        spelled = {"effect": self.effect.name, "phase": self.phase.value, "retry": self.retry.to_json()}
+        return {**found, **spelled, "late": list(self.late)}
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> "Action":

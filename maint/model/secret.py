@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
+T = TypeVar("T", str, bytes)
 _SHORTEST = 4  # characters: a shorter text would turn up in words by chance
 _LONG_LINE = 16  # characters from which on a line of a secret is one by itself
 _PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
@@ -23,11 +24,7 @@ def know(value: str) -> None:
 
 
 def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
-    """Have the secrets of a document that is about to be sent replaced, too: who takes it may quote it.
-
-    Args:
-        masked: returns a text with what a function says in the place of each secret.
-    """
+    """Have the secrets of a document that is about to be sent replaced, too; `masked` does so in a text."""
     _SENT[:] = [masked]  # of the latest one; they are too many to be kept one by one
 
 
@@ -41,56 +38,42 @@ def scrub(words: str) -> str:
     return clean
 
 
-class Secret:
+class _Hidden(Generic[T]):
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value: T = value
+
+    def reveal(self) -> T:
+        """Return the value itself; call it only where it leaves for its destination, or is judged."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not serialised")
+
+
+class Secret(_Hidden[str]):
     """Holds a text that only `reveal` gives back."""
 
-    __slots__ = ("_value",)
+    __slots__ = ()
 
     def __init__(self, value: str) -> None:
-        self._value = value
+        super().__init__(value)
         know(value)
 
-    def reveal(self) -> str:
-        """Return the text itself; call it only where the value leaves for its destination."""
-        return self._value
 
-    def __repr__(self) -> str:
-        return "Secret(…)"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not serialised")
-
-
-class SecretBytes:
+class SecretBytes(_Hidden[bytes]):
     """Holds bytes that only `reveal` gives back: a keytab, a key."""
 
-    __slots__ = ("_value",)
-
-    def __init__(self, value: bytes) -> None:
-        self._value = value
-
-    def reveal(self) -> bytes:
-        """Return the bytes themselves; call it only where they leave for their destination, or are judged."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "SecretBytes(…)"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecretBytes) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not serialised")
+    __slots__ = ()

@@ -4,7 +4,7 @@ What only reads is in a `…Sight`; what changes something adds to it. Planning 
 `Site`, so that "a dry run changes nothing" is a matter of types.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -27,13 +27,12 @@ from maint.model.manager import (
     Service,
     Setting,
 )
+from maint.model.notice import Notice, Told
 from maint.model.secret import Secret, SecretBytes
 from maint.ports.hosts import Fleet as Fleet
 from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
-from maint.ports.notices import Notices as Notices
-from maint.ports.notices import Programs as Programs
 from maint.ports.streams import Answer as Answer
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
@@ -335,6 +334,25 @@ class Person(Protocol):
 
     def reply(self, wait: float) -> str | None:
         """Return the next line typed within so many seconds, None where none is; "" once the terminal is gone."""
+
+
+class Programs(Protocol):
+    """Programs of the operator's on this machine, which are given no secret."""
+
+    def run(self, words: Sequence[str], given: bytes, timeout: float) -> None:
+        """Run one with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
+
+
+class Notices(Protocol):
+    """Those who are told, as configured."""
+
+    def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:
+        """Tell, each within its limit and all within a minute; never raises.
+
+        Args:
+            notices: what may be told, the most telling first: each way takes the first that it is for.
+            names: only these of the configured notices; None: all.
+        """
 
 
 class Sight(Protocol):

@@ -26,17 +26,7 @@ Values = Mapping[str, object]
 
 
 def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> Path:
-    """Write the page of a site and of each of its days; return the site's page.
-
-    Args:
-        folder: where pages go.
-        site: what is told.
-        drawn: its plots as SVG, by what they show.
-        now: when the page is written.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Write the page of a site, with its plots (SVG), and of each day; return the site's page. Raises OSError."""
     for day in site.days:
         _write_day(folder / f"{site.name}-{day.page}", site, day, now)
     path = folder / f"{site.name}.html"
@@ -45,17 +35,7 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: dat
 
 
 def write_estate(folder: Path, sites: Sequence[SiteFacts], unseen: Sequence[str], now: datetime) -> Path:
-    """Write the page of all sites; return it.
-
-    Args:
-        folder: where pages go.
-        sites: those of which something is known.
-        unseen: the names of the others.
-        now: when the page is written.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Write the page of all sites, those named `unseen` without facts; return it. Raises OSError."""
     rows = sorted((_row(one, now) for one in sites), key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]

@@ -113,7 +113,7 @@ class Hold(msgspec.Struct, frozen=True):
     at: datetime
     by: str = ""
     until: datetime | None = None
-    run: str = ""  # the unfinished restore that needs it; empty: a person's word
+    run: str = ""  # the unfinished restore that needs it, "unknown" where its record does not say; "": a person's word
 
     def stands(self, now: datetime) -> bool:
         """Whether it has not run out."""
@@ -208,7 +208,8 @@ def _doubted(name: str) -> Record | None:
 def _hold_of(record: Record) -> Hold:
     """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
     reason, by, until, run = (record.facts.get(name) for name in ("reason", "by", "until", "run"))
-    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until), str(run or ""))
+    whose = str(run or "unknown") if record.kind == RESTORE else ""
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until), whose)
 
 
 def moment(text: Json) -> datetime | None:

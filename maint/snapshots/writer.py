@@ -155,10 +155,12 @@ class SnapshotWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # The manifest goes first, so that no moment shows a snapshot with parts missing. What cannot be taken back now
-        # lacks its manifest, or keeps all its parts; a later sweep finds it.
-        if kind is None:
-            return
+        if kind is not None:
+            self.undo()
+
+    def undo(self) -> None:
+        """Take back what was stored; what cannot be taken back now, a later sweep finds."""
+        # The manifest goes first, so that no moment shows a snapshot with parts missing.
         with suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")

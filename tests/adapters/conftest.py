@@ -43,9 +43,9 @@ class Sshd:
         return "".join(f"[127.0.0.1]:{port} {self.host_key}\n" for port in ports or (self.port,))
 
 
-def make_key(path: Path) -> str:
+def make_key(path: Path, kind: str = "ed25519") -> str:
     """Make a key pair and return its public half."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "", "-f", path], check=True)
     return path.with_name(path.name + ".pub").read_text().strip()
 
 
@@ -80,7 +80,13 @@ def missing(words: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
-    """A process that speaks S3, with a bucket `backups`; yields its endpoint."""
+    """A process that speaks S3, with a bucket `backups`; yields its endpoint.
+
+    `MAINT_TESTS_S3` names another server's, which lets `some-id` with `some-secret` in.
+    """
+    if elsewhere := os.environ.get("MAINT_TESTS_S3"):
+        yield elsewhere
+        return
     if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask"):
         missing("moto[server] is not installed")
     port = free_port()
@@ -116,9 +122,11 @@ def _serve(folder: Path) -> Iterator[Sshd]:
         Path("/run/sshd").mkdir(exist_ok=True, mode=0o755)
     port = free_port()
     host_key = make_key(folder / "host")
+    make_key(folder / "second", "ecdsa")
     (folder / "authorized_keys").write_text(make_key(folder / "id") + "\n")
     (folder / "config").write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\n"
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nHostKey {folder}/second\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys\n"
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nMaxStartups 200\nMaxSessions 50\nAllowTcpForwarding yes\n"
         "Subsystem sftp internal-sftp\n"

@@ -51,9 +51,10 @@ def test_what_was_dropped_is_gone_and_dropping_again_is_no_error(undo: SealedUnd
 
 
 @pytest.mark.parametrize("name", ["", "../keys/undo", "0" * 31, "0" * 32, "0" * 32 + "\n"])
-def test_a_name_that_was_never_given_is_a_key_error(undo: SealedUndo, name: str) -> None:
+def test_a_name_that_was_never_given_is_a_key_error_and_is_dropped_in_silence(undo: SealedUndo, name: str) -> None:
     with pytest.raises(KeyError):
         undo.fetch(name)
+    undo.drop(name)
 
 
 def test_damage_is_found(undo: SealedUndo, tmp_path: Path) -> None:

@@ -122,11 +122,11 @@ class _Watch:
 def _family(root: int) -> list[int]:
     found = [root]
     for pid in found:
-        try:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        except OSError:  # it has ended
-            continue
-        found += [int(child) for child in children.split()]
+        for thread in Path(f"/proc/{pid}/task").glob("*/children"):  # a child is its thread's
+            try:
+                found += [int(child) for child in thread.read_text().split()]
+            except OSError:  # it has ended
+                continue
     return found
 
 

@@ -7,13 +7,14 @@ on, with ENOSPC or EIO; then the next one, until a run needs no further call.
 import errno
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.errors import WorkFailed
+from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, folders
@@ -155,3 +156,50 @@ def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run
         assert run(replicate(place)) == []
         assert sound(copy) == [snapshot]
         assert left_over(copy, root) == []
+
+
+ANSWERS = ("ENOENT", "EEXIST", "ENOTDIR", "EISDIR", "EACCES", "EIO", "EROFS", "ESTALE", "ELOOP", "EMFILE")
+OPERATIONS: dict[str, Callable[[LocalStore], object]] = {
+    "names": lambda store: list(store.names()),
+    "size": lambda store: store.size("site/1/there"),
+    "written": lambda store: store.written("site/1/there"),
+    "open": lambda store: read(store, "site/1/there"),
+    "create": lambda store: write(store, "site/2/new"),
+    "remove": lambda store: store.remove("site/1/there"),
+    "sweep": lambda store: store.sweep(),
+}
+PROMISED = {"open": FileNotFoundError, "create": FileExistsError}
+
+
+def read(store: LocalStore, name: str) -> bytes:
+    with store.open(name) as file:
+        return file.read()
+
+
+def write(store: LocalStore, name: str) -> None:
+    with store.create(name) as file:
+        file.write(b"content")
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_whatever_a_disk_says_at_any_call_of_any_operation_is_a_failure_of_the_store(
+    tmp_path: Path, disk: Disk, operation: str, answer: str
+) -> None:
+    disk.names = CALLS | {"fsync", "rmdir", "fwalk", "fstat"}
+    work, at = OPERATIONS[operation], 0
+    while True:
+        store = LocalStore(tmp_path / str(at))
+        write(store, "site/1/there")
+        disk.break_at(at, 0, lasting=False)
+        if not at:
+            work(store)
+            calls = disk.calls
+        for lasting in (False, True) if at else ():
+            disk.break_at(at, getattr(errno, answer), lasting=lasting)
+            with suppress(StoreFailed, PROMISED.get(operation, StoreFailed)):
+                work(store)
+        disk.repair()
+        at += 1
+        if at > calls:
+            break

@@ -244,7 +244,8 @@ def mistyped(content: bytes, chance: random.Random) -> bytes:
     else:
         within[way[-1]] = chance.choice(ODD)
     document = {**document, "format": 99} if isinstance(document, dict) and not chance.randrange(8) else document
-    lines[number] = resummed(document) if len(lines) > 1 else json.dumps(document).encode()
+    as_written = len(lines) > 1 and isinstance(document, dict) and (what == 1 or document.get("format") == 99)
+    lines[number] = resummed(document) if as_written else json.dumps(document).encode()
     return b"".join(lines)
 
 

@@ -16,9 +16,10 @@ import pytest
 
 from maint.cli.estate.for_each import by_manager, exit_of
 from maint.cli.estate.processes import Call, Ended, Processes
-from maint.cli.site.summary import Summary, keep
+from maint.cli.site.summary import FILE, Summary
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
+from maint.files import keep_record
 from maint.lab.running import Lab
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Said, environment, maint
@@ -244,7 +245,7 @@ def test_a_list_of_a_hundred_sites_reads_their_summaries_alone(tmp_path: Path) -
     for number in range(99):
         seen = Summary(datetime(2026, 1, 2, tzinfo=UTC), 100, 98, 2, 10**9, datetime(2026, 1, 1, tzinfo=UTC), None)
         (tmp_path / f"s{number:03}").mkdir()
-        keep(tmp_path / f"s{number:03}", seen)
+        keep_record(tmp_path / f"s{number:03}" / FILE, seen)
     begun = time.process_time()
     found = maint("site", "list", "-o", "json", "--config", str(config))
     assert time.process_time() - begun < 1.5

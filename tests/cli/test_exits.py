@@ -359,6 +359,13 @@ def test_resume_without_anything_unfinished_says_so(loaded):
     assert (said.code, "no run of this site stopped before its end" in said.err) == (0, True)
 
 
+def test_resume_after_a_command_that_was_killed_before_its_run_began_is_no_success(loaded):
+    for path in (loaded.state / "runs").iterdir():
+        path.unlink()
+    said = loaded("playbook", "resume", "--yes")
+    assert (said.code, "type that command again" in said.err) == (5, True), said.err
+
+
 def test_a_timeout_that_is_none_is_wrong_usage(loaded):
     assert loaded("cluster", "stop", "base", "--yes", "--timeout", "soon").code == 2
 

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from maint import __version__ as maint_version
 from maint.config import yaml
 from maint.lab.siteconfig import SITE
 from tests.steps.conftest import PASSWORD
@@ -45,11 +46,16 @@ def test_a_backup_leaves_the_figures_behind(measured):
         "maint_metrics_written_timestamp_seconds",
     )
     assert 0 < taken <= found[written, ""]
+    assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
+    assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
+    assert found["maint_runs", 'state="done"'] >= 1
+    assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
 def test_a_drill_leaves_its_time_behind(measured):
     assert measured("backup", "drill").code == 0
     assert samples(measured)["maint_last_drill_timestamp_seconds", ""] > 0
+    assert 0 < samples(measured)["maint_last_drill_recovery_seconds", ""] < 600
     assert measured("doctor").code == 0
 
 

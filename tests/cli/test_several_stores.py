@@ -76,6 +76,14 @@ def test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_
     assert len(stores.ids(stores.second)) == 4
 
 
+def test_a_copy_that_cannot_be_made_is_named_with_a_way_out(stores: Stores) -> None:
+    config = Path(stores.operator.config)
+    config.write_text(config.read_text().replace(str(stores.second), "/proc/self/second"))
+    said = stores.create()
+    assert (said.code, "/proc/self/second" in stores.outcome("snapshot.copy")) == (7, True)
+    assert "No such file or directory" in said.out + said.err
+
+
 def test_when_the_first_store_is_down_the_backup_lies_in_the_copy_and_comes_home(stores: Stores) -> None:
     assert stores.create().code == 0
     down(stores.first)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maint.cli.help.output_schemas import schema_of
-from maint.cli.supply import bundle, constraints
+from maint.cli.supply import bundle
 from maint.render import from_file
 from tests.cli.test_outputs import fits
 from tests.house.source import ROOT
@@ -39,13 +39,13 @@ def test_constraints_are_what_these_tests_run_with():
     """Held where the suite installs from them; another machine may have resolved newer releases."""
     if "MAINT_TESTS_NEED_REAL_PARTS" not in os.environ:
         pytest.skip("only where the environment was installed from the constraints")
-    here = {name: version(name) for name in names(constraints.tested()) if name != "typing-extensions"}
-    assert here == {name: number for name, number in names(constraints.tested()).items() if name in here}
+    here = {name: version(name) for name in names(bundle.tested()) if name != "typing-extensions"}
+    assert here == {name: number for name, number in names(bundle.tested()).items() if name in here}
 
 
 def test_pip_takes_the_constraints(tmp_path):
     file = tmp_path / "constraints.txt"
-    file.write_text(constraints.tested())
+    file.write_text(bundle.tested())
     words = [
         sys.executable,
         "-m",
@@ -90,7 +90,7 @@ def test_a_bundle_installs_without_a_network(bundled: Path, tmp_path: Path):
     ran = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     told = subprocess.run([tmp_path / "opt/bin/maint", "generate", "constraints"], capture_output=True, text=True)
-    assert told.stdout == constraints.tested()
+    assert told.stdout == bundle.tested()
 
 
 def test_a_changed_wheel_is_not_installed(bundled: Path, tmp_path: Path):

@@ -154,7 +154,7 @@ def test_nothing_is_done_once_the_journal_cannot_be_written(bench, monkeypatch):
 
 def test_notes_of_an_earlier_life_are_there_in_the_next(tmp_path, bench):
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
-    journal.write("intent", index=0, time="t")
+    journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     journal.write("note", index=0, key="command", value=7)
     journal.write("note", index=0, key="command", value=8)
     journal.close()
@@ -228,8 +228,8 @@ def test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", short)
         with pytest.raises(WorkFailed, match="No space left"):
-            journal.write("intent", index=0, time="t")
-    journal.write("intent", index=1, time="t")
+            journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
+    journal.write("intent", index=1, time="2026-01-15T03:00:00.000Z")
     past = journals.find(bench.site.state, journal.id)
     assert (past.damage, past.record(0).begun, past.record(1).begun) == ("", False, True)
 
@@ -244,7 +244,7 @@ def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
         return real(handle, content)
 
     monkeypatch.setattr(os, "write", full)
-    journal.write("intent", index=0, time="t")
+    journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     assert not room.exists()
     assert journals.find(bench.site.state, journal.id).record(0).begun
 
@@ -274,6 +274,7 @@ def written(line):
         ({"what": "note", "index": 0, "key": "k"}, True),
         ({"what": "outcome", "index": 0, "outcome": "odd", "detail": "", "value": None, "partly": False}, True),
         ({"what": "resumed", "time": "soon"}, True),
+        ({"what": "intent", "index": 0, "time": "2026-01-15T03:00:00"}, True),
         ([1], True),
         ({"what": "of a later version", "index": 0}, False),
     ],
@@ -285,7 +286,10 @@ def test_a_line_that_makes_no_sense_is_damage_however_well_it_was_written(bench,
     assert bool(journals.read(path).damage) is damaged
 
 
-@pytest.mark.parametrize("change", [{"plan": []}, {"options": 1}, {"what": "note"}, {"format": "x"}, {"id": "another"}])
+@pytest.mark.parametrize(
+    "change",
+    [{"plan": []}, {"options": 1}, {"what": "note"}, {"format": "x"}, {"id": "another"}, {"time": "2026-02-30"}],
+)
 def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(bench, change):
     bench.run(TWO)
     path = next((bench.site.state / "runs").glob("*.jsonl"))
@@ -334,6 +338,6 @@ def test_a_torn_line_that_cannot_be_taken_back_ends_the_journal(bench, monkeypat
         patched.setattr(os, "fsync", refuse)
         patched.setattr(os, "ftruncate", refuse)
         with pytest.raises(WorkFailed, match="Input/output"):
-            journal.write("intent", index=0, time="t")
+            journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     with pytest.raises(WorkFailed, match="could not be taken back"):
-        journal.write("intent", index=1, time="t")
+        journal.write("intent", index=1, time="2026-01-15T03:00:00.000Z")

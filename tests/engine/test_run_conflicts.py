@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from maint.engine import journal
-from maint.engine.run_conflicts import refuse_conflicting
+from maint.engine.plan import refuse_conflicting
 from maint.errors import Refused
 from maint.model.plan import Action, Effect, Plan
 

@@ -17,8 +17,7 @@ from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.lock import site_lock
-from maint.engine.shared_runs import only_one
+from maint.engine.shared_runs import at_work
 from maint.errors import Locked, Refused, WorkFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
@@ -141,8 +140,7 @@ def take_up(bench: Bench, run: str) -> None:
 
 def learn(bench: Bench, key: str = "") -> list[str]:
     told: list[str] = []
-    site = bench.site
-    with site_lock(site.state, "prod", "learning", site.clock), only_one(site, "x", told.append, key):
+    with at_work(bench.site, "learning", told.append, key):
         pass
     return told
 

@@ -12,7 +12,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from maint.cli.supply.constraints import FILE
+from maint.cli.supply.bundle import FILE
 from tests.house.source import ROOT
 
 PYTHONS = ("3.11", "3.12", "3.13")

@@ -55,3 +55,25 @@ def test_the_next_run_of_another_machine_closes_the_window_too(died):
     assert said.code in (0, 7), said.err
     assert "left open" in said.err
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
+
+
+def test_what_changes_the_store_waits_for_the_lease_and_what_changes_this_machine_alone_does_not(died):
+    here, there, _ = died
+    stored = sorted((here.lab.folder / "backups").rglob("*"))
+    (newest,) = (one["id"] for one in there("backup", "list", "-o", "json").json["snapshots"])
+    for words in (
+        ("verify", newest),
+        ("drill", newest),
+        ("heal", newest, "--from", newest),
+        ("list", "--rebuild"),
+        ("create", "--yes"),
+    ):
+        said = there("backup", *words)
+        assert (said.code, "another machine works on site" in said.err) == (6, True), (words, said.err)
+    assert sorted((here.lab.folder / "backups").rglob("*")) == stored
+    said = there("host", "trust", "--yes")
+    assert said.code == 0, said.err
+    pass_by(here, 400)
+    assert there("backup", "verify", newest).code == 0
+    rows = sorted((here.lab.folder / "shared").rglob("lease/0*"))
+    assert '"token":""' in rows[-1].read_text()

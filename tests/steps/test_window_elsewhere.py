@@ -1,5 +1,6 @@
 """A redaction window is seen and closed from other machines and state folders, as far as signed records tell."""
 
+import json
 import shutil
 
 import pytest
@@ -129,6 +130,16 @@ def test_the_export_of_another_machine_leaves_a_window_that_it_did_not_open(left
     assert said.code == 0, said.err
     assert java_options.LINE.encode() in here.options.read_bytes()
     assert [state for state, _ in there.window()] == ["FAIL"]
+
+
+@pytest.mark.parametrize("words", [(), ("--open-window",)], ids=["as it is", "through the window"])
+def test_a_backup_that_finds_another_machines_window_says_whose_since_when_and_what_to_do(left_open, words):
+    here, _ = left_open
+    opened = json.loads(records(here)[-1].read_text())["facts"]
+    said = Elsewhere(here)("backup", "create", *words, "--yes")
+    assert said.code == 0, said.err
+    assert f"WARNING: a redaction window is open, opened at {opened['opened_at']} by {opened['by']}, run " in said.err
+    assert "`maint manager export --close-window` closes it" in said.err
 
 
 def test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one(loaded):

@@ -72,11 +72,7 @@ class Reply(Struct, frozen=True):
 
 
 def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
-    """Return an answer with its whole body, at most so many uncompressed bytes, and let go of the connection.
-
-    Raises:
-        NoAnswer: the body was cut, or did not end in time.
-    """
+    """Return an answer with its whole body (bytes, unpacked); NoAnswer: it was cut, or did not end in time."""
     parts: list[bytes] = []
     count = 0
     cut, late = "", False

@@ -54,12 +54,7 @@ def reason(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) -> str:
-    """Return what mends a certificate that was not accepted.
-
-    Args:
-        authority: what to do where its issuer is unknown.
-        name: the setting that names the host.
-    """
+    """Return what mends a certificate; `authority`: where its issuer is unknown, `name`: the setting of the host."""
     if error.verify_code in _TIME:
         return "renew the server's certificate, or set the clock right: this machine's or the server's"
     if error.verify_code in _NAME:

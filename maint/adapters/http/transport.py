@@ -76,12 +76,7 @@ class Transport:
         self._adapter: _Adapter | None = None
 
     def fetch(self, call: Call, auth: AuthBase | None = None) -> Reply:
-        """Send a request once and return the whole answer; a redirect is an answer like any other.
-
-        Raises:
-            NotSent: nothing has left.
-            NoAnswer: something may have.
-        """
+        """Send a request once and return the whole answer; NotSent: nothing has left, NoAnswer: it may have."""
         return read_reply(self._send(call, auth, call.total or self.timeouts.whole))
 
     def stream(self, call: Call, auth: AuthBase | None = None) -> requests.Response:

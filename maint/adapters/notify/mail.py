@@ -13,12 +13,7 @@ from maint.model.notice import Notice
 
 
 def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
-    """Send the notice as a mail.
-
-    Raises:
-        CannotReach: no connection, or one that cannot be trusted.
-        WorkFailed: the server refused the account or the mail.
-    """
+    """Send the notice as a mail; CannotReach: no trusted connection, WorkFailed: account or mail refused."""
     mail = one.mail
     if mail is None:
         return
@@ -39,10 +34,7 @@ def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
             hint="correct what it names: account, password or sender in the config",
         ) from None
     except smtplib.SMTPRecipientsRefused as error:
-        raise WorkFailed(
-            f"{place} takes no mail for {', '.join(error.recipients)}",
-            hint="correct `to` in the config, or ask whoever runs that server",
-        ) from None
+        refused = error.recipients
     except (smtplib.SMTPException, OSError) as error:
         words = "no answer in time" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
         raise CannotReach(

@@ -22,13 +22,7 @@ _WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec":
 
 
 class NoticeSender:
-    """`ports.Notices`.
-
-    Args:
-        configured: who is told of what.
-        text: puts a notice into words.
-        body: returns what is posted for a notice in a format.
-    """
+    """`ports.Notices`; `text` puts a notice into words, `body` into a format."""
 
     def __init__(
         self,

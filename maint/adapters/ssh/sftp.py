@@ -60,7 +60,7 @@ class Session:
         """Send a request that paramiko has no words for, while no other is under way, and return its answer.
 
         Raises:
-            OSError: what the server said; NotImplementedError where it does not know the request.
+            OSError: what the server said; Unsupported where it does not know the request.
         """
         content = b"".join(fields)
         self.channel.sendall(struct.pack(">IBI", len(content) + 5, kind, 0) + content)
@@ -70,7 +70,7 @@ class Session:
             return answer.get_string()
         code, words = answer.get_int(), answer.get_text()
         if code == _UNSUPPORTED:
-            raise NotImplementedError(words)
+            raise Unsupported(words)
         if code:
             raise OSError(_NUMBERS[code], words) if code in _NUMBERS else OSError(words)
         return b""
@@ -83,6 +83,10 @@ class Session:
                 raise EOFError("the connection was lost")
             found += block
         return found
+
+
+class Unsupported(OSError):
+    """The server does not know a request."""
 
 
 class Upload:
@@ -111,7 +115,7 @@ class Upload:
         """Wait for all answers, put the file on disk where the server offers it, close it, and look at its size."""
         self._file.set_pipelined(False)  # what is written so waits for the answers to all that went before
         self._file.write(bytes(self._waiting))
-        with suppress(NotImplementedError):
+        with suppress(Unsupported):
             self._session.request(_EXTENDED, _string(b"fsync@openssh.com"), _string(self._handle))
         self._file.close()  # tells no failure
         if self._session.client.lstat(self._path).st_size != self._size:

@@ -18,6 +18,7 @@ from maint.errors import StoreFailed
 from maint.files import make_folder, publish, write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_TRIES = 100  # to enter a folder that others remove again
 _KEPT = 1  # levels of folders that stay, though empty: a site's own
 _HINTS = {
     errno.ENOSPC: "make room there, then run it again",
@@ -26,6 +27,8 @@ _HINTS = {
     errno.EACCES: "look at who owns the folder, and who runs maint",
     errno.EPERM: "look at who owns the folder, and who runs maint",
     errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",
+    errno.ENOENT: "backup.store and its copies name folders that can be made: look at the path, and what is mounted",
+    errno.ENOTDIR: "a file is where a folder must be: look at the path",
     errno.ELOOP: "symbolic links inside a store are not followed; put real files there",
 }
 
@@ -60,7 +63,7 @@ class LocalStore:
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
         *folders, last = split_name(name)
-        with self._failing(f"cannot open {name}"), self._folder(folders) as folder:
+        with self._failing(f"cannot open {name}", FileNotFoundError), self._folder(folders) as folder:
             handle = _open_file(folder, last)
         failing = partial(self._failing, f"cannot read {name}")
         with io.FileIO(handle, "rb") as raw, io.BufferedReader(Reader(raw.readinto, failing)) as file:
@@ -72,12 +75,12 @@ class LocalStore:
         *folders, last = split_name(name)
         words = f"cannot write {name}"
         with ExitStack() as stack:
-            with self._failing(words):
+            with self._failing(words, FileExistsError):
                 folder, staging, handle = self._staged(stack, folders, last)
             try:
                 with io.FileIO(handle, "wb"):
                     yield cast(BinaryIO, Writer(partial(write_all, handle), partial(self._failing, words)))
-                    with self._failing(words):
+                    with self._failing(words, FileExistsError):
                         os.fsync(handle)
                         _commit(folder, staging, last, handle)
             except BaseException:
@@ -85,19 +88,23 @@ class LocalStore:
                 raise
 
     def _staged(self, stack: ExitStack, folders: Sequence[str], last: str) -> tuple[int, str, int]:
+        make_folder(self._root)
+        left = _TRIES
         while True:
-            make_folder(self._root)
-            # Another machine may remove a folder again as long as it is empty.
-            with suppress(FileNotFoundError):
+            try:
                 folder = stack.enter_context(self._folder(folders, make=True))
                 _refuse_taken(folder, last)
                 return folder, *_stage(folder)
+            except FileNotFoundError:  # another machine may remove a folder again as long as it is empty
+                left -= 1
+                if not left:
+                    raise
 
     def remove(self, name: str) -> None:
         """Remove a file, and its folder if that is empty now; no complaint where there is none."""
         *folders, last = split_name(name)
         try:
-            with self._failing(f"cannot remove {name}"), self._folder(folders) as folder:
+            with self._failing(f"cannot remove {name}", FileNotFoundError), self._folder(folders) as folder:
                 os.unlink(last, dir_fd=folder)
                 os.fsync(folder)
         except FileNotFoundError:
@@ -118,7 +125,7 @@ class LocalStore:
     def _facts(self, name: str) -> os.stat_result | None:
         *folders, last = split_name(name)
         try:
-            with self._failing(f"cannot look at {name}"), self._folder(folders) as folder:
+            with self._failing(f"cannot look at {name}", FileNotFoundError), self._folder(folders) as folder:
                 found = os.stat(last, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
@@ -143,11 +150,11 @@ class LocalStore:
         return True
 
     @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
+    def _failing(self, what: str, *promised: type[OSError]) -> Iterator[None]:
         # What the port promises comes out as it is; whatever else the disk says becomes a failure with words.
         try:
             yield
-        except (FileNotFoundError, FileExistsError):
+        except promised:
             raise
         except OSError as error:
             words = [error.strerror or str(error)]
@@ -168,7 +175,7 @@ class LocalStore:
     def _walk(self, folders: Sequence[str], *, staging: bool) -> Iterator[tuple[str, int]]:
         # Yields names, and the descriptor of the folder that each is in; both hold until the next one.
         try:
-            with self._failing("cannot list"), self._folder(folders) as start:
+            with self._failing("cannot list", FileNotFoundError), self._folder(folders) as start:
                 for inner, _, files, handle in os.fwalk(".", dir_fd=start, onerror=_raise):
                     where = "/".join([*folders, *Path(inner).parts])
                     for file in files:

@@ -6,7 +6,7 @@ from maint.cli.after_run import planned
 from maint.cli.command import command
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import CHANGES, STORE_ALONE, Flags, argument, option
-from maint.cli.run_playbook import carry_out, library
+from maint.cli.run_playbook import carry_out, library, plan_json
 from maint.cli.screen import plan_text, table
 from maint.engine.plan import make_plan
 from maint.model.json import Json
@@ -64,8 +64,7 @@ def prune(
             fates: list[Json] = [
                 {"id": one.id, "keep": one.keep, "reasons": list(one.reasons)} for one in decided.decisions
             ]
-            rest: dict[str, Json] = {"plan": plan.to_json(), "digest": plan.digest, "fingerprint": plan.fingerprint}
-            screen.emit({"snapshots": fates, **rest}, f"{shown}\n{plan_text(plan)}")
+            screen.emit({"snapshots": fates, **plan_json(plan)}, f"{shown}\n{plan_text(plan)}")
             return 0
         screen.say(shown)
     return carry_out(flags, "prune", given, expect=plan.digest)

@@ -9,7 +9,7 @@ from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
 from maint.cli.open_site import opened
 from maint.cli.options import WORKS, Flags, argument, option
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.restore.drill import Drilled
 from maint.restore.drill import drill as rehearse_restore
@@ -30,11 +30,7 @@ def drill(
 
 
 def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
-    """Drill a snapshot that was named, else the newest restorable one, under the site's lock.
-
-    Raises:
-        WorkFailed: it did not pass.
-    """
+    """Drill a snapshot, else the newest restorable one, under the site's lock; WorkFailed: it did not pass."""
     with opened(flags) as (site, screen):
         snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
         if flags.dry_run:
@@ -43,16 +39,10 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
         with (
-            site_lock(site.state, site.settings.name, "backup drill", site.clock),
+            at_work(site, "backup drill", screen.say),
             followed(site, screen, "backup drill"),
         ):
-            steps = rehearse_restore(site, rehearsal, snapshot)
-            while True:
-                try:
-                    screen.say(next(steps))
-                except StopIteration as end:
-                    found: Drilled = end.value
-                    break
+            found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))
             if not found.passed:
                 raise WorkFailed(

@@ -8,7 +8,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.files import create
+from maint.files import create, writing
 from maint.model.formatting import show_count
 from maint.model.snapshot import Snapshot
 from maint.snapshots.archive import Kind, members
@@ -66,11 +66,6 @@ def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
 def _write(target: Path, content: bytes) -> None:
     if not target.parent.is_dir():
         raise WorkFailed(f"{target} cannot be written: there is no folder {target.parent}", hint="make it first")
-    try:
-        made = create(target, content)
-    except OSError as error:
-        raise WorkFailed(
-            f"{target} cannot be written: {error.strerror}", hint="name another place, or mend its permissions"
-        ) from error
-    if not made:
-        raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten")
+    with writing(target, "name another place, or mend its permissions"):
+        if not create(target, content):
+            raise Refused(f"{target} is there already", hint="name a new file; nothing is overwritten")

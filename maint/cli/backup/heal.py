@@ -12,7 +12,7 @@ from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen
 from maint.config.secrets import check_reference
 from maint.config.yaml import load
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import Invalid, PartlyDone, Refused, UsageError, WorkFailed
 from maint.files import read_private
 from maint.model.formatting import show_count
@@ -51,25 +51,13 @@ def heal(
         if flags.dry_run:
             screen.emit({"snapshot": redacted.id}, f"would fill snapshot {redacted.id} from {source or secrets}")
             return 0
-        with site_lock(site.state, site.settings.name, "backup heal", site.clock):
+        with at_work(site, "backup heal", screen.say):
             values, words = _from_snapshot(site, source) if source else _from_file(site, Path(secrets).absolute())
-            healed = _carried_out(screen, site, redacted.id, values, words, Purpose(purpose))
+            healed = screen.follow(fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose)))
         return _told(screen, redacted.id, healed)
 
 
 Values = Callable[[str], Scalar | None]
-
-
-def _carried_out(
-    screen: Screen, site: ConfiguredSite, wanted: str, values: Values, words: str, purpose: Purpose
-) -> Healed:
-    steps = fill(site, find(site, wanted), values, words, purpose=purpose)
-    while True:
-        try:
-            screen.say(next(steps))
-        except StopIteration as end:
-            healed: Healed = end.value
-            return healed
 
 
 def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:

@@ -12,8 +12,9 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.cli.site import summary
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
+from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
@@ -75,7 +76,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     drill = last_good(drills(site))
     if keeping:
         with suppress(OSError):  # who may read the store need not own the state folder
-            summary.keep(site.state, summary.summary_of(known, drill, now))
+            keep_record(site.state / summary.FILE, summary.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
@@ -123,7 +124,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
     failed = list[str]()
     with (
-        site_lock(site.state, site.settings.name, "backup list, rebuilding", site.clock),
+        at_work(site, "backup list, rebuilding", screen.say),
         followed(site, screen, "backup list"),
     ):
         sweep(site, site.clock.now())

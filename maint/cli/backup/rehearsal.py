@@ -55,15 +55,7 @@ class LabStage:
 
 
 class LabRehearsal:
-    """`ports.Rehearsal` in a lab.
-
-    Args:
-        settings: the site, whose account is the one to log in with.
-        secrets: resolves its password.
-        clock: time.
-        warn: receives what the operator must not miss.
-        behaviours: switches of the lab, by name.
-    """
+    """`ports.Rehearsal` in a lab; `behaviours` are its switches, by name."""
 
     def __init__(
         self,
@@ -124,11 +116,7 @@ class LabRehearsal:
 
 @contextmanager
 def private_folder(size: int) -> Iterator[Path]:
-    """Yield a folder that only we can enter, in memory where there is room; it is gone afterwards.
-
-    Args:
-        size: bytes of the deployment that it is for.
-    """
+    """Yield a folder that only we can enter, in memory where `size` bytes have room, and that is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=_place(size)))  # made 0700
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

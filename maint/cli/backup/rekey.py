@@ -1,7 +1,7 @@
 """`maint backup rekey`: encrypt snapshots anew for the recipients that the config names now."""
 
-from collections.abc import Collection, Generator, Sequence
-from typing import Annotated, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
@@ -9,7 +9,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, ask_change
 from maint.config.actor import actor
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import CannotReach, Invalid, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -22,7 +22,6 @@ from maint.snapshots.replicate import replicate
 from maint.snapshots.virtual_clusters.blobs import collect
 
 _AGAIN = "mend what is named, then run it again: what is done stays done"
-T = TypeVar("T")
 
 
 @command(example="maint backup rekey --all --prune-old --dry-run")
@@ -57,7 +56,7 @@ def rekey(
                 f"encrypt {show_count(len(todo), 'snapshot')} anew, and remove each old one once its new one is proven?"
             )
             ask_change(screen, question, yes=flags.yes)
-        with site_lock(site.state, site.settings.name, "backup rekey", site.clock):
+        with at_work(site, "backup rekey", screen.say):
             sweep(site, site.clock.now())
             done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
         screen.emit({"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}")
@@ -76,22 +75,22 @@ def _carried_out(
     made, problems = list[tuple[Aged, Snapshot]](), list[str]()
     for one in todo:
         try:
-            new = one.made or _told(screen, encrypt_anew(site, one.old, actor()))
+            new = one.made or screen.follow(encrypt_anew(site, one.old, actor()))
             copy_holds(site, one, new)
             made.append((one, new))
         except StoreFailed:
             raise
         except (WorkFailed, Refused, Invalid) as failure:
             problems.append(f"{one.old.id}: {'; '.join([failure.message, *failure.detail])}")
-    problems += _told(screen, replicate(site)) if site.copies else []
+    problems += screen.follow(replicate(site)) if site.copies else []
     for one, new in made if prune_old else ():
         try:
-            _told(screen, let_go(site, one, new))
+            screen.follow(let_go(site, one, new))
         except (Refused, WorkFailed, CannotReach) as failure:
             problems.append("; ".join([failure.message, *failure.detail]))
     if prune_old:
-        problems += _told(screen, follow(site))
-        _told(screen, collect(site))
+        problems += screen.follow(follow(site))
+        screen.follow(collect(site))
     problems += _unproven(site, {new.id for _, new in made})
     return [_json(one, new) for one, new in made], problems
 
@@ -103,12 +102,3 @@ def _unproven(site: ConfiguredSite, made: Collection[str]) -> list[str]:
 
 def _json(one: Aged, made: Snapshot | None) -> Json:
     return {"from": one.old.id, "snapshot": made.id if made else None}
-
-
-def _told(screen: Screen, steps: Generator[str, None, T]) -> T:
-    while True:
-        try:
-            screen.say(next(steps))
-        except StopIteration as end:
-            found: T = end.value
-            return found

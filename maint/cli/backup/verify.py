@@ -10,11 +10,11 @@ from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, WORKS, Flags, argument, option
+from maint.cli.options import MANAGER, WORKS, Flags, argument, option, seconds_of
 from maint.cli.screen import Screen
-from maint.engine.lock import site_lock
+from maint.engine.shared_runs import at_work
 from maint.errors import PartlyDone, UsageError, WorkFailed
-from maint.model.formatting import parse_duration, show_count
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
 from maint.snapshots.catalogue import LATEST, entries, find_id, load
@@ -46,7 +46,7 @@ def verify(
     configured = not flags.connection.replaces_config
     deepest = level or (3 if configured or flags.connection.password else 2)  # 3 asks whether the password fits
     with opened(flags) as (site, screen):
-        chosen = _stale(site, _age(stale)) if stale else [find_id(site, snapshot or LATEST)]
+        chosen = _stale(site, seconds_of("--stale", stale)) if stale else [find_id(site, snapshot or LATEST)]
         if flags.dry_run:
             words = f"would verify {', '.join(chosen) or 'none'} to level {deepest}"
             told: Json = [*chosen] if stale else chosen[0]
@@ -66,28 +66,16 @@ def _usual(site: ConfiguredSite, found: str) -> int:
         return 3
 
 
-def _age(text: str) -> timedelta:
-    try:
-        return timedelta(seconds=parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"--stale: {error}", hint="such as 7d or 30d") from None
-
-
-def _stale(site: ConfiguredSite, age: timedelta) -> list[str]:
-    """Return the snapshots whose latest verification is older than that or never was, the longest ago first."""
-    limit = site.clock.now() - age
+def _stale(site: ConfiguredSite, age: float) -> list[str]:
+    """Return the snapshots not verified for so many seconds, the longest ago first."""
+    limit = site.clock.now() - timedelta(seconds=age)
     seen = [(one.verified.at if one.verified else None, one.id) for one in entries(site)]
     return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
 
 
 def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], *, keep: bool) -> int:
-    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them.
-
-    Raises:
-        WorkFailed: some failed; all were looked at.
-        PartlyDone: some could not be told to that depth.
-    """
-    found = [_judged(site, one, level, keep=keep) for one, level in levels.items()]
+    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them."""
+    found = [_judged(site, screen, one, level, keep=keep) for one, level in levels.items()]
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
@@ -102,8 +90,8 @@ def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int
     return 0
 
 
-def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Verification:
-    with site_lock(site.state, site.settings.name, "backup verify", site.clock):
+def _judged(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> Verification:
+    with at_work(site, "backup verify", screen.say):
         judged = verify_snapshot(site, found, level)
         if keep:
             record(site, judged)
@@ -111,13 +99,8 @@ def _judged(site: ConfiguredSite, found: str, level: int, *, keep: bool) -> Veri
 
 
 def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
-    """Verify one snapshot, keep the record unless told otherwise, show it.
-
-    Raises:
-        WorkFailed: it failed.
-        PartlyDone: it could not be told to that depth.
-    """
-    judged = _judged(site, found, level, keep=keep)
+    """Verify one snapshot, keep the record unless told otherwise, show it."""
+    judged = _judged(site, screen, found, level, keep=keep)
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

@@ -38,12 +38,7 @@ def names_of(kind: Kept, options: Mapping[str, str]) -> Iterable[tuple[str, str]
 
 
 def remember(state: Path, **shown: Iterable[str]) -> None:
-    """Keep names that a listing has just shown, for stores and managers that completion does not ask.
-
-    Args:
-        state: the site's state folder; nothing is kept where it is not there, or cannot be written.
-        shown: `snapshots` or `clusters`.
-    """
+    """Keep the `snapshots` or `clusters` that a listing has shown: completion asks no store and no manager."""
     kept = _memo(state)
     told = {kind: list(names) for kind, names in shown.items()}
     if state.is_dir() and kept != (new := {**kept, **told}):

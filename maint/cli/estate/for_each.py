@@ -9,7 +9,7 @@ from maint.cli.boundary import OUTPUTS
 from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.estate.words import in_words, meaning
 from maint.cli.open_site import limit_of, settings_of
-from maint.cli.options import Connection, Flags, Said, Several
+from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
@@ -23,12 +23,7 @@ _NAMED = 8  # sites that a question names
 
 
 def for_each(flags: Flags, several: Several, said: Said) -> int:
-    """Carry a command out for each of the sites that the flags choose, show one summary, and return the exit code.
-
-    Args:
-        flags: what the operator said; it chooses the sites.
-        several: how the command goes about several sites.
-        said: the command's words and its own options.
+    """Carry a command out for each site that the flags choose, show one summary, and return the exit code.
 
     Raises:
         Interrupted: a signal came; it was passed on, all processes have ended, and the summary has been shown.
@@ -49,19 +44,15 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
 
 
 def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
-    """Return the sites that `--site`, `--all` or `--label` choose, in the order of the config.
-
-    Raises:
-        UsageError: there is no such site, or none with such labels.
-    """
+    """Return the sites that `--site`, `--all` or `--label` choose, as the config orders them; UsageError: none."""
     sites = [settings.site(name) for name in settings.names]
     if flags.every:
         return sites
     if not flags.labels:
         named = {settings.site(name).name for name in flags.sites}
         return [site for site in sites if site.name in named]
-    wanted = [_label(text) for text in flags.labels]
-    found = [site for site in sites if all(site.labels.get(key) == value for key, value in wanted)]
+    wanted = [pairs_of("--label", [text], "region=eu") for text in flags.labels]
+    found = [site for site in sites if all(one.items() <= site.labels.items() for one in wanted)]
     if not found:
         known = sorted({f"{key}={value}" for site in sites for key, value in site.labels.items()})
         hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
@@ -82,13 +73,6 @@ def exit_of(ended: Sequence[Ended]) -> int:
     """Return the exit code that all have, else 7."""
     codes = {one.exit for one in ended}
     return codes.pop() if len(codes) == 1 else PartlyDone.exit_code
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not (key and sign):
-        raise UsageError(f"--label {text!r}: KEY=VALUE is expected", hint="for example --label region=eu")
-    return key, value
 
 
 def _refuse(flags: Flags, several: Several, said: Said) -> None:

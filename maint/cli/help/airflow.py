@@ -12,10 +12,9 @@ import msgspec
 
 import maint
 from maint.cli.command import command
-from maint.cli.options import Flags, option
+from maint.cli.options import Flags, option, seconds_of
 from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
-from maint.model.formatting import parse_duration
 from maint.render import from_file
 
 _ROOM = ("outcome", "child", "hook", "operator")  # in the order in which one needs the other
@@ -54,30 +53,14 @@ def airflow(
 
 
 def print_one(flags: Flags, dag: Dag, title: str, words: Sequence[str]) -> None:
-    """Print a DAG that carries one command out.
-
-    Args:
-        flags: the flags; a site that is named is named in the DAG too.
-        dag: when and where.
-        title: what the DAG is about, and its name.
-        words: the command after `maint`.
-    """
+    """Print a DAG, named after its title, that carries one command out; `words` stand after `maint`."""
     more = {"title": title, "words": repr(list(words)), "site": repr(flags.site), "at_once": 8}
     text = from_file("airflow.py.j2", {**_values(flags, dag, f"maint_{title}".replace("-", "_")), **more})
     flags.screen().emit({"dag": text}, text.rstrip())
 
 
 def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
-    """Return what a template of a DAG is filled with.
-
-    Args:
-        flags: the flags; a config that is named is named in the DAG too.
-        dag: what was asked for.
-        name: the DAG's name, where none was asked for.
-
-    Raises:
-        UsageError: a time, a timezone or a limit makes no sense, or the config is named twice.
-    """
+    """Return what a template of a DAG is filled with; `name` is the DAG's where none was asked for."""
     config = flags.config or os.environ.get("MAINT_CONFIG") or ""
     if flags.config and dag.connection:
         raise UsageError("--config and --connection exclude each other", hint="the connection names the config")
@@ -85,10 +68,6 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
         ZoneInfo(dag.timezone)
     except (KeyError, ValueError, OSError):
         raise UsageError(f"there is no timezone {dag.timezone!r}", hint="such as --timezone Europe/Berlin") from None
-    try:
-        seconds = round(parse_duration(dag.limit))
-    except ValueError as error:
-        raise UsageError(f"--limit-each: {error}", hint="such as --limit-each 2h") from None
     where = {"program": dag.program} if dag.program else {}
     where |= {"maint_conn_id": dag.connection} if dag.connection else {}
     where |= {"config": str(Path(config).absolute())} if config and not dag.connection else {}
@@ -100,7 +79,7 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
         "where": repr(where),
         "pool": dag.pool,
         "limit": dag.limit,
-        "limit_seconds": seconds,
+        "limit_seconds": round(seconds_of("--limit-each", dag.limit)),
         "dag_id": dag.dag_id or name,
         "cron": calendar(dag.at, dag.every).cron,
         "timezone": dag.timezone,

@@ -4,20 +4,36 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from maint.cli.help.json_shapes import (
-    ANY,
-    FLAG,
-    NUMBER,
-    OBJECT,
-    TEXT,
-    TEXT_OR_NULL,
-    TEXTS,
-    a_list,
-    an_object,
-    or_null,
-    ref,
-)
 from maint.model.json import Json
+
+TEXT: Json = {"type": "string"}
+TEXT_OR_NULL: Json = {"type": ["string", "null"]}
+TIME: Json = {"type": "string", "format": "date-time"}
+TEXTS: Json = {"type": "array", "items": TEXT}
+NUMBER: Json = {"type": "number"}
+FLAG: Json = {"type": "boolean"}
+ANY: Json = {}
+OBJECT: Json = {"type": "object"}
+
+
+def an_object(required: Mapping[str, Json], **optional: Json) -> Json:
+    """Return the schema of an object that may gain keys later."""
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def a_list(item: Json) -> Json:
+    """Return the schema of a list."""
+    return {"type": "array", "items": item}
+
+
+def or_null(schema: Json) -> Json:
+    """Return the schema of what may be null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def ref(name: str) -> Json:
+    """Return the schema that `$defs` holds under a name."""
+    return {"$ref": f"#/$defs/{name}"}
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -32,13 +48,16 @@ class Output(msgspec.Struct, frozen=True):
     version: int = 1
 
 
+def _listed(key: str, **fields: Json) -> Output:
+    """Return what a command prints that lists things: objects of these fields under one key."""
+    return Output([{key: a_list(an_object(fields))}])
+
+
 _OBJECTS = a_list(OBJECT)
 _FILES = a_list(an_object({"path": TEXT, "content": TEXT}))
 _NAMED = a_list(an_object({"name": TEXT}))
 _PLAN: Mapping[str, Json] = {"plan": ref("plan"), "digest": TEXT, "fingerprint": TEXT}
-_DONE = an_object(
-    {"name": TEXT, "kind": TEXT, "target": TEXT, "outcome": TEXT, "detail": TEXT, "value": ANY},
-)
+_DONE = an_object({**dict.fromkeys(("name", "kind", "target", "outcome", "detail"), TEXT), "value": ANY})
 _RUN: Mapping[str, Json] = {
     "run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "report": an_object({}, md=TEXT, html=TEXT),
 }  # fmt: skip
@@ -52,6 +71,15 @@ _COMPARED: Mapping[str, Json] = {
     "same": FLAG, "differences": _OBJECTS, "not_comparable": a_list(ANY), "added_keys": a_list(ANY), "volatile": NUMBER,
     "virtual_clusters": _NAMED,
 }  # fmt: skip
+_DRILL: Mapping[str, Json] = {
+    "snapshot": TEXT, "result": TEXT, "reason": TEXT, "phases": _OBJECTS, "rto_seconds": or_null(NUMBER),
+}  # fmt: skip
+_FINDING: Mapping[str, Json] = {
+    **dict.fromkeys(("check", "severity", "state", "observed", "expected", "remedy"), TEXT), "hosts": TEXTS,
+}  # fmt: skip
+_CONTACT: Mapping[str, Json] = {"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL}
+_VC: Mapping[str, Json] = {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
+_VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
 _SUCCESS = or_null(ref("success"))
 _RUNS_OR_PLANS = Output([_PLAN, _RUN])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN])
@@ -65,65 +93,23 @@ OUTPUTS: Mapping[str, Output] = {
     "lab down": Output([{"was_up": FLAG}]),
     "lab status": Output([{"running": FLAG, "config": TEXT_OR_NULL}]),
     "lab break": Output([{"faults": _OBJECTS}, {"cleared": NUMBER}, {"target": TEXT, "fault": TEXT}]),
-    "site list": Output([{"sites": a_list(an_object({"name": TEXT, "manager": TEXT, "store": TEXT}))}]),
+    "site list": _listed("sites", name=TEXT, manager=TEXT, store=TEXT),
     "site status": Output(
         [
             {
-                "site": TEXT,
-                "manager": TEXT,
-                "plain_port": TEXT,
-                "tls_port": TEXT,
-                "tls_chain": TEXT,
-                "account": TEXT,
-                "api": TEXT,
-                "release": TEXT,
-                "redaction": TEXT,
-                "licence": TEXT,
-                "clusters": TEXTS,
-                "active_commands": TEXTS,
-                "redaction_window": TEXT,
+                **dict.fromkeys(("site", "manager", "plain_port", "tls_port", "tls_chain", "account", "api"), TEXT),
+                **dict.fromkeys(("release", "redaction", "licence", "redaction_window"), TEXT),
+                **dict.fromkeys(("clusters", "active_commands"), TEXTS),
             }
         ]
     ),
-    "cluster list": Output(
-        [
-            {
-                "clusters": a_list(
-                    an_object({"name": TEXT, "display_name": TEXT, "type": TEXT, "version": TEXT, "states": TEXTS})
-                )
-            }
-        ]
-    ),
+    "cluster list": _listed("clusters", name=TEXT, display_name=TEXT, type=TEXT, version=TEXT, states=TEXTS),
     **dict.fromkeys(("cluster stop", "cluster start", "cluster delete"), _RUNS_OR_PLANS),
-    "service list": Output(
-        [
-            {
-                "services": a_list(
-                    an_object(
-                        {
-                            "name": TEXT,
-                            "cluster": TEXT_OR_NULL,
-                            "type": TEXT,
-                            "state": TEXT_OR_NULL,
-                            "staleness": TEXT_OR_NULL,
-                        }
-                    )
-                )
-            }
-        ]
+    "service list": _listed(
+        "services", name=TEXT, cluster=TEXT_OR_NULL, type=TEXT, state=TEXT_OR_NULL, staleness=TEXT_OR_NULL
     ),
     **dict.fromkeys(("service stop", "service start", "service restart", "service refresh"), _RUNS_OR_PLANS),
-    "setting list": Output(
-        [
-            {
-                "settings": a_list(
-                    an_object(
-                        {"name": TEXT, "value": TEXT_OR_NULL, "set": FLAG, "default": TEXT_OR_NULL, "secret": FLAG}
-                    )
-                )
-            }
-        ]
-    ),
+    "setting list": _listed("settings", name=TEXT, value=TEXT_OR_NULL, set=FLAG, default=TEXT_OR_NULL, secret=FLAG),
     **dict.fromkeys(("setting set", "setting unset"), _RUNS_OR_PLANS),
     "manager version": Output([{"api": TEXT, "release": TEXT}]),
     "manager restore": _RESTORES,
@@ -131,7 +117,7 @@ OUTPUTS: Mapping[str, Output] = {
         ("manager export", "manager license", "manager tls-switch", "manager truststore-password", "manager start"),
         _RUNS_OR_PLANS,
     ),
-    "playbook list": Output([{"playbooks": a_list(an_object({"name": TEXT, "summary": TEXT}))}]),
+    "playbook list": _listed("playbooks", name=TEXT, summary=TEXT),
     "playbook show": Output([{"name": TEXT, "summary": TEXT, "parameters": _OBJECTS, "text": TEXT}]),
     "playbook lint": Output([{"checked": TEXTS, "mistakes": a_list(ANY)}]),
     "playbook new": Output([{"path": TEXT}]),
@@ -157,22 +143,7 @@ OUTPUTS: Mapping[str, Output] = {
     **dict.fromkeys(("backup create", "backup hold", "backup release"), _RUNS_OR_PLANS),
     **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
     "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
-    "backup drill": Output(
-        [
-            {
-                "drill": an_object(
-                    {
-                        "snapshot": TEXT,
-                        "result": TEXT,
-                        "reason": TEXT,
-                        "phases": _OBJECTS,
-                        "rto_seconds": or_null(NUMBER),
-                    }
-                )
-            },
-            {"snapshot": TEXT},
-        ]
-    ),
+    "backup drill": Output([{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]),
     "backup files": Output([{"path": TEXT, "file": TEXT}, {"files": a_list(ANY)}]),
     "restore plan": Output([_RESTORE, _PLAN]),
     "restore run": _RESTORES,
@@ -192,79 +163,32 @@ OUTPUTS: Mapping[str, Output] = {
         ),
     ),
     "schedule remove": Output([{"files": TEXTS}, {"removed": TEXTS}]),
-    "host list": Output(
-        [{"hosts": a_list(an_object({"name": TEXT, "address": TEXT, "port": NUMBER, "groups": TEXTS}))}]
-    ),
+    "host list": _listed("hosts", name=TEXT, address=TEXT, port=NUMBER, groups=TEXTS),
     "host check": Output(
-        [
-            {
-                "findings": a_list(
-                    an_object(
-                        {
-                            "check": TEXT,
-                            "severity": TEXT,
-                            "state": TEXT,
-                            "observed": TEXT,
-                            "expected": TEXT,
-                            "remedy": TEXT,
-                            "hosts": TEXTS,
-                        }
-                    )
-                ),
-                "hosts": a_list(an_object({"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL})),
-            },
-            {"checks": _OBJECTS},
-        ]
+        [{"findings": a_list(an_object(_FINDING)), "hosts": a_list(an_object(_CONTACT))}, {"checks": _OBJECTS}]
     ),
-    "host trust": Output(
-        [
-            {
-                "hosts": a_list(
-                    an_object({"name": TEXT, "type": TEXT_OR_NULL, "fingerprint": TEXT_OR_NULL, "recorded": FLAG})
-                )
-            }
-        ]
-    ),
-    "vc job list": Output([{"jobs": _NAMED}]),
+    "host trust": _listed("hosts", name=TEXT, type=TEXT_OR_NULL, fingerprint=TEXT_OR_NULL, recorded=FLAG),
+    "vc job list": _listed("jobs", name=TEXT),
     "vc job describe": Output([{"job": an_object({"name": TEXT})}]),
     **dict.fromkeys(
-        (
-            "vc job create",
-            "vc job update",
-            "vc job run",
-            "vc job pause",
-            "vc job unpause",
-            "vc job delete",
-            "vc resource create",
-            "vc resource upload",
-            "vc resource delete",
-            "vc resource delete-file",
-            "vc run kill",
-            "vc spark submit",
-            "vc backup",
-            "vc restore",
-            "vc init",
-            "vc init-user",
-            "vc smoke",
-            "vc undo",
-        ),
+        ("vc job create", "vc job update", "vc job run", "vc job pause", "vc job unpause", "vc job delete"),
         _RUNS_OR_PLANS,
     ),
-    "vc resource list": Output([{"resources": _NAMED}]),
+    **dict.fromkeys(
+        ("vc resource create", "vc resource upload", "vc resource delete", "vc resource delete-file", "vc run kill"),
+        _RUNS_OR_PLANS,
+    ),
+    **dict.fromkeys(
+        ("vc spark submit", "vc backup", "vc restore", "vc init", "vc init-user", "vc smoke", "vc undo"),
+        _RUNS_OR_PLANS,
+    ),
+    "vc resource list": _listed("resources", name=TEXT),
     "vc resource describe": Output([{"resource": an_object({"name": TEXT, "files": a_list(ANY)})}]),
     "vc resource download": Output([{"file": TEXT}, {"file": TEXT, "bytes": NUMBER}]),
-    "vc run list": Output([{"runs": a_list(an_object({"id": NUMBER, "job": TEXT, "status": TEXT}))}]),
-    "vc run describe": Output([{"run": an_object({"id": NUMBER, "job": TEXT, "status": TEXT})}]),
+    "vc run list": _listed("runs", **_VC_RUN),
+    "vc run describe": Output([{"run": an_object(_VC_RUN)}]),
     "vc run logs": Output([{"id": NUMBER, "type": TEXT, "log": TEXT}, {"id": NUMBER, "types": a_list(ANY)}]),
-    "vc status": Output(
-        [
-            {
-                "virtual_cluster": an_object(
-                    {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
-                )
-            }
-        ]
-    ),
+    "vc status": Output([{"virtual_cluster": an_object(_VC)}]),
     "vc drift": Output([{"virtual_cluster": TEXT, "snapshot": TEXT, "differences": a_list(ANY)}]),
     "notify list": Output([{"notices": _OBJECTS}]),
     "notify test": Output([{"told": _OBJECTS}]),

@@ -14,14 +14,14 @@ from maint.cli.completion.scripts import script_for
 from maint.cli.help import manual
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
 from maint.config.schema import BackupSettings
-from maint.errors import UsageError, WorkFailed
-from maint.files import replace
-from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.errors import UsageError
+from maint.files import replace, writing
+from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
 
 
@@ -52,17 +52,11 @@ def man(
 
 
 def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:
-    """Write files that anybody may read, over what is there.
-
-    Raises:
-        WorkFailed: one cannot be written.
-    """
+    """Write files that anybody may read, over what is there; WorkFailed: one cannot be written."""
     for path, text in files.items():
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, text.encode(), mode=mode)
-        except OSError as error:
-            raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another place") from error
 
 
 @command(example="maint generate schema output vc run list")
@@ -83,7 +77,7 @@ def alerts(
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may get.")] = "35d",
 ) -> None:
     """Print alert rules for Prometheus over the metrics that each run writes."""
-    text = alert_rules(_age("--max-age", max_age) if max_age else _configured_age(flags), drill_age)
+    text = alert_rules(round(seconds_of("--max-age", max_age)) if max_age else _configured_age(flags), drill_age)
     flags.screen().emit({"rules": text}, text.rstrip())
 
 
@@ -96,7 +90,7 @@ def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish."
 
 def alert_rules(max_age: int, drill_age: str) -> str:
     """Return alert rules for Prometheus; `max_age` in seconds. UsageError where an age is not a duration."""
-    ages = {"max_age": max_age, "drill_age": _age("--drill-age", drill_age)}
+    ages = {"max_age": max_age, "drill_age": round(seconds_of("--drill-age", drill_age))}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
     return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
 
@@ -113,10 +107,3 @@ def _configured_age(flags: Flags) -> int:
             f"`backup.max_age` is not the same in all sites: {told}", hint="choose one with --site, or give --max-age"
         )
     return round(next(iter(ages.values()), BackupSettings.model_fields["max_age"].default))
-
-
-def _age(flag: str, text: str) -> int:
-    try:
-        return round(parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 90s, 10m, 26h or 7d") from None

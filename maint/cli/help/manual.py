@@ -18,11 +18,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 def page(whole: Made) -> str:
-    """Return the manual page maint(1) as roff.
-
-    Args:
-        whole: the command that all others hang on, as typer built it.
-    """
+    """Return the manual page maint(1) as roff, of the command that all others hang on."""
     common = _options(whole)
     lines = [f'.TH MAINT 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
     lines += [r"maint \- cluster maintenance: backups that can be believed, restores that are proven", ".SH SYNOPSIS"]
@@ -40,11 +36,7 @@ def page(whole: Made) -> str:
 
 
 def pages(whole: Made) -> dict[str, str]:
-    """Return all pages: the name of the file and its roff.
-
-    Args:
-        whole: the command that all others hang on, as typer built it.
-    """
+    """Return all pages: the name of the file and its roff."""
     return {"maint.1": page(whole), **{f"maint-{name.replace(' ', '-')}.1": page_of(name) for name in COMMANDS}}
 
 

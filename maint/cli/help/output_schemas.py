@@ -2,10 +2,10 @@
 
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
-from maint.cli.help.command_outputs import OUTPUTS
-from maint.cli.help.json_shapes import (
+from maint.cli.help.command_outputs import (
     FLAG,
     NUMBER,
+    OUTPUTS,
     TEXT,
     TEXT_OR_NULL,
     TEXTS,
@@ -24,15 +24,7 @@ from maint.model.json import Json
 
 
 def schema_of(what: str, command: str = "") -> dict[str, Json]:
-    """Return a JSON schema.
-
-    Args:
-        what: `config`, `playbook`, `playbook-test`, or `output`.
-        command: whose output; "" for what all commands print.
-
-    Raises:
-        UsageError: none of them, or there is no such command.
-    """
+    """Return the JSON schema of the configuration, of a playbook, its test, or a command's output; else UsageError."""
     if what == "output":
         return _output_of(command) if command else _output()
     if command or what not in ("config", "playbook", "playbook-test"):

@@ -36,12 +36,7 @@ def list_hosts(flags: Flags, hosts_from: Source = "config") -> None:
 
 
 def inventory(site: ConfiguredSite, source: str) -> Sequence[HostSettings]:
-    """Return the hosts; what the config says about a host of the same name counts before what was found elsewhere.
-
-    Raises:
-        UsageError: there is no such source.
-        Invalid: there are no hosts.
-    """
+    """Return the hosts, by the config before all else; UsageError: no such source, Invalid: no hosts."""
     if source not in SOURCES:
         raise UsageError(f"there is no inventory {source!r}", hint=f"there are {', '.join(SOURCES)}")
     found = {"config": _from_config, "manager": _from_manager, "snapshot": _from_snapshot}[source](site)

@@ -86,11 +86,7 @@ def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
 
 
 def _discard(flags: Flags, place: Path) -> None:
-    """Take the lab in a folder down and remove it, once the operator agrees.
-
-    Raises:
-        Refused: the folder holds something that is not a lab, or the operator does not agree.
-    """
+    """Take the lab in a folder down and remove it, once the operator agrees."""
     if not place.exists():
         return
     if control.is_lab(place):

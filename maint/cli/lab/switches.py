@@ -11,14 +11,7 @@ from maint.lab.switches import UnknownSwitch, parse
 
 
 def switches_of(words: Iterable[str]) -> dict[str, str]:
-    """Return what switches are set to, by name.
-
-    Args:
-        words: of the form NAME=VALUE.
-
-    Raises:
-        UsageError: there is no such switch, or it takes no such value.
-    """
+    """Return what NAME=VALUE sets switches to, by name; UsageError: no such switch, or no such value."""
     try:
         return parse(words)
     except UnknownSwitch as error:
@@ -33,11 +26,7 @@ def lab_folder(given: str) -> Path:
 
 
 def deployment_file(given: str) -> Path | None:
-    """Return the file to load, None for the example.
-
-    Raises:
-        Invalid: there is no such file.
-    """
+    """Return the file to load, None for the example; Invalid: there is no such file."""
     if not given:
         return None
     path = Path(given).expanduser().absolute()
@@ -48,11 +37,7 @@ def deployment_file(given: str) -> Path | None:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse a file that is not an export: a lab could not serve it.
-
-    Raises:
-        Invalid: saying what it lacks.
-    """
+    """Refuse a file that is not an export: a lab could not serve it; Invalid: saying what it lacks."""
     try:
         document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

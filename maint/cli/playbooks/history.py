@@ -7,7 +7,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, option
+from maint.cli.options import Flags, option, seconds_of
 from maint.cli.screen import Screen, ask_change, table
 from maint.engine import journal
 from maint.engine.history import Wanted, forget, prunable
@@ -97,10 +97,7 @@ def _json(past: RunState) -> Json:
 def _prune(flags: Flags, site: ConfiguredSite, screen: Screen, keep: int | None, age: str) -> int:
     configured = site.settings.history
     last = keep if keep is not None else configured.last if configured else _LAST
-    try:
-        seconds = parse_duration(age) if age else configured.age if configured else _AGE
-    except ValueError as error:
-        raise UsageError(f"--age: {error}", hint="such as 26h or 90d") from None
+    seconds = seconds_of("--age", age) if age else configured.age if configured else _AGE
     old = prunable(site.state, site.clock.now(), last=last, age=seconds)
     stays = max(seconds, KEPT_FOR.total_seconds())  # what a run can undo is kept for as long
     rule = f"the newest {last} stay, and what is younger than {show_duration(stays)}"

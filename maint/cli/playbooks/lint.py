@@ -11,7 +11,7 @@ from maint.cli.run_playbook import library
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine
+from maint.engine.load import Library, examine, is_file
 from maint.engine.names import unknown_names
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count
@@ -50,12 +50,7 @@ def _spread(name: str, shipped: Library) -> Sequence[str]:
 
 
 def _settings(flags: Flags) -> SiteSettings | None:
-    """Return the site whose names are known, None where none is configured or it is not said which.
-
-    Raises:
-        Invalid: the config has a mistake.
-        UsageError: `--site` names none.
-    """
+    """Return the site whose names are known, None where none is configured or it is not said which."""
     settings = settings_of(flags)
     if settings.path is None and flags.site is None:
         return None
@@ -68,7 +63,7 @@ def _settings(flags: Flags) -> SiteSettings | None:
 
 
 def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Sequence[Invalid]:
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    if is_file(name):
         try:
             text = read_text(Path(name))
         except Invalid as error:
@@ -78,7 +73,7 @@ def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Seq
     else:
         shipped.load(name)  # which says what was meant
         return ()
-    file = name if "/" in name or name.endswith((".yaml", ".yml")) else f"{name}.yaml"
+    file = name if is_file(name) else f"{name}.yaml"
     playbook, mistakes = examine(text, file, shipped)
     if playbook is None or mistakes or settings is None:
         return mistakes

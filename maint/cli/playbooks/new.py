@@ -8,11 +8,11 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
 from maint.engine.schema import playbook_schema
-from maint.errors import Invalid, UsageError, WorkFailed
-from maint.files import create, replace
+from maint.errors import Invalid, UsageError
+from maint.files import create, replace, writing
 from maint.render import from_file
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SCHEMA = "playbook.schema.json"
 
 
@@ -23,7 +23,7 @@ def new(
     folder: Annotated[str, option("--folder", "Where to write it; else here.")] = ".",
 ) -> int:
     """Write a commented playbook to begin from, and the schema that lets an editor complete it."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a playbook's name", hint="small letters, digits, dashes: patch-hosts")
     place = Path(folder).expanduser().absolute()
     path, screen = place / f"{name}.yaml", flags.screen()
@@ -33,14 +33,10 @@ def new(
         return 0
     if not place.is_dir():
         raise Invalid(f"there is no folder {place}", hint="make it first")
-    try:
-        written = create(path, text.encode(), mode=0o644)
-        if written:
-            replace(place / SCHEMA, (json.dumps(playbook_schema(), indent=1) + "\n").encode(), mode=0o644)
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another folder: --folder") from error
-    if not written:
-        raise Invalid(f"{path} is there already", hint="give another name")
+    with writing(path, "name another folder: --folder"):
+        if not create(path, text.encode(), mode=0o644):
+            raise Invalid(f"{path} is there already", hint="give another name")
+        replace(place / SCHEMA, (json.dumps(playbook_schema(), indent=1) + "\n").encode(), mode=0o644)
     screen.say(f"then `maint playbook lint {path}`, and `maint playbook plan {path} --set hosts=HOST`")
     screen.emit({"path": str(path), "schema_file": str(place / SCHEMA)}, str(path))
     return 0

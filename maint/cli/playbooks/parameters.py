@@ -1,10 +1,8 @@
 """The help of `maint playbook run NAME` and `plan NAME`: the playbook's parameters, below the command's own options."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from maint.cli.command import Made, OwnFirst
-from maint.config.yaml import read_text
 from maint.errors import MaintError
 from maint.model.formatting import show_duration
 from maint.model.json import Json
@@ -39,14 +37,11 @@ class WithParameters(OwnFirst):
 
 def _named(words: Sequence[str]) -> Playbook | None:
     from maint.cli.run_playbook import library  # a start that shows no playbook's help needs none of this
-    from maint.engine.load import load
 
     shipped = library()
     for word in words:
-        if word in shipped.texts:
-            return shipped.load(word)
-        if word.endswith((".yaml", ".yml")) and not word.startswith("-"):
-            return load(read_text(Path(word)), word, shipped)
+        if word in shipped.texts or (word.endswith((".yaml", ".yml")) and not word.startswith("-")):
+            return shipped.find(word)
     return None
 
 

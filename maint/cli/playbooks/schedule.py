@@ -1,6 +1,5 @@
 """`maint playbook schedule`: let any playbook run by itself, by a systemd timer or by cron."""
 
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,18 +8,16 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.help.airflow import Dag, print_one
 from maint.cli.open_site import settings_of
-from maint.cli.options import Flags, argument, option
-from maint.cli.run_playbook import library
+from maint.cli.options import Flags, argument, option, pairs_of
+from maint.cli.playbooks.new import NAME
+from maint.cli.run_playbook import kinds_of, library
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
-from maint.config.yaml import read_text
-from maint.engine.load import Library, load
+from maint.engine.load import Library, is_file
 from maint.engine.plan import parameters
 from maint.errors import Refused, UsageError
 from maint.model.plan import Effect, Playbook
 from maint.steps.registry import STEPS
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 @command(example="maint playbook schedule probe --every 6h --dry-run")
@@ -49,11 +46,10 @@ def schedule(
         settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
-    given = dict(_pair(text) for text in values or ())
-    parameters(playbook, given)  # what is missing is told now, not every night
+    parameters(playbook, pairs_of("--set", values, "cluster=base"))  # what is missing is told now, not every night
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
-    words += ["--yes", *_confirmed(flags, playbook, shipped)]
+    words += ["--yes", *_confirmed(flags, playbook)]
     if airflow:
         print_one(flags, Dag(at, every), playbook.name, words)
         return 0
@@ -63,37 +59,22 @@ def schedule(
     run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove")
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
     refuse_impossible(settings.site(), request)
-    if any(STEPS[kind].asks for kind in _kinds(playbook, shipped)):
+    if any(STEPS[kind].asks for kind in kinds_of(playbook)):
         flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     return put(flags, settings, request)
 
 
 def _found(name: str, shipped: Library) -> tuple[Playbook, str]:
     """Return a playbook, and the word by which a scheduled run finds it wherever it starts."""
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        playbook, word = load(read_text(Path(name)), name, shipped), str(Path(name).absolute())
-    else:
-        playbook, word = shipped.load(name), name
-    if not _NAME.fullmatch(playbook.name):
+    playbook, word = shipped.find(name), str(Path(name).absolute()) if is_file(name) else name
+    if not NAME.fullmatch(playbook.name):
         hint = "small letters, digits and dashes, since files of the schedule are named after it"
         raise UsageError(f"a playbook named {playbook.name!r} cannot be scheduled", hint=hint)
     return playbook, word
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r} is not key=value", hint="such as --set cluster=base")
-    return key, value
-
-
-def _kinds(playbook: Playbook, shipped: Library) -> set[str]:
-    included = [_kinds(shipped.load(step.include), shipped) for step in playbook.steps if step.include]
-    return {step.do for step in playbook.steps if step.do}.union(*included)
-
-
-def _confirmed(flags: Flags, playbook: Playbook, shipped: Library) -> Sequence[str]:
-    if all(STEPS[kind].effect < Effect.DESTROY for kind in _kinds(playbook, shipped)):
+def _confirmed(flags: Flags, playbook: Playbook) -> Sequence[str]:
+    if all(STEPS[kind].effect < Effect.DESTROY for kind in kinds_of(playbook)):
         return ()
     if flags.confirm is None:
         raise Refused(

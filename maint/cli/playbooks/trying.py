@@ -72,11 +72,7 @@ def _spread(name: str) -> Sequence[Path]:
 
 
 def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> Tried:
-    """Try one test, its steps for at most `limit` seconds.
-
-    Raises:
-        Invalid: the playbook has a mistake, or the world cannot be made.
-    """
+    """Try one test, its steps for at most `limit` seconds; Invalid: its playbook or world has a mistake."""
     begun = time.monotonic()
     playbook = playbook_of(wanted, wanted.form.playbook, ("playbook",))
     form = wanted.form

@@ -16,9 +16,7 @@ from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
-from maint.config.yaml import read_text
 from maint.engine.expectations import Expectation, WorldForm
-from maint.engine.load import load
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
 from maint.errors import Invalid, MaintError, PartlyDone
@@ -130,10 +128,7 @@ def _performed(lab: Lab, playbook: Playbook, given: Mapping[str, Json]) -> None:
 def playbook_of(wanted: Expectation, name: str, place: KeyPath) -> Playbook:
     """Return a playbook that a test names, there by `place`; Invalid where there is none, or it has a mistake."""
     try:
-        if "/" in name or name.endswith((".yaml", ".yml")):
-            path = wanted.path.parent / name
-            return load(read_text(path), str(path), library())
-        return library().load(name)
+        return library().find(name, wanted.path.parent)
     except MaintError as error:
         if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
             raise

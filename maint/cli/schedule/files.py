@@ -36,22 +36,14 @@ def state_of(file: File) -> str:
 
 
 def refuse_foreign(files: Sequence[File]) -> None:
-    """Refuse where one of the places is taken by a file that we did not write.
-
-    Raises:
-        Refused: so it is.
-    """
+    """Refuse where one of the places is taken by a file that we did not write; Refused: so it is."""
     foreign = [str(file.path) for file in files if state_of(file) == "foreign"]
     if foreign:
         raise Refused("a file of that name is there that maint did not write", detail=foreign, hint="move it away")
 
 
 def write(file: File) -> None:
-    """Write a file so that a reader sees the old one or the new one, and it outlives a power cut.
-
-    Raises:
-        WorkFailed: it cannot be written.
-    """
+    """Write a file whole, so that it outlives a power cut; WorkFailed: it cannot be written."""
     try:
         file.path.parent.mkdir(parents=True, exist_ok=True)
         replace(file.path, file.content.encode(), mode=0o644)
@@ -60,11 +52,7 @@ def write(file: File) -> None:
 
 
 def delete(path: Path) -> None:
-    """Delete a file of ours.
-
-    Raises:
-        WorkFailed: it cannot be deleted.
-    """
+    """Delete a file of ours; WorkFailed: it cannot be deleted."""
     try:
         remove(path)
     except OSError as error:
@@ -72,11 +60,7 @@ def delete(path: Path) -> None:
 
 
 def systemctl(*words: str, user: bool) -> str:
-    """Call the service manager, and return what it answers.
-
-    Raises:
-        WorkFailed: it failed.
-    """
+    """Call the service manager, and return what it answers; WorkFailed: it failed."""
     argv = ["systemctl", *(["--user"] if user else []), *words]
     try:
         ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)

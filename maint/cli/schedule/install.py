@@ -56,11 +56,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def form_of(form: str) -> str:
-    """Return the form of the schedule: the one asked for, else systemd where it runs this machine, else cron.
-
-    Raises:
-        UsageError: there is no such form.
-    """
+    """Return the form of the schedule, systemd where it runs this machine, else cron; UsageError: no such form."""
     if form not in ("", "systemd", "cron"):
         raise UsageError(f"there is no form {form!r}", hint="--form systemd or --form cron")
     return form or ("systemd" if installed.MANAGED.is_dir() else "cron")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from maint.cli.options import seconds_of
 from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
-from maint.model.formatting import parse_duration
 from maint.render import from_file
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -51,7 +51,7 @@ def calendar(at: str, every: str, jitter: str = "") -> Calendar:
     if at and every:
         raise UsageError("--at and --every exclude each other", hint="--at 02:15, or --every 6h")
     on, cron, period = _every(every) if every else _at(at or USUAL)
-    return Calendar(on, cron, _seconds("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
+    return Calendar(on, cron, seconds_of("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
 
 
 def _at(text: str) -> tuple[str, str, float]:
@@ -64,7 +64,7 @@ def _at(text: str) -> tuple[str, str, float]:
 
 
 def _every(text: str) -> tuple[str, str, float]:
-    seconds = _seconds("--every", text)
+    seconds = seconds_of("--every", text)
     minutes, rest = divmod(seconds, 60)
     hours = minutes / 60
     if not rest and minutes and minutes < 60 and 60 % minutes == 0:
@@ -79,20 +79,8 @@ def _every(text: str) -> tuple[str, str, float]:
     )
 
 
-def _seconds(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 15m, 26h or 7d") from None
-
-
 class Job(msgspec.Struct, frozen=True):
-    """Something that runs by itself.
-
-    Attributes:
-        commands: what it runs, each after `--site NAME`.
-        written: the command that writes its files; `removed` deletes them.
-    """
+    """Something that runs by itself: commands after `--site NAME`, and those that write its files and delete them."""
 
     name: str
     calendar: Calendar
@@ -103,18 +91,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True):
-    """How the schedule is to be.
-
-    Attributes:
-        calendar: when backups are taken.
-        form: systemd or cron.
-        user: units of the user's own service manager.
-        prune: whether to prune after each backup.
-        drill: when restores are rehearsed, None for never.
-        folder: where the files go; None for where the form wants them.
-        verify: when older snapshots are verified again, None for never.
-        own: something else that runs by itself, instead of backups.
-    """
+    """How the schedule is to be; `drill`, `verify` and `folder` None: never, and where the form wants the files."""
 
     calendar: Calendar
     form: str = "systemd"
@@ -165,11 +142,7 @@ FAILURE = "maint-failure@.service"
 def files_of(
     settings: Settings, site: SiteSettings, request: ScheduleRequest, environ: Mapping[str, str]
 ) -> Sequence[File]:
-    """Return the files of a site's schedule.
-
-    Raises:
-        Refused: a secret of the site would have to be typed.
-    """
+    """Return the files of a site's schedule; Refused: a secret of the site would have to be typed."""
     folder = request.folder or folder_of(request.form, request.user, environ)
     jobs = tuple(_jobs(site, request))
     values = _values(settings, site, request)
@@ -255,11 +228,7 @@ def _shared(site: SiteSettings) -> dict[str, object]:
 
 
 def program() -> str:
-    """Return the absolute path of the `maint` that runs now.
-
-    Raises:
-        WorkFailed: there is none that a service could start.
-    """
+    """Return the absolute path of the `maint` that runs now; WorkFailed: there is none that a service could start."""
     beside = Path(sys.executable).parent / "maint"
     for found in (Path(sys.argv[0]), beside, Path(shutil.which("maint") or "/")):
         if found.name == "maint" and found.is_file() and os.access(found, os.X_OK):
@@ -309,11 +278,7 @@ def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
 
 
 def refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
-    """Refuse a schedule that could never work.
-
-    Raises:
-        Refused: a secret is typed, and a scheduled run has nobody to ask; or drills lack the private key.
-    """
+    """Refuse a schedule that could never work: a secret is typed, or drills lack the private key."""
     if request.drill is not None and (site.backup is None or site.backup.identity is None):
         raise Refused(
             "this machine cannot drill: `backup.identity` names no private key",

@@ -3,13 +3,10 @@
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
-import msgspec
-
-from maint import files
 from maint.cli.composition import ConfiguredSite
 from maint.errors import MaintError
+from maint.files import keep_record, kept_record, make_folder
 from maint.model.snapshot import Purpose, Snapshot
 from maint.report.site_facts import Change, Day
 from maint.snapshots.catalogue import Entry
@@ -34,21 +31,17 @@ def days_of(site: ConfiguredSite, known: Sequence[Entry]) -> Sequence[Day]:
 
 def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
     path = site.state / "changes" / f"{before.id}-{after.id}.json"
-    with suppress(files.Damaged):
-        if known := files.load(path, Day):
-            return known
+    if (known := kept_record(path, Day)) is not None:
+        return known
     try:
         found = _compared(site, before, after)
     except MaintError as error:
         return Day(before.id, after.id, after.taken_at, problem=error.message)
     with suppress(OSError):  # it is worked out again
-        _keep(path, found)
+        if site.state.is_dir():
+            make_folder(path.parent)
+        keep_record(path, found)
     return found
-
-
-def _keep(path: Path, found: Day) -> None:
-    if path.parent.parent.is_dir():
-        files.replace(path, msgspec.json.encode(found))
 
 
 def _compared(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:

@@ -1,6 +1,5 @@
 """`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +16,7 @@ from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of, way_to_lab
-from maint.cli.options import LOOKS, Flags, option
+from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
@@ -26,10 +25,10 @@ from maint.cli.telling.outcomes import NOTICE, last
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
-from maint.engine.lock import holder
+from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, MaintError, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration, show_size
+from maint.errors import CannotReach, MaintError
+from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import StoreSight
 from maint.snapshots.catalogue import entries
 from maint.snapshots.escrow import escrow
@@ -72,7 +71,8 @@ def doctor(
 
     Ends with 0 when all is well, 7 with warnings, 1 when something fails.
     """
-    ages = _age("--max-age", max_age) if max_age else None, _age("--drill-age", drill_age)
+    allowed = timedelta(seconds=seconds_of("--max-age", max_age)) if max_age else None
+    ages = allowed, timedelta(seconds=seconds_of("--drill-age", drill_age))
     screen = flags.screen()
     lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
@@ -173,18 +173,10 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _lock(site: ConfiguredSite) -> Iterator[Line]:
-    try:
-        handle = os.open(site.state / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield Line("lock", OK, "free")
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield Line("lock", OK, "free")
-    except BlockingIOError:
+    if is_held(site.state):
         yield Line("lock", WARN, f"held by {holder(site.state) or 'somebody'}", "wait until it has ended")
-    finally:
-        os.close(handle)
+    else:
+        yield Line("lock", OK, "free")
 
 
 def _lease(site: ConfiguredSite) -> Iterator[Line]:
@@ -389,10 +381,9 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:
-    at_work = holder(site.state)
     unfinished = [past for past in journal.history(site.state) if past.state == "unfinished"]
-    if at_work is not None and unfinished:
-        unfinished = unfinished[:-1] if any(line.state == WARN for line in _lock(site)) else unfinished
+    if is_held(site.state):  # by the last of them
+        unfinished = unfinished[:-1]
     for past in unfinished:
         words = f"{past.id} ({past.plan.source}) was killed on its way"
         yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
@@ -426,10 +417,3 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _age(flag: str, text: str) -> timedelta:
-    try:
-        return timedelta(seconds=parse_duration(text))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", hint="such as 26h or 35d") from None

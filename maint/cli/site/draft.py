@@ -22,15 +22,7 @@ _NOBODY = f"age1{'q' * 58}"  # has a recipient's form
 
 
 class Draft:
-    """The values of a site, and the files that go with its configuration.
-
-    Args:
-        target: where the configuration will be.
-        staging: a private folder in which answers are tried.
-
-    Attributes:
-        values: keys below the site, nested as in the file.
-    """
+    """The values of a site, nested as in the file, and the files that go with it; answers are tried in `staging`."""
 
     def __init__(self, target: Path, name: str, staging: Path, screen: Screen) -> None:
         self.target, self.name, self.screen = target, name, screen
@@ -100,19 +92,13 @@ class Draft:
         return UsageError(message, detail=detail, hint="correct that answer, or its flag")
 
     def write(self) -> list[Path]:
-        """Write the files, the configuration last, and return them.
-
-        Raises:
-            WorkFailed: one cannot be written, or is there by now.
-        """
+        """Write the files, the configuration last; WorkFailed: one cannot be written, or is there by now."""
         written = list[Path]()
         for path, content in {**self._files, self.target: filled(self.name, self.values).encode()}.items():
-            try:
+            with files.writing(path):
                 if path == self.target and not files.create(path, content):
                     raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")
                 if path != self.target:
                     files.replace(path, content)
-            except OSError as error:
-                raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="name another file") from error
             written.append(path)
         return written

@@ -20,7 +20,7 @@ from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.sample import sample
 from maint.config.schema import SiteSettings
-from maint.errors import Invalid, MaintError, Refused, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, Refused, UsageError
 
 _USUAL = "~/.config/maint/config.yaml"
 _THERE = "name another file"
@@ -76,12 +76,9 @@ def _write_sample(flags: Flags, target: Path) -> None:
     if flags.dry_run:
         screen.emit({"path": str(target)}, f"would write a sample configuration to {target}")
         return
-    try:
-        made = files.create(target, sample().encode())
-    except OSError as error:
-        raise WorkFailed(f"{target} cannot be written: {error.strerror}", hint=_THERE) from error
-    if not made:
-        raise Refused(f"{target} is there already", hint=_THERE)
+    with files.writing(target):
+        if not files.create(target, sample().encode()):
+            raise Refused(f"{target} is there already", hint=_THERE)
     screen.emit({"path": str(target)}, str(target))
     screen.say("this sample shows every key; --manager, --password and --store have it filled in, and tried")
 
@@ -165,11 +162,7 @@ def _missing(answers: Answers) -> list[str]:
 
 
 def _lab() -> SiteSettings:
-    """Return how the lab of this user is reached.
-
-    Raises:
-        Invalid: there is none.
-    """
+    """Return how the lab of this user is reached; Invalid: there is none."""
     config = lab_folder("") / "config.yaml"
     if not config.is_file():
         raise Invalid(f"there is no lab in {config.parent}", hint="maint lab up")

@@ -2,19 +2,17 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
 
 import msgspec
 
-from maint import files
 from maint.cli.composition import ConfiguredSite
 from maint.cli.site.day_changes import days_of
 from maint.engine import journal
 from maint.errors import MaintError
+from maint.files import keep_record, kept_record
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.ports import Store
@@ -46,7 +44,6 @@ DRILL_AGE = "35d"  # how old the last good drill may be
 _AHEAD = 14  # backups to come that retention is worked out for
 _RUNS = 20
 _DAY = timedelta(days=1)
-Kind = TypeVar("Kind")
 
 
 def gather(site: ConfiguredSite) -> SiteFacts:
@@ -55,7 +52,8 @@ def gather(site: ConfiguredSite) -> SiteFacts:
     limit = settings.backup.max_age if settings.backup else 0.0
     base = SiteFacts(
         settings.name, settings.manager.host, now, settings.labels, backup_limit=limit,
-        drill_limit=parse_duration(DRILL_AGE), runs=_runs(site.state), checks=_kept(site.state / _CHECKS, HostChecks),
+        drill_limit=parse_duration(DRILL_AGE), runs=_runs(site.state),
+        checks=kept_record(site.state / _CHECKS, HostChecks),
     )  # fmt: skip
     try:
         known = entries(site)
@@ -69,30 +67,12 @@ def gather(site: ConfiguredSite) -> SiteFacts:
         return msgspec.structs.replace(base, problem=error.message)
 
 
-def keep(state: Path, facts: SiteFacts) -> None:
-    """Keep what a page tells, for pages of the estate that do not read every store; OSError where that fails."""
-    if state.is_dir():
-        files.replace(state / KEPT, msgspec.json.encode(facts))
-
-
-def kept(state: Path) -> SiteFacts | None:
-    """Return what was kept of a site, None where nothing was."""
-    return _kept(state / KEPT, SiteFacts)
-
-
 def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
     """Keep what a check of all hosts said, as its JSON has it; OSError where that fails."""
-    if state.is_dir():
-        results = msgspec.convert(answer["findings"], list[HostResult])
-        hosts = msgspec.convert(answer["hosts"], list[dict[str, str | bool | None]])
-        whole = HostChecks(at, results, {str(one["name"]): str(one["reason"] or "") for one in hosts})
-        files.replace(state / _CHECKS, msgspec.json.encode(whole))
-
-
-def _kept(path: Path, kind: type[Kind]) -> Kind | None:
-    with suppress(files.Damaged):
-        return files.load(path, kind)
-    return None
+    results = msgspec.convert(answer["findings"], list[HostResult])
+    hosts = msgspec.convert(answer["hosts"], list[dict[str, str | bool | None]])
+    whole = HostChecks(at, results, {str(one["name"]): str(one["reason"] or "") for one in hosts})
+    keep_record(state / _CHECKS, whole)
 
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:

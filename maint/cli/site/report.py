@@ -12,9 +12,9 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import Flags, option
-from maint.cli.site.page_facts import gather, keep, kept
-from maint.errors import UsageError, WorkFailed
-from maint.files import Damaged, load, replace
+from maint.cli.site.page_facts import KEPT, gather
+from maint.errors import UsageError
+from maint.files import keep_record, kept_record, writing
 from maint.model.formatting import show_count
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
@@ -40,19 +40,17 @@ def report(
         screen.emit({"folder": str(given)}, f"would write pages into {given}")
         return
     written: list[str] = []
-    try:
+    with writing(given, "name another folder"):
         if flags.site or len(settings.names) == 1:
             with opened(flags) as (site, _):
                 written.append(str(_of_site(site, given)))
         sites = [settings.site(name) for name in settings.names]
-        known = {site.name: kept(site.state) for site in sites}
+        known = {site.name: kept_record(site.state / KEPT, SiteFacts) for site in sites}
         for one in sites:
             facts = known[one.name]
             if facts is not None and str(given / f"{one.name}.html") not in written:
                 written.append(str(_written(given, one.state, facts)))
         written.insert(0, str(_index(given, settings.names, [one for one in known.values() if one is not None])))
-    except OSError as error:
-        raise WorkFailed(f"{given} cannot be written: {error.strerror}", hint="name another folder") from error
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
 
 
@@ -62,13 +60,13 @@ def after(site: ConfiguredSite) -> None:
     if folder is not None:
         _of_site(site, folder)
         names = site.settings.beside
-        known = [kept(site.state.parent / name) for name in names]
+        known = [kept_record(site.state.parent / name / KEPT, SiteFacts) for name in names]
         _index(folder, names, [one for one in known if one is not None])
 
 
 def _of_site(site: ConfiguredSite, folder: Path) -> Path:
     facts = gather(site)
-    keep(site.state, facts)
+    keep_record(site.state / KEPT, facts)
     return _written(folder, site.state, facts)
 
 
@@ -87,13 +85,8 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
         return {}
     told = msgspec.structs.replace(facts, seen=datetime.fromtimestamp(0, UTC), checks=None, runs=())
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
-    try:
-        found = load(path, dict[str, dict[str, str]]) or {}
-    except Damaged:
-        found = {}
-    if digest in found:
-        return found[digest]
-    drawn = plots.plots(facts)
-    if state.is_dir():
-        replace(path, msgspec.json.encode({digest: drawn}))
-    return drawn
+    known = kept_record(path, dict[str, dict[str, str]]) or {}
+    if digest not in known:
+        known = {digest: plots.plots(facts)}
+        keep_record(path, known)
+    return known[digest]

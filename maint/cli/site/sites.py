@@ -7,8 +7,9 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened, settings_of
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, table
-from maint.cli.site.summary import Summary, kept
+from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
+from maint.files import kept_record
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -21,7 +22,7 @@ def list_sites(flags: Flags) -> None:
     """List the configured sites, with what was last seen of their backups, and when; reads no store."""
     settings, now = settings_of(flags), datetime.now(UTC)
     sites = [settings.site(name) for name in settings.names]
-    seen = [kept(site.state) for site in sites]
+    seen = [kept_record(site.state / FILE, Summary) for site in sites]
     rows = [
         [site.name, site.manager.host, site.backup.store if site.backup else "-", cell(site.labels), *_seen(one, now)]
         for site, one in zip(sites, seen, strict=True)

@@ -1,20 +1,17 @@
 """The summary of a site's backups as they were last seen: kept in its state folder, so that a list reads no store."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
 import msgspec
 
-from maint import files
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.snapshots.catalogue import Entry
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import Drill
 
-FILE = "summary.json"
+FILE = "summary.json"  # in a site's state folder
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -55,20 +52,3 @@ def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Su
         last_verified=newest.taken_at if newest else None,
         last_drill=drill.at if drill else None,
     )
-
-
-def keep(state: Path, summary: Summary) -> None:
-    """Keep a summary in a site's state folder, where there is one.
-
-    Raises:
-        OSError: it cannot be written there.
-    """
-    if state.is_dir():
-        files.replace(state / FILE, msgspec.json.encode(summary))
-
-
-def kept(state: Path) -> Summary | None:
-    """Return the summary that is kept in a site's state folder, None where there is none that can be read."""
-    with suppress(files.Damaged):
-        return files.load(state / FILE, Summary)
-    return None

@@ -25,11 +25,7 @@ MEANING = {
 
 
 def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
-    """Return host and ports of HOST, HOST:PORT or HOST:PORT:PORT; an IPv6 address stands in brackets.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Return host and ports of HOST, HOST:PORT, HOST:PORT:PORT (IPv6 in brackets); UsageError: it is none."""
     host, rest = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -103,16 +99,7 @@ def _believe(draft: Draft, asker: Asker, place: tuple[str, int], fingerprint: st
 
 
 def login(draft: Draft, username: str, password: str) -> None:
-    """Log in.
-
-    Args:
-        password: a reference.
-
-    Raises:
-        UsageError: it is no reference.
-        Invalid: it leads nowhere.
-        CannotReach: the account is not let in.
-    """
+    """Log in, by a password's reference; UsageError: it is none, Invalid: leads nowhere, CannotReach: not let in."""
     if password.startswith("file:"):
         password = f"file:{Path(password.removeprefix('file:')).expanduser().absolute()}"
     draft.add("manager", username=username, password=password)
@@ -137,11 +124,7 @@ def redacts(draft: Draft) -> bool:
 
 
 def redaction(draft: Draft, word: str) -> None:
-    """Take what a backup does where the API redacts.
-
-    Raises:
-        UsageError: it is none of the words.
-    """
+    """Take what a backup does where the API redacts; UsageError: it is none of the words."""
     if word not in REDACTIONS:
         raise UsageError(f"{word!r} is none of {', '.join(REDACTIONS)}", hint=f"window: {MEANING['window']}")
     draft.add("backup", on_redacted=word)
@@ -205,13 +188,7 @@ def _know(draft: Draft, asker: Asker, path: Path, host_key: str) -> None:
 
 
 def store(draft: Draft, text: str) -> None:
-    """See that snapshots can be written there.
-
-    Raises:
-        UsageError: it is no store.
-        WorkFailed: it cannot be written to.
-        CannotReach: it does not answer.
-    """
+    """See that snapshots can be written there; UsageError: it is no store, CannotReach: no answer, or no right."""
     if "://" not in text:
         text = str(Path(text).expanduser().absolute())
     draft.add("backup", store=text)
@@ -226,15 +203,7 @@ def store(draft: Draft, text: str) -> None:
 
 
 def recipient(draft: Draft, text: str) -> None:
-    """Take a public key, or make a key pair whose private half lies outside the store.
-
-    Args:
-        text: `age1…`, or `new:FILE` to make one.
-
-    Raises:
-        Refused: the file is there already, or would lie in the store.
-        UsageError: it is no public key.
-    """
+    """Take a public key (`age1…`), or make a pair (`new:FILE`); Refused: the file is there, or lies in the store."""
     if not text.startswith("new:"):
         draft.add("backup", recipients=[text])
         with draft.site():

@@ -1,10 +1,11 @@
-"""`maint generate bundle`: this version with all it needs in one file, for machines without a network."""
+"""`maint generate constraints|bundle|container`: how what was tested gets to another machine."""
 
 import base64
 import gzip
 import hashlib
 import importlib.metadata
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -12,21 +13,52 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option
-from maint.cli.supply.constraints import tested
 from maint.errors import Refused, WorkFailed
-from maint.files import replace
+from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
+FILE = files("maint.cli.supply") / "constraints.txt"
+_PINNED = re.compile(r"^(\S+)==(\S+)((?: --hash=\S+)*)$", re.MULTILINE)
+_USER = 10001
 _LIMIT = 900  # seconds that pip may take
 _OURS = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})  # what an installation adds to a wheel
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in the wheel, so that equal contents are equal bytes
+
+
+def tested(*, hashes: bool = False) -> str:
+    """Return what was tested as pip reads it: one `name==version` a line, with hashes where they are wanted."""
+    lines = _PINNED.findall(FILE.read_text())
+    return "".join(f"{name}=={number}{known if hashes else ''}\n" for name, number, known in lines)
+
+
+@command(example="maint generate constraints > constraints.txt")
+def constraints(
+    flags: Flags,
+    hashes: Annotated[bool, option("--hashes", "With the hash of each wheel, for --require-hashes.")] = False,
+) -> None:
+    """Print the versions that were tested: for `pip install -c FILE`, or with hashes for `--require-hashes -r FILE`."""
+    text = tested(hashes=hashes)
+    flags.screen().emit({"constraints": text}, text.rstrip())
+
+
+@command(example="maint generate container > Containerfile")
+def container(
+    flags: Flags,
+    image: Annotated[
+        str, option("--image", "The image to build on, with Python 3.11 or newer.")
+    ] = "docker.io/library/python:3.11-slim-bookworm",
+) -> None:
+    """Print a Containerfile that installs from `maint generate bundle`; its comments say how it is built and run."""
+    text = from_file("Containerfile.j2", {"version": maint.__version__, "image": image, "user": _USER})
+    flags.screen().emit({"containerfile": text}, text.rstrip())
 
 
 @command(example="maint generate bundle --to maint-bundle.tar.gz")
@@ -55,10 +87,8 @@ def bundle(
         )
         content = packed(folder)
         names = sorted(path.name for path in (folder / "wheels").iterdir())
-    try:
+    with writing(target):
         replace(target, content, mode=0o644)
-    except OSError as error:
-        raise WorkFailed(f"{target} cannot be written: {error.strerror}", hint="name another file") from error
     digest = hashlib.sha256(content).hexdigest()
     words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
     flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)
@@ -80,18 +110,14 @@ def _fetch(folder: Path, python: str) -> None:
 
 
 def own_wheel(folder: Path) -> Path:
-    """Put the wheel of this version into a folder: of a checkout as it is built, of an installation as it came.
-
-    Raises:
-        WorkFailed: it cannot be built.
-    """
+    """Put the wheel of this version into a folder; WorkFailed: it cannot be built from this checkout."""
     checkout = Path(maint.__file__).resolve().parents[1]
     if (checkout / "pyproject.toml").is_file():
         return _built(checkout, folder)
     found = importlib.metadata.distribution("maint")
-    files = {str(path): Path(str(found.locate_file(path))).read_bytes() for path in found.files or () if _belongs(path)}
+    own = {str(path): Path(str(found.locate_file(path))).read_bytes() for path in found.files or () if _belongs(path)}
     path = folder / f"maint-{maint.__version__}-py3-none-any.whl"
-    path.write_bytes(_wheel(files, f"maint-{maint.__version__}.dist-info/RECORD"))
+    path.write_bytes(_wheel(own, f"maint-{maint.__version__}.dist-info/RECORD"))
     return path
 
 
@@ -130,11 +156,11 @@ def _built(source: Path, folder: Path) -> Path:
 
 def packed(folder: Path) -> bytes:
     """Return a folder as .tar.gz with `SHA256SUMS` of all that is in it; equal bytes for equal files."""
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    held = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in held.items())
     made = io.BytesIO()
     with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as packing, tarfile.open(fileobj=packing, mode="w") as archive:
-        for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
+        for name, content in {**held, "SHA256SUMS": sums.encode()}.items():
             entry = tarfile.TarInfo(f"maint-{maint.__version__}/{name}")
             entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") else 0o644
             archive.addfile(entry, io.BytesIO(content))

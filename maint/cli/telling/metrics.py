@@ -1,11 +1,13 @@
 """The figures of a site, as Prometheus reads them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
 import msgspec
 
+import maint
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.cli.telling import outcomes
@@ -51,6 +53,11 @@ class Figures(msgspec.Struct, frozen=True):
     told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
     copies: Sequence[CopyFigures]
     newest_bytes: int | None  # of the newest restorable snapshot
+    version: str
+    oldest: float | None  # when the oldest snapshot was taken
+    stored_bytes: int  # of all snapshots, what they share counted once
+    states: dict[str, int]  # how many runs are kept in each state
+    last_drill_seconds: float | None  # from opening the snapshot to the configuration read back
     lease: tuple[bool | None, float] | None  # whether it is held (None: not known), and when it was taken over last
 
 
@@ -69,7 +76,7 @@ def publish(site: ConfiguredSite, screen: Screen) -> None:
 def gathered(site: ConfiguredSite) -> Figures:
     """Return the figures of a site, from its store and its journals."""
     now, known = site.clock.now(), entries(site)
-    newest = newest_good(known, now)
+    newest, drill = newest_good(known, now), last_good(drills(site))
     runs = journal.history(site.state)
     latest = {past.plan.source: past for past in runs}
     ends = outcomes.kept(site.state)
@@ -77,7 +84,7 @@ def gathered(site: ConfiguredSite) -> Figures:
         site=site.settings.name,
         written=now.timestamp(),
         last_verified=newest.taken_at.timestamp() if newest else None,
-        last_drill=_seconds(last_drill(site)),
+        last_drill=_seconds(drill.at if drill else None),
         snapshots=_counts(known),
         runs=[(_label(name), _state(past), _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
@@ -87,7 +94,18 @@ def gathered(site: ConfiguredSite) -> Figures:
         copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup else [],
         newest_bytes=sum(part.bytes for part in newest.parts) if newest else None,
         lease=_lease(site),
+        version=maint.__version__,
+        oldest=min((one.snapshot.taken_at.timestamp() for one in known if one.snapshot), default=None),
+        stored_bytes=_stored(known),
+        states=Counter(_state(past) for past in runs),
+        last_drill_seconds=drill.rto_seconds if drill else None,
     )
+
+
+def _stored(known: Sequence[Entry]) -> int:
+    there = [one.snapshot for one in known if one.snapshot is not None]
+    objects = {one.place: one.bytes for snapshot in there for one in snapshot.objects}
+    return sum(part.bytes for snapshot in there for part in snapshot.parts) + sum(objects.values())
 
 
 def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:

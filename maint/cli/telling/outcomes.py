@@ -1,13 +1,12 @@
 """How each verb of a site ended last, kept in the state folder: what came back, and what was told, is judged by it."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
-from maint.files import Damaged, load, make_folder, remove, replace
+from maint.files import kept_record, make_folder, remove, replace
 from maint.model.notice import Kind
 
 # What people call the playbooks of a schedule; any other playbook is called by its own name.
@@ -52,12 +51,12 @@ def keep(state: Path, outcome: Outcome) -> None:
 
 def last(state: Path, verb: str) -> Outcome | None:
     """Return how a verb ended last, None where that is not known."""
-    return _read(_place(state, verb))
+    return kept_record(_place(state, verb), Outcome)
 
 
 def kept(state: Path) -> Sequence[Outcome]:
     """Return how each verb ended last, by name."""
-    found = [_read(path) for path in sorted((state / _FOLDER).glob("*.json"))]
+    found = [kept_record(path, Outcome) for path in sorted((state / _FOLDER).glob("*.json"))]
     return [one for one in found if one is not None]
 
 
@@ -66,12 +65,6 @@ def forget_run(state: Path, run: str) -> None:
     for one in kept(state):
         if one.run == run:
             remove(_place(state, one.verb))
-
-
-def _read(path: Path) -> Outcome | None:
-    with suppress(Damaged):  # one that is lost or damaged is told anew
-        return load(path, Outcome)
-    return None
 
 
 def ended(before: Outcome | None, now: Outcome) -> Sequence[Kind]:

@@ -9,11 +9,11 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limited, opened
 from maint.cli.options import VC, DagRace, Flags, argument, option
-from maint.cli.run_playbook import carry_out
+from maint.cli.run_playbook import carry_out, run_steps
 from maint.cli.screen import Screen, table
-from maint.cli.vc.select import act, chosen, ready
+from maint.cli.vc.select import chosen, ready
 from maint.engine import journal
-from maint.engine.adhoc import AdhocStep
+from maint.engine.plan import AdhocStep
 from maint.errors import Differences
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -84,4 +84,4 @@ def undo(flags: Flags, run: Annotated[str, argument("The run that deleted: its i
         given: dict[str, Json] = {"vc": chosen(flags), "run": journal.find(site.state, run).id}
         return [AdhocStep("Bring it back", "vc.undo", given)]
 
-    return act(flags, "vc undo", lines)
+    return run_steps(ready(flags), "vc undo", lines)

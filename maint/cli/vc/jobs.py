@@ -4,13 +4,14 @@ from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import GUARDS, VC, Flags, option
+from maint.cli.options import GUARDS, VC, Flags, option, pairs_of
+from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import IfExists, act, chosen, deleting, describe, reading, show, step, warn_of_blindness
-from maint.engine.adhoc import AdhocStep
+from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
 from maint.engine.journal import RunState
-from maint.errors import UsageError, WorkFailed
+from maint.engine.plan import AdhocStep
+from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import Job
 
@@ -41,9 +42,7 @@ def _schedule_of(raw: Json) -> str:
 def describe_job(flags: Flags, name: Name) -> None:
     """Show a job's definition."""
     with reading(flags) as (cluster, screen):
-        job = cluster.job(name)
-        if job is None:
-            raise WorkFailed(f"there is no job {name!r}", hint="`maint vc job list` shows what there is")
+        job = known(cluster.job(name), f"job {name!r}", "job list")
         show(flags, screen, "job", job.raw, describe(job.raw))
 
 
@@ -77,7 +76,7 @@ def create(
         _warn_of_mounts(site, screen, chosen(flags), definition)
         return [AdhocStep("Create the job", "job.create", {"vc": chosen(flags), "definition": definition})]
 
-    return act(flags, "job create", lines)
+    return run_steps(ready(flags), "job create", lines)
 
 
 def _airflow(name: str, dag: str, mounts: list[Json], when: payloads.ScheduleWords) -> dict[str, Json]:
@@ -102,7 +101,7 @@ def update(flags: Flags, name: Name, when: payloads.ScheduleWords) -> int:
     schedule = payloads.schedule(when)
     changes: dict[str, Json] = {"schedule": schedule} if schedule else {}
     given: dict[str, Json] = {"vc": chosen(flags), "job": name, "changes": changes}
-    return step(flags, "job update", "Update the job", "job.update", given)
+    return run_step(ready(flags), "job update", "Update the job", "job.update", given)
 
 
 @command(VC, example="maint vc job run --name daily --wait")
@@ -113,14 +112,15 @@ def run(
     variables: Annotated[list[str] | None, option("--variable", "KEY=VALUE for {{{KEY}}}.")] = None,
 ) -> int:
     """Start a run of a job."""
-    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "wait": wait, "variables": payloads.conf(variables)}
+    filling = pairs_of("--variable", variables, "day=monday")
+    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "wait": wait, "variables": filling}
 
     def after(_: ConfiguredSite, screen: Screen, past: RunState) -> None:
         number = past.record(0).notes.get("run")
         if number is not None and screen.output == "table":
             show(flags, screen, "run", {"id": number}, f"run {number}")
 
-    return step(flags, "job run", "Run the job", "job.run", given, after)
+    return run_step(ready(flags), "job run", "Run the job", "job.run", given, after)
 
 
 @command(VC, example="maint vc job pause --name daily")
@@ -138,11 +138,11 @@ def unpause(flags: Flags, name: Name) -> int:
 def _pause(flags: Flags, name: str, *, paused: bool) -> int:
     verb = "pause" if paused else "unpause"
     given: dict[str, Json] = {"vc": chosen(flags), "job": name, "paused": paused}
-    return step(flags, f"job {verb}", f"{verb.title()} the schedule", "job.pause", given)
+    return run_step(ready(flags), f"job {verb}", f"{verb.title()} the schedule", "job.pause", given)
 
 
 @command(VC, GUARDS, example="maint vc job delete --name daily")
 def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a job; `maint vc undo RUN` brings it back."""
     given = deleting(flags, if_exists, job=name)
-    return step(flags, "job delete", "Delete the job", "job.delete", given)
+    return run_step(ready(flags), "job delete", "Delete the job", "job.delete", given)

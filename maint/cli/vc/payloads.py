@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from maint.cli.command import OwnFirst
-from maint.cli.options import option
+from maint.cli.options import option, pairs_of
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -35,11 +35,7 @@ class ScheduleWords(msgspec.Struct, frozen=True):
 
 
 def schedule(words: ScheduleWords) -> dict[str, Json]:
-    """Return the keys of a schedule that were said.
-
-    Raises:
-        UsageError: they make no sense.
-    """
+    """Return the keys of a schedule that were said; UsageError: they make no sense."""
     found: dict[str, Json] = {}
     if words.enabled is not None:
         if words.enabled.lower() not in YES_NO:
@@ -71,27 +67,8 @@ def _numbers(text: str, largest: int) -> str:
     return text
 
 
-def conf(pairs: Sequence[str] | None) -> dict[str, Json]:
-    """Return `key=value` pairs; all values are texts (J4.3).
-
-    Raises:
-        UsageError: one has no `=`.
-    """
-    found: dict[str, Json] = {}
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise UsageError(f"{pair!r} is not key=value", hint="such as spark.executor.memory=2g")
-        found[key] = value
-    return found
-
-
 def mounts(resources: Mapping[int, str], prefixes: Mapping[int, str]) -> list[Json]:
-    """Return the mounts in the order of their numbers.
-
-    Raises:
-        UsageError: a prefix has no resource.
-    """
+    """Return the mounts in the order of their numbers; UsageError: a prefix has no resource."""
     lonely = sorted(set(prefixes) - set(resources))
     if lonely:
         hint = "give it its resource, such as --mount-1-resource NAME"
@@ -127,7 +104,7 @@ def spark(application: Application) -> dict[str, Json]:
         "file": application.file,
         "className": application.class_name,
         "args": list(application.args),
-        "conf": conf(application.conf),
+        "conf": pairs_of("--conf", application.conf, "spark.executor.memory=2g"),  # all values are texts (J4.3)
         "logLevel": "INFO",
         "pyFiles": [],
         "jars": [],
@@ -190,12 +167,7 @@ class ClientCommand(OwnFirst):
 
 
 def declared(words: Sequence[str], valued: Collection[str]) -> Iterator[str]:
-    """Yield the words of a command line with its special options as they are declared.
-
-    Args:
-        words: what was typed.
-        valued: the options that take the word after them, whatever it looks like.
-    """
+    """Yield the words of a command line as its options are declared; `valued` options take the word after them."""
     rest = iter(words)
     for word in rest:
         numbered = _NUMBERED.fullmatch(word)
@@ -222,11 +194,7 @@ def declared(words: Sequence[str], valued: Collection[str]) -> Iterator[str]:
 
 
 def numbered(values: Sequence[str] | None) -> dict[int, str]:
-    """Return `number=value` pairs by number.
-
-    Raises:
-        UsageError: a number is given twice.
-    """
+    """Return `number=value` pairs by number; UsageError: a number is given twice."""
     found: dict[int, str] = {}
     for text in values or ():
         number, _, value = text.partition("=")

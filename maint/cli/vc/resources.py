@@ -8,8 +8,9 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.open_site import limited, opened
 from maint.cli.options import GUARDS, VC, Flags, option
+from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
-from maint.cli.vc.select import IfExists, chosen, deleting, describe, reading, ready, show, step, warn_of_blindness
+from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
@@ -41,9 +42,7 @@ def list_resources(
 def describe_resource(flags: Flags, name: Name) -> None:
     """Show a resource with its files."""
     with reading(flags) as (cluster, screen):
-        resource = cluster.resource(name)
-        if resource is None:
-            raise WorkFailed(f"there is no resource {name!r}", hint="`maint vc resource list` shows what there is")
+        resource = known(cluster.resource(name), f"resource {name!r}", "resource list")
         show(flags, screen, "resource", resource.raw, describe(resource.raw))
 
 
@@ -61,7 +60,7 @@ def create(
     environment = {key: value for key, value in (("pythonVersion", python), ("pyPiMirror", mirror)) if value}
     more: dict[str, Json] = {"pythonEnv": environment} if environment else {}
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "type": kind, "more": more}
-    return step(flags, "resource create", "Create the resource", "resource.create", given)
+    return run_step(ready(flags), "resource create", "Create the resource", "resource.create", given)
 
 
 @command(VC, example="maint vc resource upload --name scripts --local-path 'etl/*.py'")
@@ -73,7 +72,7 @@ def upload(
 ) -> int:
     """Upload files into a resource, over those of the same path."""
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "files": _expanded(paths), "path": path}
-    return step(flags, "resource upload", "Upload the files", "resource.upload", given)
+    return run_step(ready(flags), "resource upload", "Upload the files", "resource.upload", given)
 
 
 def _expanded(paths: list[str]) -> list[Json]:
@@ -109,7 +108,7 @@ def download(
 def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a resource with its files; `maint vc undo RUN` brings it back."""
     given = deleting(flags, if_exists, resource=name)
-    return step(flags, "resource delete", "Delete the resource", "resource.delete", given)
+    return run_step(ready(flags), "resource delete", "Delete the resource", "resource.delete", given)
 
 
 @command(VC, GUARDS, example="maint vc resource delete-file --name scripts --resource-path old.py")
@@ -121,31 +120,20 @@ def delete_file(
 ) -> int:
     """Delete one file of a resource; `maint vc undo RUN` brings it back."""
     given = deleting(flags, if_exists, resource=name, file=path)
-    return step(flags, "resource delete-file", "Delete the file", "resource.delete", given)
+    return run_step(ready(flags), "resource delete-file", "Delete the file", "resource.delete", given)
 
 
 def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> File:
-    """Return a file that can be written to a new place.
-
-    Raises:
-        Refused: there is something at that place already.
-        WorkFailed: there is no such file.
-    """
+    """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
-    file = live.file(path) if live else None
-    if file is None:
-        raise WorkFailed(f"there is no {resource}/{path}", hint="`maint vc resource describe` lists the files")
+    file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {resource}")
     if place.exists():
         raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     return file
 
 
 def _fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, file: File, place: Path) -> int:
-    """Write a file to a new place, whole and as its signature says, or not at all; return its bytes.
-
-    Raises:
-        WorkFailed: what came is not what its signature says.
-    """
+    """Write a file to a new place, whole and as its signature says, or not at all; return its bytes."""
     staging = place.with_name(f".{place.name}-{os.getpid()}")
     try:
         size, signature = retry_truncated(clock, lambda: _arrived(cluster, resource, file.path, staging))

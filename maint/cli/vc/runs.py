@@ -7,11 +7,12 @@ from maint.adapters.clock import SystemClock
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.options import VC, Flags, argument, option
+from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import act, chosen, describe, reading, show, step, warn_of_blindness
-from maint.engine.adhoc import AdhocStep
+from maint.cli.vc.select import chosen, describe, known, reading, ready, show, warn_of_blindness
+from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Phase
@@ -48,14 +49,8 @@ def _ended(raw: Json) -> str:
 def describe_run(flags: Flags, number: Id) -> None:
     """Show a run."""
     with reading(flags) as (cluster, screen):
-        run = cluster.run(number)
-        if run is None:
-            raise _unknown(number)
+        run = known(cluster.run(number), f"run {number}", "run list")
         show(flags, screen, "run", run.raw, describe(run.raw))
-
-
-def _unknown(number: int) -> WorkFailed:
-    return WorkFailed(f"there is no run {number}", hint="`maint vc run list` shows what there is")
 
 
 @command(VC, example="maint vc run logs --id 17 --type driver/stdout")
@@ -71,9 +66,7 @@ def logs(
     kind = unquote(kind)  # they may be spelled as they stand in an address (J7)
 
     with reading(flags) as (cluster, screen):
-        run = cluster.run(number)
-        if run is None:
-            raise _unknown(number)
+        run = known(cluster.run(number), f"run {number}", "run list")
         types = cluster.log_types(number)
         if show_types:
             found: list[Json] = list(types)
@@ -98,7 +91,7 @@ def logs(
 def kill(flags: Flags, number: Id) -> int:
     """Kill a run."""
     given: dict[str, Json] = {"vc": chosen(flags), "run": number}
-    return step(flags, "run kill", "Kill the run", "run.kill", given)
+    return run_step(ready(flags), "run kill", "Kill the run", "run.kill", given)
 
 
 @command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
@@ -123,7 +116,7 @@ def submit(
             chosen(flags), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs
         )
 
-    return act(flags, "spark submit", lines, show_output)
+    return run_steps(ready(flags), "spark submit", lines, show_output)
 
 
 def _lines(vc: str, definition: dict[str, Json], uploads: list[Json], keep_log: bool) -> list[AdhocStep]:

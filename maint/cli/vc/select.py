@@ -3,39 +3,29 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from msgspec.structs import replace
 
-from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limited, opened
 from maint.cli.options import Flags, option
-from maint.cli.run_playbook import follow, prepared
 from maint.cli.screen import Screen, table
-from maint.engine import journal
-from maint.engine.adhoc import AdhocStep, plan_of
-from maint.engine.journal import RunState
-from maint.errors import UsageError
+from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
-from maint.model.plan import Plan
 from maint.model.virtual_cluster import is_cluster_name
 from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
+T = TypeVar("T")
 IfExists = Annotated[bool, option("--if-exists", "Be content where there is none.")]
-ReadAfter = Callable[[ConfiguredSite, Screen, RunState], None]
 
 
 def chosen(flags: Flags, name: str = "") -> str:
-    """Return the name that was given, before or after the verb; empty where none was.
-
-    Raises:
-        UsageError: no virtual cluster can have it (J8).
-    """
+    """Return the name that was given, empty where none was; UsageError: no virtual cluster can have it (J8)."""
     name = name or flags.vc
     if name and not is_cluster_name(name):
         raise UsageError(
@@ -51,11 +41,7 @@ def deleting(flags: Flags, if_exists: bool, **what: str) -> dict[str, Json]:
 
 
 def ready(flags: Flags) -> Flags:
-    """Return the flags as commands on virtual clusters use them.
-
-    Raises:
-        UsageError: `--insecure` was given.
-    """
+    """Return the flags as commands on virtual clusters use them; UsageError: `--insecure` was given."""
     if flags.insecure:
         raise UsageError("--insecure is not for virtual clusters", hint="name the authority under `ca:`")
     return replace(flags, vendor=True)
@@ -91,46 +77,8 @@ def describe(value: Mapping[str, Json]) -> str:
     return table(["KEY", "VALUE"], rows)
 
 
-def act(
-    flags: Flags,
-    source: str,
-    lines: Callable[[ConfiguredSite, Screen], Sequence[AdhocStep]],
-    after: ReadAfter | None = None,
-) -> int:
-    """Plan steps, show them, ask, and carry them out.
-
-    Args:
-        flags: the common flags.
-        source: the command, for the journal.
-        lines: makes the steps.
-        after: receives how the run went, whatever became of it.
-
-    Returns:
-        The exit code.
-    """
-    with opened(ready(flags)) as (site, screen):
-
-        def make() -> Plan:
-            return plan_of(source, lines(site, screen), site)
-
-        agreed = prepared(flags, site, screen, make)
-        if agreed is None:
-            return 0
-        session, plan = agreed
-        try:
-            return follow(site, screen, session, plan)
-        finally:
-            if after and session.run_id:
-                after(site, screen, journal.find(site.state, session.run_id))
-
-
-def step(
-    flags: Flags,
-    source: str,
-    name: str,
-    kind: str,
-    arguments: Mapping[str, Json],
-    after: ReadAfter | None = None,
-) -> int:
-    """Plan one step, show it, ask, and carry it out; see `act`."""
-    return act(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)
+def known(found: T | None, what: str, listing: str) -> T:
+    """Return what was found; WorkFailed where there is none, naming the command that lists what there is."""
+    if found is None:
+        raise WorkFailed(f"there is no {what}", hint=f"`maint vc {listing}` shows what there is")
+    return found

@@ -1,8 +1,10 @@
 """One host of the lab: a folder as its file tree, facts, units, and at times a fault."""
 
 import time
+import tomllib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from string import Template
 from typing import Protocol
 
 import msgspec
@@ -10,6 +12,7 @@ import msgspec
 from maint.lab.hosts.shell.tree import Tree
 
 _SSH = 22
+_SAYS = tomllib.loads((Path(__file__).parents[1] / "data" / "host-files.toml").read_text())["says"]
 LOG = "/var/log/lab-commands.log"
 TRUSTED = "/etc/pki/tls/certs/ca-bundle.crt"  # the authorities that a host trusts
 KeystoreOpens = Callable[[bytes, str], Sequence[str] | None]
@@ -129,6 +132,14 @@ class Machine:
     def lacking(self) -> Collection[str]:
         """The commands that are not installed, of those that every lab host has by itself."""
         return self.fact("lacks").split()
+
+    def says(self, line: str) -> str | None:
+        """Return what a command line prints that tells facts alone; None for any other."""
+        text, full = _SAYS.get(line), self.fact("fqdn")
+        known = {name: self.fact(name) for name in ("selinux", "cpus", "python", "arch", "kernel")}
+        known |= {"fqdn": full, "short": full.partition(".")[0]}
+        known |= {"address": self.address, "network": self.address.rpartition(".")[0]}
+        return None if text is None else Template(text).substitute(known)
 
     def fact(self, name: str) -> str:
         found = self.facts.get(name, FACTS.get(name, ""))

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO
@@ -94,7 +95,7 @@ class Listener(ThreadingHTTPServer):
         return self._context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
 
 
-class Exchange(BaseHTTPRequestHandler):
+class Exchange(BaseHTTPRequestHandler, ABC):
     """One connection, request after request; a server defines `respond` and `refused`; every failure is answered."""
 
     protocol_version = "HTTP/1.1"
@@ -106,15 +107,17 @@ class Exchange(BaseHTTPRequestHandler):
     _begun = False  # whether the answer's head has left
     _body: Iterator[bytes] | None = None  # the pieces of the body, once somebody has asked for them
 
+    @abstractmethod
     def respond(self) -> Response:
-        raise NotImplementedError
+        """Return the answer to the request."""
 
+    @abstractmethod
     def refused(self, status: int, message: str) -> Response:
         """Return the answer to a request that could not be read, or failed, in the server's own spelling."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
-        raise NotImplementedError
+        """Return a value as the server prints it."""
 
     def headers_of(self, response: Response, length: int) -> Mapping[str, str]:
         """Return the headers of an answer, but for what says how long it is."""
@@ -309,7 +312,7 @@ def leave(*threads: threading.Thread) -> None:
     """Wait for threads that were asked to end: none of them may run when the interpreter goes down."""
     deadline = time.monotonic() + _LEAVE
     for thread in threads:
-        if thread is not threading.current_thread():
+        if thread is not threading.current_thread() and thread.ident is not None:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 

@@ -7,11 +7,12 @@ import msgspec
 
 from maint.lab.manager import kerberos
 from maint.lab.manager.document import Doc, roles, services
-from maint.lab.manager.world import NA, STARTED, STARTING, STOPPED, STOPPING, Command, World
+from maint.lab.manager.world import NA, NEVER_ENDS, STARTED, STARTING, STOPPED, STOPPING, Command, World
 
 _NOT_AVAILABLE = "Command {name} is not currently available for execution."
 _NOTHING_RUNS = "At least one role must be started."
 _PENDING = "There is already a pending command on this entity."
+_SPOILT = "Failed to perform {name}: the lab was told to let it fail."
 _NO_KEYTAB = "Role is missing Kerberos keytab ({principal}): run the Generate Missing Credentials command."
 _ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
 _PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
@@ -47,18 +48,13 @@ def start_simple(world: World, name: str, ref: Doc, call: str, praise: str, prob
     """Start a command that moves no role; it will fail where there is a problem."""
     command = _new(world, name, ref, problem or praise)
     if world.faults.strikes("command-rejected", call):
-        command.ended, command.success = command.started, False
-        command.message = _NOT_AVAILABLE.format(name=name)
-        return command
+        return _ended(command, _NOT_AVAILABLE.format(name=name))
     command.fails = bool(problem)
-    fault = _fault(world, call)
-    if fault == "command-never-ends":
-        command.seconds = -1
+    fault = _spoil(world, command, call)
     if fault == "command-fails-in-child":
-        child = _new(world, name, ref, f"{name} failed, see the role's log.", command)
-        child.fails, command.fails, command.message = True, True, ""
-    if fault == "command-fails-in-parent":
-        command.fails, command.message = True, f"Failed to perform {name}: the lab was told to let it fail."
+        child = _new(world, name, ref, "", command)
+        _fail(child, f"{name} failed, see the role's log.")
+        _fail(command, "")
     return command
 
 
@@ -139,26 +135,32 @@ def _begin(
     command = _new(world, name, ref, praise.format(past=_PAST[name]))
     refusal = _refusal(world, command, parts, call)
     if refusal is not None:
-        command.ended, command.success, command.message = command.started, not refusal, refusal
-        return command
-    fault = _fault(world, call)
-    if fault == "command-never-ends":
-        command.seconds = -1
-    targets = parts if children else ()
-    for number, part in enumerate(targets):
+        return _ended(command, refusal)
+    fault = _spoil(world, command, call)
+    if not children:
+        _move(world, command, parts[0].roles, name)
+        _need_keytabs(world, command, parts[0].roles)
+        if fault == "command-fails-in-child":
+            _fail(command, _SPOILT.format(name=name))
+    for number, part in enumerate(parts if children else ()):
         child = _new(world, name, part.ref, f"Successfully {_PAST[name]} service.", command)
         child.seconds = command.seconds
         _move(world, child, part.roles, name)
         _need_keytabs(world, child, part.roles)
         if fault == "command-fails-in-child" and number == 0:
-            child.fails, child.message = True, f"Supervisor returned FATAL: {name} failed, see the role's log."
-            command.fails, command.message = True, ""
-    if not children:
-        _move(world, command, parts[0].roles, name)
-        _need_keytabs(world, command, parts[0].roles)
-    if fault == "command-fails-in-parent" or (fault == "command-fails-in-child" and not children):
-        command.fails, command.message = True, f"Failed to perform {name}: the lab was told to let it fail."
+            _fail(child, f"Supervisor returned FATAL: {name} failed, see the role's log.")
+            _fail(command, "")
     return command
+
+
+def _ended(command: Command, refusal: str) -> Command:
+    # "" for a command that had nothing to do.
+    command.ended, command.success, command.message = command.started, not refusal, refusal
+    return command
+
+
+def _fail(command: Command, message: str) -> None:
+    command.fails, command.message = True, message
 
 
 def _refusal(world: World, command: Command, parts: Sequence[Work], call: str) -> str | None:
@@ -197,11 +199,15 @@ def _owners(ref: Doc) -> list[str]:
     return names
 
 
-def _fault(world: World, call: str) -> str:
-    for name in ("command-never-ends", "command-fails-in-child", "command-fails-in-parent"):
-        if world.faults.strikes(name, call):
-            return name
-    return ""
+def _spoil(world: World, command: Command, call: str) -> str:
+    """Let the fault strike that is set for a call, and return its name, "" for none."""
+    names = (NEVER_ENDS, "command-fails-in-child", "command-fails-in-parent")
+    fault = next((name for name in names if world.faults.strikes(name, call)), "")
+    if fault == NEVER_ENDS:
+        command.seconds = -1
+    if fault == "command-fails-in-parent":
+        _fail(command, _SPOILT.format(name=command.name))
+    return fault
 
 
 def _new(world: World, name: str, ref: Doc, message: str, parent: Command | None = None) -> Command:
@@ -226,7 +232,7 @@ def _need_keytabs(world: World, command: Command, moved: Sequence[Doc]) -> None:
     # A role that starts without its keytab fails at once (M21.1).
     lacking = kerberos.lacking(world, moved) if _ENDS[command.name] == STARTED else ""
     if lacking:
-        command.fails, command.message = True, _NO_KEYTAB.format(principal=lacking)
+        _fail(command, _NO_KEYTAB.format(principal=lacking))
 
 
 def _finish(world: World, command: Command) -> None:

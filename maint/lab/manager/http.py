@@ -95,8 +95,8 @@ class ManagerExchange(Exchange):
             host = self.headers.get("Host", "localhost").rsplit(":", 1)[0]
             location = f"https://{host}:{manager.tls_port}{self.path}"
             return Response(int(manager.world.switches["redirect-code"]), text=b"", headers={"Location": location})
-        with manager.world.lock:
-            return stand_in(manager.world, request)
+        struck = manager.world.faults.strikes
+        return next((answer for name, answer in _STAND_INS.items() if struck(name, request.call)), None)
 
     def _within(self, request: Request) -> Response:
         world = self.server.manager.world
@@ -151,15 +151,6 @@ def _is_whole(text: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def stand_in(world: World, request: Request) -> Response | None:
-    """Return what a fault answers in the server's place, None when none strikes."""
-    faults, call = world.faults, request.call
-    for name, answer in _STAND_INS.items():
-        if faults.strikes(name, call):
-            return answer
-    return None
 
 
 def pause(world: World, request: Request) -> float:

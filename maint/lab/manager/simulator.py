@@ -59,8 +59,12 @@ class Simulator:
         self.server = ManagerServer(self.world, root, shown, ports, self.log, self._storage.save)
 
     def __enter__(self) -> "Simulator":
-        self.server.start()
-        self.server.wait()
+        try:
+            self.server.start()
+            self.server.wait()
+        except BaseException:  # a signal: what was started still writes into the folder
+            self.server.stop()
+            raise
         return self
 
     def __exit__(self, *reason: object) -> None:

@@ -64,13 +64,11 @@ class Cluster:
 
     def strikes(self, fault: str, call: str = "") -> bool:
         """Return whether a fault hits a call, and use it up when it hits once only."""
-        with self._world.lock:
-            return self._world.faults.strikes(fault, call)
+        return self._world.faults.strikes(fault, call)
 
     def waits(self, fault: str, call: str) -> bool:
         """Return whether a fault would hit a call, and leave it set."""
-        with self._world.lock:
-            return self._world.faults.waits(fault, call)
+        return self._world.faults.waits(fault, call)
 
     def now(self) -> datetime:
         return self._clock()

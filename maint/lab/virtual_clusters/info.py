@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.manager.document import Doc
@@ -20,7 +22,7 @@ def lose(service: Service) -> None:
     identities = [cluster.identity for cluster in service.clusters()]
     before = {identity.name for identity in identities}
     kept = [identity for identity in lost(service) if identity.name not in before]
-    write_whole(service.folder / _LOST, json.dumps([_spelled(one) for one in (*kept, *identities)]).encode(), 0o600)
+    write_whole(service.folder / _LOST, json.dumps([asdict(one) for one in (*kept, *identities)]).encode(), 0o600)
     for identity in identities:
         service.delete(identity.name)
 
@@ -97,7 +99,3 @@ def _first(service: Service) -> User:
 
 def _connect_to(service: Service) -> str:
     return f"{pki.LOOPBACK[1]}:{service.port}"
-
-
-def _spelled(identity: Identity) -> dict[str, str]:
-    return {"name": identity.name, "id": identity.id, "service": identity.service, "domain": identity.domain}

@@ -9,21 +9,29 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from maint.lab import pki
 from maint.lab.files import write_whole
+from maint.lab.http import server as http_server
 from maint.lab.http.certificates import EXPIRED, STRANGE
+from maint.lab.http.form import BadForm, form_part
+from maint.lab.http.messages import Response
 from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import Listener
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import runs, tick
+from maint.lab.virtual_clusters.api.answer import Admitted, admit, handle, throttled
 from maint.lab.virtual_clusters.certificates import Certificates
 from maint.lab.virtual_clusters.cluster import Cluster, Identity
 from maint.lab.virtual_clusters.create import FACTS, BadName, check_name, entry_of, load_example
 from maint.lab.virtual_clusters.engine import Engine
 from maint.lab.virtual_clusters.gateway import Gateway, TokenSigner, User, Users
-from maint.lab.virtual_clusters.http import Port
+from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
 
 ACCESS_KEY = "access-key"  # the file with the id of the first user's
 _TICK = 0.2  # seconds
@@ -53,7 +61,7 @@ class Service:
     def start(self) -> None:
         self._ended.clear()
         self._appear()
-        self._listener = Port(self, self.port)
+        self._listener = Port(self)
         threading.Thread(target=self._tick, daemon=True).start()
 
     def stop(self) -> None:
@@ -134,7 +142,7 @@ class Service:
 
     def strikes(self, fault: str, call: str = "") -> bool:
         """Return whether a fault hits a call, and use it up when it hits once only."""
-        return self._strikes(fault, call)
+        return self._world.faults.strikes(fault, call)
 
     def by_host(self, host: str) -> Cluster | None:
         return next((cluster for cluster in self.clusters() if cluster.identity.host == host), None)
@@ -168,7 +176,7 @@ class Service:
         mint = TokenSigner(bytes.fromhex(self._facts["secret"]), f"https://service.cde-{self.id}.{self._domain}")
         certificate = "".join(self.tls_pair[0].read_text().split("-----")[2].split())
         return Gateway(
-            mint, people, lambda: self._world.switches, self._strikes, lambda: datetime.now(UTC),
+            mint, people, lambda: self._world.switches, self.strikes, lambda: datetime.now(UTC),
             self.id, str(self._facts["environment"]), certificate, self._told,
         )  # fmt: skip
 
@@ -181,10 +189,6 @@ class Service:
     def _told(self) -> dict[str, tuple[str, str]]:
         return {each.identity.name: (each.identity.id, self.addresses(each)[0]) for each in self.clusters()}
 
-    def _strikes(self, fault: str, call: str) -> bool:
-        with self._world.lock:
-            return self._world.faults.strikes(fault, call)
-
     def _ready(self, host: str) -> bool:
         """Return whether a host has its certificate; the gateway's comes with the first virtual cluster's."""
         cluster = self.by_host(host)
@@ -194,7 +198,7 @@ class Service:
 
     def _spoiled(self) -> str:
         kinds = {EXPIRED: "vc-expired-certificate", STRANGE: "vc-unknown-ca-certificate"}
-        return next((kind for kind, fault in kinds.items() if self._strikes(fault, "")), "")
+        return next((kind for kind, fault in kinds.items() if self.strikes(fault)), "")
 
     def _tick(self) -> None:
         while not self._ended.wait(_TICK):
@@ -233,3 +237,70 @@ class Service:
 
     def _write(self) -> None:
         write_whole(self.folder / FACTS, json.dumps(self._facts, indent=1).encode(), 0o600)
+
+
+_MOST_JSON = 1 << 24
+
+
+class Port(Listener):
+    """The one port of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        super().__init__(service.port, Exchange, service.context, service.log)
+
+
+class Exchange(http_server.Exchange):
+    """One connection, request after request."""
+
+    server: Port
+    server_name = "istio-envoy"
+
+    def respond(self) -> Response:
+        head = self.head()
+        try:
+            return self._answer(Request(head.method, head.path, head.query, head.headers))
+        except BadForm as error:
+            return ApiError(400, str(error)).response
+
+    def refused(self, status: int, message: str) -> Response:
+        return ApiError(status, message).response
+
+    def dumps(self, value: Any) -> bytes:  # Any: what JSON can spell
+        return printed(value)
+
+    def _answer(self, request: Request) -> Response:
+        service, host = self.server.service, request.headers.get("host", "").rsplit(":", 1)[0].lower()
+        if service.is_gateway(host):
+            return service.gateway.answer(replace(request, content=self._whole()))
+        cluster = service.by_host(host)
+        if cluster is None:
+            return Response(404, text=b"default backend - 404", content_type="text/plain")
+        if service.too_often(cluster):
+            return throttled(cluster)
+        admitted = admit(cluster, service.gateway, request)
+        if isinstance(admitted, Response):
+            return admitted
+        return self._within(cluster, admitted)
+
+    def _within(self, cluster: Cluster, admitted: Admitted) -> Response:
+        limit = int(cluster.switches.number("vc-upload-max-bytes"))
+        if limit and self.length > limit:
+            self.close_connection = True
+            return html(413, "413 Request Entity Too Large")
+        if admitted.uploads:
+            kind = admitted.request.headers.get("content-type", "")
+            staged = cluster.files.stage(form_part(self.received(), kind))
+            request = replace(admitted.request, upload=staged)
+        else:
+            request = replace(admitted.request, content=self._whole())
+        return handle(cluster, Admitted(request, admitted.handler, admitted.uploads))
+
+    def _whole(self) -> bytes:
+        found = b""
+        for piece in self.received():
+            found += piece
+            if len(found) > _MOST_JSON:
+                self.close_connection = True
+                raise BadForm("the body is too large")
+        return found

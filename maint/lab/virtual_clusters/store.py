@@ -196,9 +196,3 @@ class FileStore:
         if self._uses[signature] <= 0:
             del self._uses[signature]
             self.blob(signature).unlink(missing_ok=True)
-
-
-def pieces(stream: BinaryIO) -> Iterable[bytes]:
-    """Yield what a stream holds, piece by piece."""
-    while piece := stream.read(PIECE):
-        yield piece

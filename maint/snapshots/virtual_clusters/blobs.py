@@ -22,6 +22,7 @@ from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
+from maint.retry import heed
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
@@ -39,7 +40,7 @@ class Stopped(Exception):
 def worker_pool() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
     """Give hands for files; whatever ends the block sets the event, and what is still waiting is not begun."""
     stop = threading.Event()
-    hands = ThreadPoolExecutor(AT_ONCE)
+    hands = ThreadPoolExecutor(AT_ONCE, initializer=heed, initargs=(stop,))
     try:
         yield hands, stop
     finally:

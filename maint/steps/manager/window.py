@@ -1,7 +1,7 @@
 """The redaction window: for as long as an export takes, the manager shows its secrets; it closes whatever happens."""
 
 import hashlib
-from collections.abc import Container, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from maint.steps.manager.server_options import (
     running_off,
     servers,
 )
+from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 _RECORD = "window.json"
@@ -112,8 +113,8 @@ class OpenWindow(Step[NoArguments]):
 
 
 def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
-    whose = "; ".join(f"a window is open, {one.words}" for one in announced(site).open) or "by somebody else"
-    words = f"{java_options.PATH} has redaction switched off already, {whose}: it stays so"
+    whose = "; ".join(open_elsewhere(site)) or "by somebody else"
+    words = f"{java_options.PATH} has redaction switched off already and stays so: {whose}"
     running = [running_off(site, host) for host in hosts]
     if False not in running:
         doubt = (
@@ -239,49 +240,3 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     _forget(site, window)  # last: who finds the record finishes what is above
-
-
-def close_elsewhere(site: Site, limit: float) -> Progress:
-    """Close windows that this state folder does not remember: those that records tell of, and those that files show."""
-    told, hosts = announced(site), site.settings.hosts_in("manager")
-    yield from told.doubts
-    if site.settings.ssh is None and not told.open and not told.doubts:
-        return unchanged("no window is open")
-    require_ssh(site)
-    yield from (f"closing the redaction window {one.words}" for one in told.open)
-    stale, foreign = list[str](), list[str]()
-    for host in hosts:
-        before = {one.hosts[host.name].before for one in told.open if host.name in one.hosts}
-        edited = yield from _take_away(site, host.name, before)
-        if not edited and java_options.redaction_is_off(read_options(site.shell, host.name) or b""):
-            foreign.append(host.name)
-        elif edited or running_off(site, host.name) in ((True, None) if told.open else (True,)):
-            stale.append(host.name)
-    if stale:
-        yield from restart_servers(site, stale)
-        yield from await_version(site, limit)
-    problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
-    words = "the manager redacts again" if stale else "no window is open"
-    if foreign:
-        words = (
-            f"a line of somebody else's in {java_options.PATH} on {', '.join(foreign)} switches redaction off: it stays"
-        )
-    elif told.doubts and not stale:
-        words = "the options files switch redaction on, and the running servers have it on"
-    words = "; ".join([words, *problems])
-    return done(words) if stale or told.open else unchanged(words)
-
-
-def _take_away(site: Site, host: str, before: Container[str]) -> Generator[str, None, bool]:
-    """Take our line out of a host's file; `before`: the digests that it may have had. Return whether it was there."""
-    present = read_options(site.shell, host)
-    if present is None or java_options.LINE.encode() not in present:
-        return False
-    found = next((one for one in java_options.closings(present) if digest(one) in before), None)
-    if found is None and ABSENT in before and present == java_options.opened(b""):
-        yield f"removing {java_options.PATH} on {host}, which was not there before"
-        delete_options(site, host)
-        return True
-    yield f"taking our line out of {java_options.PATH} on {host}"
-    site.shell.write_file(host, java_options.PATH, java_options.closed(present) if found is None else found)
-    return True

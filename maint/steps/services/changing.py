@@ -16,7 +16,7 @@ from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.restore.settings import settings_in
 from maint.steps.guards import put_proof
-from maint.steps.services.kept_settings import KeptSetting, changed_since, keep, put_back_by
+from maint.steps.services.kept_settings import KeptSetting, changed_since, keep, kept_settings, put_back_by
 from maint.steps.services.places import place_from
 from maint.steps.step import Progress, done, unchanged
 
@@ -145,6 +145,16 @@ def later_run(sight: Sight, place: Place, name: str, source: str) -> str:
     return changed_since(sight.settings.state, place, name, chosen(sight, source).taken_at) if source else ""
 
 
+def refuse_unkept(sight: Sight, place: Place, name: str, source: str) -> None:
+    """Refuse to overwrite a hidden value that a run set after the snapshot that is its source: nothing keeps it."""
+    if run := later_run(sight, place, name, source):
+        raise Refused(
+            f"run {run} changed {name} of {place} after snapshot {source}: its present value could not be put back",
+            hint=f"`maint playbook undo {run}` takes that change back; or keep it by "
+            "`maint backup create --open-window`, and do this again",
+        )
+
+
 def carry_out(site: Site, work: Work, change: Change) -> Progress:
     """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
     place, name = change.place, change.name
@@ -154,7 +164,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
             return done(f"{name} of {place} is set, by an earlier attempt{put_back_by(site.state, work.run)}")
         return unchanged(f"{name} of {place} is so already")
     now = print_of(site, live)
-    if now != change.before:
+    if now != change.before and now != _left_by(site, work.run, change):
         raise Refused(
             f"{name} of {place} is not what the plan has seen: somebody has changed it since, and it is left alone",
             detail=[f"now it is {shown(live.value, secret=change.secret)}"],
@@ -183,6 +193,12 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
             f"whether {name} of {place} was set cannot be read: the manager hides it", detail=[lost], hint=hint
         )
     return done(f"{name} of {place} is set{put_back_by(site.state, work.run)}")
+
+
+def _left_by(site: Site, run: str, change: Change) -> str | None:
+    """Return the print of what the run itself set before, None where it did not."""
+    mine = [one for one in kept_settings(site.state, run) if (one.place, one.name) == (change.place, change.name)]
+    return mine[-1].print if mine and mine[-1].print != HIDDEN else None
 
 
 def is_so(live: Setting, wanted: str | None) -> bool:

@@ -1,7 +1,7 @@
 """The settings that a run has changed, with their old values sealed, so that they can be put back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -61,12 +61,23 @@ def promised(state: Path, now: datetime) -> dict[str, str]:
 
 def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str:
     """Return the newest run that changed a setting and was at it after a moment, "" where none is known."""
-    found = ""
+    return next((run for run, at, _ in _changes(state, place, name) if at >= moment), "")
+
+
+def overwritten_by(state: Path, run: str, one: KeptSetting, own: Container[str]) -> str:
+    """Return the newest run that left a setting with another value than those that a run itself saw, "" for none."""
+    last = next(_changes(state, one.place, one.name), None)
+    return last[0] if last is not None and last[0] != run and last[2].print not in own else ""
+
+
+def _changes(state: Path, place: Place, name: str) -> Iterator[tuple[str, datetime, KeptSetting]]:
+    """Yield who changed a setting, when it was last at one, and how it left this one; the newest first."""
+    found = []
     for run, record in _RECORDS.all(state, damaged=True):
-        recent = record.until >= moment + KEPT_FOR
-        if recent and any((one.place, one.name) == (place, name) for one in record.settings):
-            found = run
-    return found
+        mine = [one for one in record.settings if (one.place, one.name) == (place, name)]
+        if mine:
+            found.append((record.until - KEPT_FOR, run, mine[-1]))
+    yield from ((run, at, one) for at, run, one in sorted(found, key=lambda each: each[:2], reverse=True))
 
 
 def put_back_by(state: Path, run: str) -> str:

@@ -21,12 +21,12 @@ from maint.steps.services.changing import (
     is_hidden,
     is_secret,
     is_so,
-    later_run,
     no_setting,
     old_source,
     planned,
     print_of,
     refuse_mask,
+    refuse_unkept,
     value_print,
 )
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
@@ -95,15 +95,13 @@ class RestoreSettings(Step[RestoreArguments]):
         refuse_mask(place, now.name, wanted)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
         source = old_source(sight, place, now)
+        refuse_unkept(sight, place, now.name, source)
         facts: dict[str, Json] = {
             "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
         words = f"{now.name} of {place}: {difference(now, wanted, secret=secret, new=_ITS)}"
-        undo = "`maint playbook undo RUN` puts it back"
-        if run := later_run(sight, place, now.name, source):
-            undo = f"`maint playbook undo RUN` puts back what snapshot {source} has, not what run {run} set after it"
-        return self.action(str(place), words, arguments, undo=undo, facts=facts)
+        return self.action(str(place), words, arguments, undo="`maint playbook undo RUN` puts it back", facts=facts)
 
 
 def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -> Iterator[str]:

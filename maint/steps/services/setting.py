@@ -20,11 +20,12 @@ from maint.steps.services.changing import (
     planned,
     print_of,
     refuse_mask,
+    refuse_unkept,
     setting_of,
     shown,
     value_print,
 )
-from maint.steps.services.kept_settings import kept_settings, old_value, spans
+from maint.steps.services.kept_settings import kept_settings, old_value, overwritten_by, spans
 from maint.steps.services.places import PlaceArguments, find_place, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
 
@@ -79,12 +80,7 @@ class SetSetting(Step[SettingArguments]):
             )
             return
         source = old_source(sight, place, live)
-        if run := later_run(sight, place, args.name, source):
-            raise Refused(
-                f"run {run} changed {args.name} of {place} after snapshot {source}: "
-                "its present value could not be put back",
-                hint="`maint backup create --open-window` keeps it; then do this again",
-            )
+        refuse_unkept(sight, place, args.name, source)
         kept = f"; its old value is taken from snapshot {source}" if source else ""
         yield self.action(
             str(place),
@@ -119,7 +115,8 @@ class PutSettingsBack(Step[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        settings = list(spans(kept_settings(sight.settings.state, args.run)))
+        kept = kept_settings(sight.settings.state, args.run)
+        settings = list(spans(kept))
         if not settings:
             hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
             raise Refused(f"run {args.run} has changed no setting of the manager, or it is too long ago", hint=hint)
@@ -132,16 +129,26 @@ class PutSettingsBack(Step[UndoArguments]):
                 planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
                 continue
             now = print_of(sight, live)
-            # A server may drop what equals the default; and where the change was refused, the old value stands still.
-            dropped = live.value is None and live.default is not None and value_print(sight, live.default) == one.print
-            if now not in (one.print, one.was, HIDDEN) and not dropped:
+            # A change of it may have been refused: then what stood before that one stands still.
+            same = [each for each in kept if (each.place, each.name) == (one.place, one.name)]
+            own = {each.print for each in same} | {each.was for each in same}
+            # A server may drop what equals the default.
+            dropped = live.value is None and live.default is not None and value_print(sight, live.default) in own
+            if now == HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
+                conflicts.append(f"{one.name} of {one.place}: run {run} changed it since, and the manager hides it")
+                continue
+            if now not in (*own, HIDDEN) and not dropped:
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
                                  f"{shown(live.value, secret=one.secret)}")  # fmt: skip
                 continue
             arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
-            facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": old_source(sight, one.place, live)}
+            source = old_source(sight, one.place, live)
+            facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": source}
             words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
-            planned_ones.append(self.action(str(one.place), words, arguments, facts=facts))
+            undo = ""
+            if later_run(sight, one.place, one.name, source):
+                undo = f"what is there now is hidden, and not kept: undoing this gives what snapshot {source} has"
+            planned_ones.append(self.action(str(one.place), words, arguments, undo=undo, facts=facts))
         if conflicts:
             hint = "decide for each by `maint setting set`"
             raise Refused(f"somebody has changed since what run {args.run} had set", detail=conflicts, hint=hint)

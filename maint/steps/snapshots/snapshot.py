@@ -23,6 +23,7 @@ from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
 from maint.steps.manager.server import UNIT
 from maint.steps.manager.server_options import running_off
+from maint.steps.manager.window_elsewhere import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
 
@@ -62,7 +63,9 @@ class TakeSnapshot(Step[TakeArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         purpose = Purpose(str(action.arguments["purpose"]))
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
-        words = described(snapshot)
+        others = open_elsewhere(site) if purpose is Purpose.BACKUP else ()
+        yield from (f"WARNING: {line}" for line in others)
+        words = "; ".join([described(snapshot), *others])
         if action.arguments["unredacted"] and not snapshot.restorable:
             raise _unrestorable(site, snapshot, words)
         accepted = (

@@ -167,6 +167,11 @@ def test_an_old_key_beside_the_present_one_does_no_harm(make: Make, sshd: Any, t
     assert make(known=known).ask("one", "echo in").out == b"in\n"
 
 
+def test_a_host_with_several_keys_is_asked_for_the_one_that_is_recorded(make: Make, sshd: Any) -> None:
+    second = (sshd.folder / "second.pub").read_text().strip()
+    assert make(known=f"[127.0.0.1]:{sshd.port} {second}\n").ask("one", "echo in").out == b"in\n"
+
+
 def test_an_account_that_is_not_let_in_is_told(make: Make, tmp_path: Path) -> None:
     public_key(tmp_path / "stranger")
     with pytest.raises(LoginRefused, match="was not let in"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.errors import WorkFailed
+from maint.errors import Invalid, StoreFailed, WorkFailed
 
 
 @pytest.fixture
@@ -169,6 +169,19 @@ def test_a_store_that_is_a_file_is_a_failure_with_words(tmp_path: Path) -> None:
         pass
     with pytest.raises(WorkFailed, match="cannot list"):
         list(store.names())
+
+
+@pytest.mark.parametrize("root", ["/proc/maint", "/proc/self", "/proc/self/maint", "/dev/null/store", "dangling"])
+def test_a_store_that_cannot_be_made_is_a_failure_with_words_and_a_way_out(tmp_path: Path, root: str) -> None:
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    with pytest.raises(StoreFailed, match="cannot write site/1/a in") as failure:
+        put(LocalStore(tmp_path / root), "site/1/a")
+    assert failure.value.detail and failure.value.hint
+
+
+def test_a_name_that_no_disk_takes_is_told(store: LocalStore) -> None:
+    with pytest.raises(Invalid, match="is not a name"):
+        store.size("site/\ud800/a")
 
 
 def test_a_named_pipe_in_the_store_is_no_file_and_nobody_waits_for_it(store: LocalStore, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from maint.cli.backup import rehearsal
+from maint.errors import Interrupted
 from maint.lab.manager import simulator
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -190,3 +191,18 @@ def test_the_last_good_drill_is_the_newest_that_passed() -> None:
     )
     assert last_good([one, two, three]) is two
     assert last_good([three]) is None
+
+
+def test_a_signal_while_the_throw_away_manager_comes_up_leaves_nothing_that_still_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = {"down-seconds": "0", "starting-seconds": "0"}
+    lab = simulator.create(tmp_path / "lab", Options(fresh=True, switches=switches)).simulator
+
+    def struck() -> bool:
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(lab.server, "wait", struck)
+    with pytest.raises(Interrupted), lab:
+        pass
+    assert not lab.server.active()

@@ -149,6 +149,21 @@ def test_one_that_an_unfinished_restore_needs_stays(ground: Ground, run: Run, ol
     assert {entry.id for entry in entries(ground)} == {old.id, made.id}
 
 
+def test_a_record_of_a_restore_that_cannot_be_verified_is_no_persons_hold(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    begin_restore(ground, old.id, "run-7", BY)
+    (signature,) = ground.root.rglob(f"*-restore-{old.id}.json.sig")
+    signature.write_text("of somebody else")
+    (one,) = aged(ground)
+    made = run(rekey(ground, one.old, BY))
+    copy_holds(ground, one, made)
+    held = {entry.id: [hold.reason for hold in entry.holds] for entry in entries(ground)}
+    assert (held[made.id], len(held[old.id])) == ([], 1)
+    with pytest.raises(Refused, match="a restore needs it"):
+        run(let_go(ground, one, made))
+
+
 def test_what_comes_to_hold_the_old_one_while_the_new_one_is_proven_counts(
     ground: Ground, run: Run, old: Snapshot
 ) -> None:

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from tests.steps.conftest import back_up
+
 PUT = "PUT /api/v45/clusters/base/services/hdfs/config"
 GROUP = ("--role-group", "hdfs-NAMENODE-BASE")
 SECRET = "ssl_server_keystore_password"
@@ -154,8 +156,38 @@ def test_a_secret_is_not_set_a_second_time_before_a_backup_has_the_first(loaded,
         said = change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs")
         assert (said.code, live(SECRET)) == (code, "a-New-Keystore-Pw-81"), said.err
     assert "present value could not be put back" in said.error["message"]
-    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--dry-run", "-o", "json")
-    assert "not what run" in said.out
+    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--yes", "-o", "json")
+    assert (said.code, live(SECRET)) == (5, "a-New-Keystore-Pw-81")
+    assert "present value could not be put back" in said.error["message"]
+
+
+def test_a_hidden_secret_that_a_later_run_changed_is_not_put_back_over_it(loaded, live, tmp_path):
+    old, runs = live(SECRET), []
+    for number in (1, 2):
+        (tmp_path / "pw").write_text(f"a-New-Keystore-Pw-9{number}")
+        (tmp_path / "pw").chmod(0o600)
+        assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
+        runs.append(run_id(loaded))
+        back_up(loaded)
+    said = loaded("playbook", "undo", runs[0], "--yes", "-o", "json")
+    assert (said.code, live(SECRET)) == (5, "a-New-Keystore-Pw-92")
+    assert f"run {runs[1]} changed it since" in said.error["detail"][0]
+    for run, left in ((runs[1], "a-New-Keystore-Pw-91"), (runs[0], old)):
+        said = loaded("playbook", "undo", run, "--yes")
+        assert (said.code, live(SECRET)) == (0, left), said.err
+
+
+@pytest.mark.parametrize(("second", "code", "left"), [("three", 1, "2"), ("4", 0, "4")])
+def test_a_run_that_sets_one_setting_twice_is_undone_though_the_second_was_refused(
+    loaded, live, tmp_path, second, code, left
+):
+    step = "  - {name: %s, do: config.set, with: {service: hdfs, name: dfs_replication, value: '%s'}}\n"
+    own = tmp_path / "own.yaml"
+    own.write_text(f"name: own\nsummary: Two steps.\nsteps:\n{step % ('A', '2')}{step % ('B', second)}")
+    said = loaded("playbook", "run", str(own), "--yes")
+    assert (said.code, live("dfs_replication")) == (code, left), said.err
+    said = loaded("playbook", "undo", run_id(loaded), "--yes")
+    assert (said.code, live("dfs_replication")) == (0, None), said.err
 
 
 def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_path):
@@ -249,11 +281,12 @@ def test_a_services_settings_come_back_from_a_snapshot_without_a_put_of_the_depl
 
 
 def test_a_secret_comes_back_from_the_sealed_copy(loaded, live, tmp_path):
-    old = live(SECRET)
+    old, (first,) = live(SECRET), (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
     (tmp_path / "pw").write_text("a-New-Keystore-Pw-80")
     (tmp_path / "pw").chmod(0o600)
     assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
-    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--yes")
+    back_up(loaded)  # else the present one could not be put back
+    said = loaded("restore", "config", "--service", "hdfs", "--property", SECRET, "--from", first, "--yes")
     assert (said.code, live(SECRET)) == (0, old), said.err
     assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
 

@@ -77,19 +77,15 @@ def upload_license(world: World, request: Request) -> Response:
     return Response(value=_license(world.license, request.api))
 
 
-def begin_trial(world: World, _request: Request) -> Response:
-    """Begin the trial; it can be had once."""
-    if world.trial != "unused":
-        raise ApiError(400, "Trial has been used.")
-    world.trial = "running"
-    return Response(204)
-
-
-def end_trial(world: World, _request: Request) -> Response:
-    """End the trial."""
-    if world.trial != "running":
-        raise ApiError(400, "No trial is running.")
-    world.trial = "used"
+def trial(world: World, request: Request) -> Response:
+    """Begin the trial, which can be had once, or end it."""
+    before, after, refusal = {
+        "begin": ("unused", "running", "Trial has been used."),
+        "end": ("running", "used", "No trial is running."),
+    }[request.parts["verb"]]
+    if world.trial != before:
+        raise ApiError(400, refusal)
+    world.trial = after
     return Response(204)
 
 

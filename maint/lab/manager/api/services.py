@@ -2,7 +2,7 @@
 
 from maint.lab.http.messages import Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, role_of, service_of
+from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, service_of
 from maint.lab.manager.document import Doc, items, roles, services
 from maint.lab.manager.views import as_of
 from maint.lab.manager.world import NA, STARTED, World
@@ -24,11 +24,6 @@ def read(world: World, request: Request) -> Response:
 def service(world: World, request: Request) -> Doc:
     """Return the service of the path."""
     return service_of(world, request)[1]
-
-
-def role(world: World, request: Request) -> Doc:
-    """Return the role of the path."""
-    return role_of(service(world, request), request.parts["role"])
 
 
 def group(world: World, request: Request) -> Doc:

@@ -1,11 +1,11 @@
 """Settings of the manager, services, role config groups, roles and hosts: read in two views, set and unset (M19)."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager.api import services
-from maint.lab.manager.api.messages import Handler, Request, config_items, host_of, listing, service_of
+from maint.lab.manager.api.messages import Request, config_items, host_of, listing, role_of, service_of
 from maint.lab.manager.document import Doc, all_services, items, roles
 from maint.lab.manager.views import is_secret
 from maint.lab.manager.world import STOPPED, World
@@ -30,77 +30,54 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
 _FAMILIES = ("AUTO_TLS_", "CUSTOM_", "HTTP_", "HTTPS_", "KDC_", "KRB_", "LDAP_", "PARCEL_", "SAML_", "TLS_")
 _NUMBERS = re.compile(r"(_heapsize|_count|_replication|_size|_timeout|Timeout|Cnxns|_TIMEOUT|_mb|_vcores)$")
 
-Holder = Callable[[World, Request], tuple[Doc, str]]  # what has the settings, and what it is called in `_DEFAULTS`
+
+def read(world: World, request: Request) -> Response:
+    """List settings; the full view has those that are not set, too."""
+    found, kind, field = _holder(world, request)
+    return listing(config_items(world, items(found.get(field)), request, _known(world, kind)))
 
 
-def read(holder: Holder, field: str = "config") -> Handler:
-    """Return what lists settings; the full view has those that are not set, too."""
-
-    def handler(world: World, request: Request) -> Response:
-        found, kind = holder(world, request)
-        return listing(config_items(world, items(found.get(field)), request, _known(world, kind)))
-
-    return handler
-
-
-def write(holder: Holder, field: str = "config") -> Handler:
-    """Return what changes settings: null unsets one, what is not listed stays (M10.5, M19)."""
-
-    def handler(world: World, request: Request) -> Response:
-        found, kind = holder(world, request)
-        settings = {str(item.get("name")): item for item in items(found.get(field))}
-        for item in request.entries("the settings"):
-            name, value = item.get("name"), item.get("value")
-            if not isinstance(name, str) or isinstance(value, dict | list):
-                raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
-            _refuse(world, request, kind, settings, name, value)
-            if settings.pop(name, None) is not None:
-                world.once_set = sorted({*world.once_set, f"{kind} {name}"})
-            dropped = world.switches["default-setting"] == "drop" and value == _known(world, kind).get(name)
-            if value is not None and not dropped:
-                settings[name] = _item(world, kind, name, str(value))
-        found[field] = {"items": [settings[name] for name in sorted(settings)]}
-        world.changed()
-        if "service" in request.parts:
-            _, service = service_of(world, request)
-            if world.service_state(service) != STOPPED:
-                world.stale[f"{request.parts['cluster']}/{service['name']}"] = "STALE"
-        return read(holder, field)(world, request)
-
-    return handler
+def write(world: World, request: Request) -> Response:
+    """Change settings: null unsets one, what is not listed stays (M10.5, M19)."""
+    found, kind, field = _holder(world, request)
+    settings = {str(item.get("name")): item for item in items(found.get(field))}
+    for item in request.entries("the settings"):
+        name, value = item.get("name"), item.get("value")
+        if not isinstance(name, str) or isinstance(value, dict | list):
+            raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
+        _refuse(world, request, kind, settings, name, value)
+        if settings.pop(name, None) is not None:
+            world.once_set = sorted({*world.once_set, f"{kind} {name}"})
+        dropped = world.switches["default-setting"] == "drop" and value == _known(world, kind).get(name)
+        if value is not None and not dropped:
+            settings[name] = _item(world, kind, name, str(value))
+    found[field] = {"items": [settings[name] for name in sorted(settings)]}
+    world.changed()
+    if "service" in request.parts:
+        _, service = service_of(world, request)
+        if world.service_state(service) != STOPPED:
+            world.stale[f"{request.parts['cluster']}/{service['name']}"] = "STALE"
+    return read(world, request)
 
 
-def manager(world: World, _request: Request) -> tuple[Doc, str]:
-    """Return the manager itself."""
-    return world.deployment, "CM"
-
-
-def all_hosts(world: World, _request: Request) -> tuple[Doc, str]:
-    """Return what holds for every host."""
-    return world.deployment, "HOST"
-
-
-def host(world: World, request: Request) -> tuple[Doc, str]:
-    """Return the host of the path."""
-    return host_of(world, request.parts["host"]), "HOST"
-
-
-def service(world: World, request: Request) -> tuple[Doc, str]:
-    """Return the service of the path."""
-    found = services.service(world, request)
-    return found, str(found.get("type"))
-
-
-def group(world: World, request: Request) -> tuple[Doc, str]:
-    """Return the role config group of the path."""
-    found = services.group(world, request)
-    return found, f"{services.service(world, request).get('type')}/{found.get('roleType')}"
-
-
-def role(world: World, request: Request) -> tuple[Doc, str]:
-    """Return the role of the path."""
-    found = services.role(world, request)
-    return found, f"{services.service(world, request).get('type')}/{found.get('type')}"
+def _holder(world: World, request: Request) -> tuple[Doc, str, str]:
+    # What has the settings of a path, what it is called in `_DEFAULTS`, and in which field they are.
+    parts, path = request.parts, request.path.rstrip("/")
+    if "host" in parts:
+        return host_of(world, parts["host"]), "HOST", "config"
+    if path.endswith("/cm/allHosts/config"):
+        return world.deployment, "HOST", "allHostsConfig"
+    if path.endswith("/cm/config"):
+        return world.deployment, "CM", "managerSettings"
+    _, service = service_of(world, request)
+    kind = str(service.get("type"))
+    if "group" in parts:
+        group = services.group(world, request)
+        return group, f"{kind}/{group.get('roleType')}", "config"
+    if "role" in parts:
+        role = role_of(service, parts["role"])
+        return role, f"{kind}/{role.get('type')}", "config"
+    return service, kind, "config"
 
 
 def _refuse(world: World, request: Request, kind: str, settings: Mapping[str, Doc], name: str, value: object) -> None:

@@ -1,4 +1,4 @@
-"""id, getent, ip, ss, nc: users, groups, hosts, addresses, and who listens where."""
+"""id, getent, ss, nc: users, groups, hosts, and who listens where."""
 
 import re
 
@@ -78,19 +78,6 @@ def _host(call: Call, key: str, *, four: bool) -> tuple[str, list[str]]:
             return address, names
     wide = [address for address, names in rows if names[0].startswith("*.") and key.endswith(names[0][1:])]
     return (wide[0], [key]) if wide else ("", [])
-
-
-def ip(call: Call) -> int:
-    """`ip [-4|-6] -o addr [show [scope global]]`."""
-    words = [arg for arg in call.args if arg not in ("-4", "-6", "-o")]
-    if words not in (["addr"], ["addr", "show"], ["addr", "show", "scope", "global"]):
-        raise NotSimulated(" ".join(words) or "no object")
-    address = call.machine.address
-    if "-6" not in call.args:
-        if "global" not in words:
-            call.out("1: lo    inet 127.0.0.1/8 scope host lo\n")
-        call.out(f"2: eth0    inet {address}/24 brd {address.rsplit('.', 1)[0]}.255 scope global eth0\n")
-    return 0
 
 
 def ss(call: Call) -> int:

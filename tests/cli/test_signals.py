@@ -1,0 +1,112 @@
+"""A signal or a limit that strikes where Python ignores what is raised still ends the command."""
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from maint.steps.flow.pause import Pause
+
+from maint.model.plan import Action
+from maint.steps.step import Progress, done
+from tests.steps.operator import environment, maint
+from tests.steps.test_plugins import CONFIG
+
+LONG = 600  # seconds; no more than an end for what never comes
+
+# In a finalizer, in the callback of a weak reference, and within a library that takes every failure for its own.
+LOSERS = {
+    "finalizer": """
+class Loser:
+    def __del__(self):
+        strike()
+def lose():
+    Loser()
+""",
+    "weak reference": """
+import weakref
+class Loser:
+    pass
+def lose():
+    one = Loser()
+    weakref.finalize(one, strike)
+    del one
+""",
+}
+SIGNAL = """
+def strike():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0)
+"""
+LIMIT = """
+def strike():
+    time.sleep(0.3)
+"""
+WORK = """
+import os, signal, time
+from maint.adapters.clock import SystemClock
+from maint.cli.boundary import guarded
+from maint.cli.screen import Screen
+from maint.errors import WorkFailed
+{strike}
+{lose}
+def work():
+    with SystemClock().limit({limit}):
+        lose()
+        print("lost", flush=True)
+        time.sleep({long})
+raise SystemExit(guarded(lambda: Screen("table"), work))
+"""
+
+
+def run(text: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment(), check=False
+    )
+
+
+@pytest.mark.parametrize("loser", LOSERS)
+def test_a_signal_that_python_ignores_is_raised_again(loser: str) -> None:
+    ended = run(WORK.format(strike=SIGNAL, lose=LOSERS[loser], limit=LONG, long=LONG))
+    assert (ended.returncode, ended.stdout) == (143, "lost\n")
+    assert "ignored" not in ended.stderr
+
+
+@pytest.mark.parametrize("loser", LOSERS)
+def test_a_limit_that_python_ignores_is_raised_again(loser: str) -> None:
+    ended = run(WORK.format(strike=LIMIT, lose=LOSERS[loser], limit=0.1, long=LONG))
+    assert (ended.returncode, ended.stdout) == (1, "lost\n")
+    assert "the limit of 0.1s has passed" in ended.stderr
+
+
+def test_a_signal_that_comes_out_as_another_failure_ends_with_its_own_code() -> None:
+    swallowed = """
+def lose():
+    try:
+        strike()
+    except Exception as error:
+        raise WorkFailed("cannot encrypt", detail=[str(error)], hint="look") from None
+"""
+    ended = run(WORK.format(strike=SIGNAL, lose=swallowed, limit=LONG, long=LONG))
+    assert (ended.returncode, "cannot encrypt" in ended.stderr) == (143, True)
+
+
+def test_a_run_whose_signal_was_swallowed_begins_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def swallowing(self: Pause, action: Action, site: object, work: object) -> Progress:
+        yield "waiting"
+        begun.append(action.name)
+        with suppress(Exception):
+            signal.raise_signal(signal.SIGTERM)
+        return done("waited")
+
+    monkeypatch.setattr(Pause, "apply", swallowing)
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    book = tmp_path / "two.yaml"
+    steps = "".join(f"  - {{name: {name}, do: pause, with: {{duration: 1s}}}}\n" for name in ("first", "second"))
+    book.write_text(f"name: two\nsummary: X.\nsteps:\n{steps}")
+    said = maint("playbook", "run", str(book), "--config", str(tmp_path / "config.yaml"))
+    assert (said.code, begun) == (143, ["first"])
