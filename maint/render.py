@@ -6,7 +6,7 @@ Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -139,20 +139,32 @@ def _files(html: bool) -> _Sandbox:
     return _environment(loader=jinja2.FunctionLoader(_load_file), autoescape=html, trim_blocks=True, lstrip_blocks=True)
 
 
+class _Source:
+    """A text that was read: what it asks for, and its program, which is made when it is first filled in."""
+
+    def __init__(self, text: str, tree: nodes.Template, value: nodes.Expr | None) -> None:
+        self.text = text
+        self.native = value is not None
+        self.names = frozenset(meta.find_undeclared_variables(tree)) - set(_TEXTS.globals)
+        self._body = tree if value is None else _assignment(value)
+
+    @cached_property
+    def code(self) -> jinja2.Template:
+        """The program."""
+        return jinja2.Template.from_code(_TEXTS, _TEXTS.compile(self._body), dict(_TEXTS.globals))
+
+
 class Template:
     """A text of a playbook, ready to be filled in."""
 
-    def __init__(self, text: str, tree: nodes.Template, *, value: nodes.Expr | None, at: Position | None) -> None:
-        self.text = text
+    def __init__(self, source: _Source, at: Position | None) -> None:
+        self.text = source.text
+        self._source = source
         self._at = at
-        self._native = value is not None
-        self._names = frozenset(meta.find_undeclared_variables(tree)) - set(_TEXTS.globals)
-        body = tree if value is None else _assignment(value)
-        self._code = jinja2.Template.from_code(_TEXTS, _TEXTS.compile(body), dict(_TEXTS.globals))
 
     def names(self) -> frozenset[str]:
         """Return the variables that the text asks for."""
-        return self._names
+        return self._source.names
 
     def render(self, values: Mapping[str, Json]) -> Json:
         """Fill in values; a text that is a single expression gives that value itself, any other gives text.
@@ -161,37 +173,46 @@ class Template:
             Invalid: a variable or attribute is not there, an operation is not possible, or the result is too large.
         """
         with _Guard(self._at):
-            if not self._native:
-                return _limited(self._code.generate(**dict(values)), MAX_TEXT)
-            context = self._code.new_context(dict(values))
-            for _ in self._code.root_render_func(context):
+            code = self._source.code
+            if not self._source.native:
+                return _limited(code.generate(**dict(values)), MAX_TEXT)
+            context = code.new_context(dict(values))
+            for _ in code.root_render_func(context):
                 pass
             return _plain(context.vars["value"])
 
 
-@lru_cache(512)
 def template(text: str, *, at: Position | None = None) -> Template:
     """Read a text with `{{ … }}` in it; Invalid, with the line, where it does what texts may not do."""
     with _Guard(at):
-        tree = _parsed(text)
-        for statement in tree.find_all(nodes.Stmt):
-            if not isinstance(statement, _STATEMENTS):
-                words = f"{{% {type(statement).__name__.lower()} %}} has no place in a text"
-                raise jinja2.TemplateSyntaxError(words, statement.lineno)
-        return Template(text, tree, value=_single(tree), at=at)
+        return Template(_text(text), at)
 
 
 @lru_cache(512)
+def _text(text: str) -> _Source:
+    tree = _parsed(text)
+    for statement in tree.find_all(nodes.Stmt):
+        if not isinstance(statement, _STATEMENTS):
+            words = f"{{% {type(statement).__name__.lower()} %}} has no place in a text"
+            raise jinja2.TemplateSyntaxError(words, statement.lineno)
+    return _Source(text, tree, _single(tree))
+
+
 def expression(text: str, *, at: Position | None = None) -> Template:
     """Read an expression as it stands in `when:`, without braces; Invalid, with the line, where it is not one."""
     with _Guard(at):
-        if not text.strip() or "{{" in text or "{%" in text:
-            raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
-        tree = _parsed("{{ (" + text + "\n) }}")
-        value = _single(tree)
-        if value is None:
-            raise jinja2.TemplateSyntaxError("this is not an expression", 1)
-        return Template(text, tree, value=value, at=at)
+        return Template(_expression(text), at)
+
+
+@lru_cache(512)
+def _expression(text: str) -> _Source:
+    if not text.strip() or "{{" in text or "{%" in text:
+        raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
+    tree = _parsed("{{ (" + text + "\n) }}")
+    value = _single(tree)
+    if value is None:
+        raise jinja2.TemplateSyntaxError("this is not an expression", 1)
+    return _Source(text, tree, value)
 
 
 def holds(text: str, values: Mapping[str, Json], *, at: Position | None = None) -> bool:

@@ -7,8 +7,9 @@ from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
-from maint.cli.run_playbook import carry_out, library, run_plan
+from maint.cli.run_playbook import carry_out, run_plan
 from maint.cli.screen import Screen, table
+from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.errors import UsageError
 from maint.model.json import Json

@@ -36,6 +36,17 @@ _NOBODY = f"age1{'q' * 58}"  # has a recipient's form, and encrypting for it fai
 _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
+def settings_of(flags: Flags) -> Settings:
+    """Return the configuration that the flags and the environment name."""
+    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state)
+    if flags.connection.replaces_config:
+        return settings_from_options(flags)
+    settings = load_settings(with_store(named, flags.connection), os.environ)
+    if flags.connection.store and settings.path is None:
+        return settings_from_options(flags)  # which says what else it needs to know
+    return settings
+
+
 def settings_from_options(flags: Flags) -> Settings:
     """Return the settings that the flags make; UsageError: one is missing or wrong, Invalid: no site in the store."""
     connection = flags.connection

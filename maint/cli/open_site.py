@@ -10,24 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import client_site, connected_hint, settings_from_options, with_store
+from maint.cli.configless import client_site, connected_hint, settings_of
 from maint.cli.options import Flags, seconds_of
 from maint.cli.screen import Screen
-from maint.config.precedence import Flags as ConfigFlags
-from maint.config.precedence import Settings, load_settings
+from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError
-
-
-def settings_of(flags: Flags) -> Settings:
-    """Return the configuration that the flags and the environment name."""
-    named = ConfigFlags(config=flags.config, site=flags.site, state=flags.state)
-    if flags.connection.replaces_config:
-        return settings_from_options(flags)
-    settings = load_settings(with_store(named, flags.connection), os.environ)
-    if flags.connection.store and settings.path is None:
-        return settings_from_options(flags)  # which says what else it needs to know
-    return settings
 
 
 class TerminalPerson:

@@ -10,10 +10,10 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option, pairs_of
 from maint.cli.playbooks.parameters import WithParameters
-from maint.cli.run_playbook import library
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
 from maint.engine import journal
+from maint.engine.load import library
 from maint.engine.plan import AdhocStep
 from maint.errors import Invalid
 from maint.model.json import Json

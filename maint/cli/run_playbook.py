@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import cache
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -18,9 +17,8 @@ from maint.cli.run_report import action_json, command_to_resume, report_of, show
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import outcomes
 from maint.config.notices import HOOKS
-from maint.config.resources import playbooks
 from maint.engine import journal
-from maint.engine.load import Library
+from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work
@@ -29,13 +27,6 @@ from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.snapshots.retention import RESTORING
-
-
-@cache
-def library() -> Library:
-    """Return the playbooks shipped with the product."""
-    return Library(playbooks())
-
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]

@@ -1,12 +1,14 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from maint.config.error_messages import decoded
+from maint.config.resources import playbooks
 from maint.config.suggestions import meant
 from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
@@ -48,6 +50,12 @@ class Library(msgspec.Struct, frozen=True):
 def is_file(name: str) -> bool:
     """Whether a playbook is named by its file."""
     return "/" in name or name.endswith((".yaml", ".yml"))
+
+
+@cache
+def library() -> Library:
+    """Return the playbooks shipped with the product."""
+    return Library(playbooks())
 
 
 def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) -> Playbook:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from maint.deployment.reader import BLOCK
 from maint.ports import Answer, Sight
-from maint.render import from_file
 from maint.snapshots.manifest import damaged
 from maint.snapshots.parts import Read
 
@@ -22,6 +21,8 @@ def dump(sight: Sight, host: str) -> Iterator[Answer]:
         CannotReach: the host does not answer.
         WorkFailed: a tool is missing there, or the database refuses.
     """
+    from maint.render import from_file  # most who look at snapshots dump nothing, and need no templates
+
     with sight.shell.stream(host, from_file("database-dump.sh.j2", {"properties": PROPERTIES})) as output:
         yield output
 

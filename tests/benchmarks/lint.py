@@ -6,13 +6,13 @@ The bar: twice that start, in seconds of the processor. The playbooks are the sh
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 from itertools import cycle, islice
 from pathlib import Path
 
 from maint.config.resources import playbooks
+from tests.benchmarks.measure import run
 
 COUNT, TRIES = 100, 5
 BARE = "import yaml, pydantic\nclass A(pydantic.BaseModel):\n    x: int\n"
@@ -21,14 +21,9 @@ LINT = f"import sys\nfrom maint.cli.start import main\nsys.argv = {WORDS}\nmain(
 
 
 def seconds(program: str, folder: str) -> float:
-    """Return the processor's seconds of the best of several runs of a program."""
-    found = []
-    for _ in range(TRIES):
-        before = os.times()
-        subprocess.run([sys.executable, "-c", program], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        after = os.times()
-        found.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return min(found)
+    """Return the processor's seconds of the best of several runs of a program, its modules compiled."""
+    os.chdir(folder)
+    return min(run([sys.executable, "-c", program]).cpu for _ in range(TRIES))
 
 
 def measure() -> None:

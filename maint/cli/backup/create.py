@@ -4,10 +4,12 @@ from typing import Annotated
 
 from maint.cli.after_run import planned
 from maint.cli.command import command
-from maint.cli.open_site import opened, settings_of
+from maint.cli.configless import settings_of
+from maint.cli.open_site import opened
 from maint.cli.options import CHANGES, STORE_ALONE, Flags, argument, option
-from maint.cli.run_playbook import carry_out, library, plan_json
+from maint.cli.run_playbook import carry_out, plan_json
 from maint.cli.screen import plan_text, table
+from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.model.json import Json
 from maint.snapshots.prune import lines, verdict

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from maint.cli.boundary import OUTPUTS
+from maint.cli.configless import settings_of
 from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.estate.words import in_words, meaning
-from maint.cli.open_site import limit_of, settings_of
+from maint.cli.open_site import limit_of
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.precedence import OVERRIDES, Settings

@@ -11,9 +11,9 @@ import typer
 from maint.cli.app import app
 from maint.cli.command import command
 from maint.cli.completion.scripts import script_for
+from maint.cli.configless import settings_of
 from maint.cli.help import manual
 from maint.cli.help.output_schemas import schema_of
-from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of

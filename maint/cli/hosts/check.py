@@ -18,8 +18,9 @@ from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, set
 from maint.checks.registry import CHECKS, must_exist, named, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
+from maint.cli.configless import settings_of
 from maint.cli.hosts.inventory import Source, inventory
-from maint.cli.open_site import limit_of, opened, settings_of, way_to_lab
+from maint.cli.open_site import limit_of, opened, way_to_lab
 from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
 from maint.cli.site.page_facts import keep_checks

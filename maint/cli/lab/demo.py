@@ -12,10 +12,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from maint.cli.command import command
-from maint.cli.configless import state_home
+from maint.cli.configless import settings_of, state_home
 from maint.cli.lab.commands import Deployment
 from maint.cli.lab.switches import deployment_file
-from maint.cli.open_site import settings_of
 from maint.cli.options import Flags
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
-from maint.cli.open_site import settings_of
+from maint.cli.configless import settings_of
 from maint.cli.options import Flags, argument
-from maint.cli.run_playbook import library
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine, is_file
+from maint.engine.load import Library, examine, is_file, library
 from maint.engine.names import unknown_names
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count

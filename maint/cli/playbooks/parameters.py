@@ -36,7 +36,7 @@ class WithParameters(OwnFirst):
 
 
 def _named(words: Sequence[str]) -> Playbook | None:
-    from maint.cli.run_playbook import library  # a start that shows no playbook's help needs none of this
+    from maint.engine.load import library  # a start that shows no playbook's help needs none of this
 
     shipped = library()
     for word in words:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.configless import settings_of
 from maint.cli.help.airflow import Dag, print_one
-from maint.cli.open_site import settings_of
 from maint.cli.options import Flags, argument, option, pairs_of
 from maint.cli.playbooks.new import NAME
-from maint.cli.run_playbook import kinds_of, library
+from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
-from maint.engine.load import Library, is_file
+from maint.engine.load import Library, is_file, library
 from maint.engine.plan import parameters
 from maint.errors import Refused, UsageError
 from maint.model.plan import Effect, Playbook

@@ -11,12 +11,13 @@ import msgspec
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.lab.switches import deployment_file
-from maint.cli.run_playbook import kinds_of, library
+from maint.cli.run_playbook import kinds_of
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
 from maint.engine.expectations import Expectation, WorldForm
+from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
 from maint.errors import Invalid, MaintError, PartlyDone

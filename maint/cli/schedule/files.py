@@ -28,8 +28,11 @@ def site_of(path: Path) -> str:
 
 def state_of(file: File) -> str:
     """Return `missing`, `installed`, `differs` (ours, but other than it would be written now) or `foreign`."""
-    if not file.path.exists():
-        return "missing"
+    try:
+        if not file.path.exists():
+            return "missing"
+    except OSError as error:
+        raise _disk(file.path, error) from error
     if not is_ours(file.path):
         return "foreign"
     return "installed" if file.path.read_text() == file.content else "differs"

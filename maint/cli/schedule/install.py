@@ -11,7 +11,8 @@ import msgspec
 
 from maint.cli.backup.list import last_success
 from maint.cli.command import command
-from maint.cli.open_site import opened, settings_of
+from maint.cli.configless import settings_of
+from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
 from maint.cli.schedule.units import (

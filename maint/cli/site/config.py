@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from maint.cli.command import command
-from maint.cli.open_site import settings_of
+from maint.cli.configless import settings_of
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
 

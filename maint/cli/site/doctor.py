@@ -15,7 +15,8 @@ from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened, settings_of, way_to_lab
+from maint.cli.configless import settings_of
+from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.schedule.units import references
 from maint.cli.screen import table

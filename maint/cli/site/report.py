@@ -10,7 +10,8 @@ import msgspec
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened, settings_of
+from maint.cli.configless import settings_of
+from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.site.page_facts import KEPT, gather
 from maint.errors import UsageError

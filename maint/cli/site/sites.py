@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened, settings_of
+from maint.cli.configless import settings_of
+from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, table
 from maint.cli.site.summary import FILE, Summary

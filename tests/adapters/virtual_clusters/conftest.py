@@ -14,12 +14,15 @@ from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.schema import VirtualClusterSettings
 from maint.model.secret import Secret
 from maint.ports.virtual_cluster import Content
+from maint.steps.virtual_clusters import runs
 from tests.adapters.manager.conftest import Patient, authority, ca_file, raw, tls_server
 from tests.adapters.virtual_clusters.operator import VcOperator
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
 from tests.servers import ScriptedServer
 
 __all__ = ["authority", "ca_file", "raw", "tls_server"]  # fixtures that these tests share with those of the manager
+
+OFTEN = 0.05  # seconds until a run is looked at for the first time
 
 
 class Vault:
@@ -112,8 +115,9 @@ sites:
 
 
 @pytest.fixture
-def vc(api: Api, server: HTTPServer, tmp_path: Path) -> VcOperator:
-    """An operator whose config names the virtual cluster."""
+def vc(api: Api, server: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VcOperator:
+    """An operator whose config names the virtual cluster; runs are looked at often."""
+    monkeypatch.setattr(runs, "_FIRST", OFTEN)
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "password").write_text(PASSWORD + "\n")

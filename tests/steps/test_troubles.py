@@ -1,0 +1,67 @@
+"""What can go wrong, by the words of the help pages' tables: each row that no other test provokes is provoked here."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from tests.steps.operator import Operator, maint
+
+CONFIG = """\
+state: /var/lib/maint
+sites:
+  prod:
+    manager: {host: cm.example.internal, password: "file:/etc/maint/password"}
+    backup: {store: /srv/backups, identity: "file:/etc/maint/identity"}
+"""
+COMPARE = "name: compare\nsummary: X.\nsteps:\n  - {name: Compare, do: deployment.compare}\n"
+
+
+def test_a_server_that_lets_in_none_of_the_accounts_ends_with_4(lost: Operator) -> None:
+    for name in ("password", "bootstrap-password"):
+        (lost.lab.folder / name).write_text("not-the-password")
+    said = lost("restore", "plan", "--manager-only")
+    assert (said.code, "lets in none of the configured accounts" in said.err) == (4, True), said.err
+
+
+def test_places_that_differ_from_the_snapshot_are_named(loaded: Operator, tmp_path: Path) -> None:
+    (tmp_path / "compare.yaml").write_text(COMPARE)
+    assert loaded("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--yes").code == 0
+    said = loaded("playbook", "run", str(tmp_path / "compare.yaml"), "-o", "json")
+    assert said.code == 1
+    assert "the configuration differs from snapshot" in said.error["message"] and "in 1 place" in said.error["message"]
+    assert any("dfs_replication" in line for line in said.error["detail"])
+
+
+def test_an_export_that_does_not_hang_together_is_no_matter_of_redaction(loaded: Operator) -> None:
+    with loaded.lab.world.lock:
+        service = loaded.lab.world.deployment["clusters"][0]["services"][0]
+        service["roles"].append(dict(service["roles"][0]))
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert said.code == 1
+    assert "its secrets can be read, but the manager's data does not hang together" in said.err
+    assert not loaded.window
+
+
+def test_a_server_that_cannot_be_restarted_leaves_the_window_to_be_closed(loaded: Operator) -> None:
+    unit = loaded.lab.machines[loaded.lab.manager_host].units["cloudera-scm-server"]
+    restart, unit.start = unit.start, lambda: (_ for _ in ()).throw(OSError("no room"))  # type: ignore[method-assign]
+    said = loaded("manager", "export", "--open-window", "--yes")
+    unit.start = restart  # type: ignore[method-assign]
+    assert said.code == 1
+    assert "could not be restarted" in said.err and "--close-window" in said.err
+
+
+def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder, config = Path(name) / "units", Path(name) / "maint.yaml"
+        folder.mkdir(mode=0o500)
+        Path(name).chmod(0o755)
+        config.write_text(CONFIG)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            said = maint("schedule", "install", "--config", str(config), "--folder", str(folder), "--yes")
+        finally:
+            os.seteuid(os.getuid())
+    assert said.code == 1, said.err
+    assert "cannot be changed: Permission denied" in said.err and "--user" in said.err
