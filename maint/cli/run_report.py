@@ -135,22 +135,20 @@ def _part(past: RunState, lane: str) -> Back:
     places = [
         index for index, action in enumerate(past.plan.actions) if action.lane == lane and action.phase is Phase.MAIN
     ]
-    records = [past.records.get(index, Record()) for index in places]
+    records = [past.record(index) for index in places]
     name = f"virtual cluster {lane}" if lane else "manager"
     told = [
         record.result.detail
         for index, record in zip(places, records, strict=True)
-        if record.result is not None and past.plan.actions[index].kind in _TELLING and _counts(record)
+        if record.result is not None
+        and past.plan.actions[index].kind in _TELLING
+        and record.result.outcome is not Outcome.SKIPPED
     ]
     if past.answers.get(lane, {}).get("skip") is True:
         return Back(name, _GIVEN_UP, "", "as was said")
     state = _state(records)
     ended = max((record.at for record in records if record.at), default="")
     return Back(name, state, _after(past, ended) if state in ("back", "partly back") else "", "; ".join(told))
-
-
-def _counts(record: Record) -> bool:
-    return record.result is not None and record.result.outcome is not Outcome.SKIPPED
 
 
 def _state(records: Sequence[Record]) -> str:
@@ -178,7 +176,7 @@ def left_of_lanes(past: RunState) -> Iterator[str]:
             shown = ", ".join(f"{key}: {values[key]}" for key in _PLACES if key in values)
             yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
     for index, action in enumerate(past.plan.actions):
-        result = past.records.get(index, Record()).result
+        result = past.record(index).result
         awake = _awake(result.value if result is not None else None)
         if action.kind == "vc.recover" and awake:
             shown = f"{', '.join(awake[:_SHOWN])}{' …' if len(awake) > _SHOWN else ''}"
@@ -190,7 +188,7 @@ def left_of_lanes(past: RunState) -> Iterator[str]:
 
 def _made(past: RunState, lane: str) -> Mapping[str, Json]:
     """Return where the certificate is that was made for a virtual cluster; nothing where none was."""
-    results = [past.records.get(index, Record()).result for index in past.lane(lane)]
+    results = [past.record(index).result for index in past.lane(lane)]
     values = [result.value for result in results if result is not None and isinstance(result.value, Mapping)]
     return next(({"ca": value["ca"]} for value in values if value.get("ca")), {})
 

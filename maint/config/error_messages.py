@@ -44,25 +44,37 @@ def decode(
     Raises:
         Invalid: one error at the first wrong place; further ones are detail lines with places of their own.
     """
+    found, mistakes = decoded(model, document, path, value=value, context=context)
+    if found is None:
+        raise together(mistakes, hint)
+    return found
+
+
+def decoded(
+    model: type[M],
+    document: Document,
+    path: KeyPath = (),
+    *,
+    value: Json | _Whole = _FROM_DOCUMENT,
+    context: object = None,
+) -> tuple[M | None, Sequence[Invalid]]:
+    """Read a part of a document as a model, and return it, or None and one error for each wrong place; see `decode`."""
     data = document.at(path) if isinstance(value, _Whole) else value
     try:
         # JSON mode is what makes strictness useful: text may become a path, a date or an enum, but never a number.
-        return model.model_validate_json(json.dumps(data), context=context)
+        return model.model_validate_json(json.dumps(data), context=context), ()
     except ValidationError as error:
         complaints = error.errors(include_url=False, include_input=False)
-    raise _as_invalid(_sorted(_Reading(model, document, path, data), complaints), hint)
+    found = _sorted(_Reading(model, document, path, data), complaints)
+    return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in found]
 
 
-def decoded(model: type[M], document: Document, path: KeyPath = ()) -> tuple[M | None, Sequence[Invalid]]:
-    """Read a part of a document as a model, and return it, or None and one error for each wrong place; see `decode`."""
-    data = document.at(path)
-    try:
-        return model.model_validate_json(json.dumps(data)), ()
-    except ValidationError as error:
-        complaints = _sorted(
-            _Reading(model, document, path, data), error.errors(include_url=False, include_input=False)
-        )
-    return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in complaints]
+def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:
+    """Return one error at the first place for all mistakes, each further one a detail line with its own place."""
+    first, *others = mistakes
+    more = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in others]
+    message = first.message.removeprefix(f"{first.at}: ")
+    return Invalid(message, at=first.at, detail=[*first.detail, *more], hint=first.hint or hint)
 
 
 class _Complaint(msgspec.Struct):
@@ -223,12 +235,6 @@ def _described(value: Json) -> str:
 def _sorted(reading: _Reading, errors: Sequence[ErrorDetails]) -> Sequence[_Complaint]:
     complaints = _merged(_pertinent([reading.complaint(error) for error in errors]))
     return sorted(complaints, key=lambda complaint: complaint.order)
-
-
-def _as_invalid(complaints: Sequence[_Complaint], hint: str | None) -> Invalid:
-    first, *others = complaints
-    detail = [f"{other.at}: {other.line}" + (f" ({other.hint})" if other.hint else "") for other in others]
-    return Invalid(first.line, at=first.at, detail=detail, hint=first.hint or hint)
 
 
 def _pertinent(complaints: Sequence[_Complaint]) -> list[_Complaint]:

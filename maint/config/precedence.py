@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from maint.config import yaml
-from maint.config.error_messages import decode, inside, members
+from maint.config.error_messages import decode, inside, members, together
 from maint.config.fields import Place
 from maint.config.paths import config_file, expanded, state_folder
-from maint.config.rules import BrokenRule, broken_rules
+from maint.config.rules import broken_rules
 from maint.config.schema import Config, Site, SiteSettings
 from maint.config.sites_folder import with_sites
 from maint.config.suggestions import KeyPath, dotted, meant
@@ -204,14 +204,10 @@ def checked(document: Document, place: Place | None = None) -> Config:
     config = decode(Config, document, hint=_HINT, context=place)
     broken = [rule for name, site in config.sites.items() for rule in broken_rules(site, ("sites", name))]
     if broken:
-        first, *others = broken
-        detail = [f"{document.where(rule.path)}: {_told(rule)}" for rule in others]
-        raise Invalid(_told(first), at=document.where(first.path), detail=detail, hint=first.hint)
+        raise together(
+            [Invalid(f"{dotted(one.path)}: {one.words}", at=document.where(one.path), hint=one.hint) for one in broken]
+        )
     return config
-
-
-def _told(rule: BrokenRule) -> str:
-    return f"{dotted(rule.path)}: {rule.words}"
 
 
 def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:

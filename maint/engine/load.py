@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from maint.config.error_messages import decoded
+from maint.config.error_messages import decoded, together
 from maint.config.resources import playbooks
 from maint.config.suggestions import meant
 from maint.config.yaml import Document, read_text
@@ -70,18 +70,8 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
     """
     playbook, mistakes = examine(text, file, library, within=within)
     if mistakes or playbook is None:
-        raise _together(mistakes)
+        raise together(mistakes)
     return playbook
-
-
-def _together(mistakes: Sequence[Invalid]) -> Invalid:
-    first, *others = mistakes
-    if not others:
-        return first
-    more = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in others]
-    return Invalid(
-        first.message.removeprefix(f"{first.at}: "), at=first.at, detail=[*first.detail, *more], hint=first.hint
-    )
 
 
 def examine(

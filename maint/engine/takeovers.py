@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from maint import files
 from maint.engine.lease import Row
+from maint.files import keep_record, kept_record
 from maint.model.formatting import show_time
 
 _NAME = "takeover.json"
@@ -38,9 +38,7 @@ def keep(state: Path, row: Row, now: datetime) -> None:
 
 def last(state: Path) -> Takeover | None:
     """Return the last one, None where there was none, or where what is kept is damaged."""
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((state / _NAME).read_bytes(), type=Takeover)
-    return None
+    return kept_record(state / _NAME, Takeover)
 
 
 def mark(state: Path, one: Takeover, **done: bool) -> None:
@@ -50,5 +48,4 @@ def mark(state: Path, one: Takeover, **done: bool) -> None:
 
 def _write(state: Path, one: Takeover) -> None:
     with suppress(OSError):  # what is told twice, or not, keeps nobody from working
-        files.make_folder(state)
-        files.replace(state / _NAME, msgspec.json.encode(one))
+        keep_record(state / _NAME, one)

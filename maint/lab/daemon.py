@@ -21,6 +21,7 @@ from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch
 from maint.lab.virtual_clusters.create import BadName
 from maint.lab.virtual_clusters.info import found_again, lose
+from maint.lab.virtual_clusters.service import Service
 
 _LOOKS_AGAIN = 0.05  # seconds until the order to stop is seen
 Words = dict[str, Any]  # Any: one order or its answer, as JSON
@@ -37,36 +38,32 @@ class Orders(socketserver.ThreadingTCPServer):
 
     def obey(self, order: str, words: Words) -> Words:
         lab = self.lab
-        if order == "ping":
-            return {"up": True}
-        if order == "status":
-            return lab.status()
-        if order == "break":
-            lab.break_(str(words["target"]), str(words["fault"]))
-        elif order == "repair":
-            return {"cleared": lab.repair(str(words["fault"]), str(words.get("target", "")))}
-        elif order == "switch":
-            lab.switch(str(words["name"]), str(words["value"]))
-        elif order == "lose-database":
-            lab.lose_database()
-        elif order in ("create-vc", "delete-vc", "lose-vcs"):
-            self._virtual_cluster(order, str(words.get("name", "")), words)
-        elif order == "restart":
-            lab.server.restart()
-        elif order != "stop":
+        orders: dict[str, Callable[[], Words | None]] = {
+            "ping": lambda: {"up": True},
+            "status": lab.status,
+            "break": lambda: lab.break_(words["target"], words["fault"]),
+            "repair": lambda: {"cleared": lab.repair(words["fault"], words.get("target", ""))},
+            "switch": lambda: lab.switch(words["name"], words["value"]),
+            "lose-database": lab.lose_database,
+            "lose-vcs": lambda: lose(self._service()),
+            "create-vc": lambda: self._create(words),
+            "delete-vc": lambda: self._service().delete(words["name"]),
+            "restart": lab.server.restart,
+            "stop": lambda: None,
+        }
+        if order not in orders:
             return {"error": f"unknown order {order!r}"}
-        return {"done": order}
+        return orders[order]() or {"done": order}
 
-    def _virtual_cluster(self, order: str, name: str, words: Words) -> None:
-        service = self.lab.service
-        if service is None:
+    def _create(self, words: Words) -> None:
+        self._service().create(
+            words["name"], loaded=bool(words.get("loaded")), initialised=bool(words.get("initialised"))
+        )
+
+    def _service(self) -> Service:
+        if self.lab.service is None:
             raise BadName("this lab has no Data Engineering service")
-        if order == "lose-vcs":
-            lose(service)
-        elif order == "delete-vc":
-            service.delete(name)
-        else:
-            service.create(name, loaded=bool(words.get("loaded")), initialised=bool(words.get("initialised")))
+        return self.lab.service
 
 
 class _Order(socketserver.StreamRequestHandler):

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from maint.deployment.reader import BLOCK
-from maint.errors import WorkFailed
 from maint.ports import Answer, Sight
-from maint.render import from_file
-from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.manifest import damaged
 from maint.snapshots.parts import Read
 
 PROPERTIES = "/etc/cloudera-scm-server/db.properties"
@@ -23,6 +21,8 @@ def dump(sight: Sight, host: str) -> Iterator[Answer]:
         CannotReach: the host does not answer.
         WorkFailed: a tool is missing there, or the database refuses.
     """
+    from maint.render import from_file  # most who look at snapshots dump nothing, and need no templates
+
     with sight.shell.stream(host, from_file("database-dump.sh.j2", {"properties": PROPERTIES})) as output:
         yield output
 
@@ -33,4 +33,4 @@ def read_whole(read: Read) -> None:
     while block := read(BLOCK):
         tail = (tail + block)[-_TAIL:]
     if not any(words in tail for words in _ENDS):
-        raise WorkFailed("the dump of the database has no end", hint=ANOTHER)
+        raise damaged("the dump of the database has no end")

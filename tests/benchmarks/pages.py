@@ -9,8 +9,9 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from maint.cli.site.page_facts import keep
+from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import dump
+from maint.files import keep_record
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
 
 SITES, SHOTS, DAYS, HOSTS = 100, 100, 14, 20
@@ -50,12 +51,12 @@ def main() -> None:
     (folder / "config.yaml").write_text(dump({"state": str(folder), "sites": dict.fromkeys(names, site)}))
     for name in names:
         (folder / name).mkdir()
-        keep(folder / name, facts(name))
+        keep_record(folder / name / KEPT, facts(name))
     words = ["site", "report", "--to", str(folder / "pages"), "--config", str(folder / "config.yaml")]
     try:
         for what in ("the first time", "nothing has changed", "one site has changed"):
             if what == "one site has changed":
-                keep(folder / names[0], facts("s777"))
+                keep_record(folder / names[0] / KEPT, facts("s777"))
             begun = time.monotonic()
             subprocess.run([sys.executable, "-m", "maint", *words], check=True, capture_output=True)
             took = time.monotonic() - begun

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.house.source import PACKAGE, ROOT
 
 PAGES = [ROOT / "README.md", *(path for path in sorted((PACKAGE / "help").glob("*.md")) if path.name != "README.md")]
-_MARK = re.compile(r"<!-- (not run|ends with): (.+) -->")
+_MARK = re.compile(r"<!-- (not run|ends with|taken as): (.+) -->")
 _PROMPT = "$ "
 # What differs from run to run, and what it reads as in a comparison.
 _FOLDS = (
@@ -28,12 +28,14 @@ class Block:
         place: page and line.
         reason: why it is not run, "" where nobody says so.
         ends: the exit codes that its last command may have.
+        taken_as: config or playbook, where it is a file that maint reads.
     """
 
     place: str
     lines: tuple[str, ...]
     reason: str = ""
     ends: tuple[int, ...] = (0,)
+    taken_as: str = ""
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
@@ -68,9 +70,12 @@ def blocks(page: Path) -> list[Block]:
             continue
         mark = next((_MARK.match(line) for line in reversed(lines[:at]) if line.strip()), None)
         reason = mark[2] if mark and mark[1] == "not run" else ""
-        ends = tuple(map(int, re.findall(r"\d+", mark[2].partition(";")[0]))) if mark and not reason else (0,)
+        ends = (
+            tuple(map(int, re.findall(r"\d+", mark[2].partition(";")[0]))) if mark and mark[1] == "ends with" else (0,)
+        )
+        taken_as = mark[2] if mark and mark[1] == "taken as" else ""
         text = tuple(line[4:] for line in lines[at:end])
-        found.append(Block(f"{page.relative_to(ROOT)}:{at + 1}", text, reason, ends))
+        found.append(Block(f"{page.relative_to(ROOT)}:{at + 1}", text, reason, ends, taken_as))
         at = end
     return found
 

@@ -95,21 +95,6 @@ def _drill_words(drill: Drill | None, now: datetime) -> str:
     return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}"
 
 
-def _row(entry: Entry, now: datetime) -> list[str]:
-    *cells, note = _cells(entry)
-    holds = [hold.words for hold in entry.holds if hold.stands(now)]
-    return [*cells, "; ".join(filter(None, [note, *holds]))]
-
-
-def _json(entry: Entry, now: datetime) -> dict[str, Json]:
-    proven = entry.proven
-    return {
-        **_as_json(entry),
-        "proven": {"level": proven.level, "at": show_time(proven.at)} if proven else None,
-        "holds": [hold.to_json() for hold in entry.holds if hold.stands(now)],
-    }
-
-
 def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
     """Make all that the list tells anew from the objects alone, then show it.
 
@@ -143,38 +128,37 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             )
 
 
-def _cells(entry: Entry) -> list[str]:
+def _row(entry: Entry, now: datetime) -> list[str]:
     """Return a snapshot as a line of the list."""
     snapshot, checked = entry.snapshot, "never"
+    holds = [hold.words for hold in entry.holds if hold.stands(now)]
     if entry.verified is not None:
         checked = f"{entry.verified.result.value}, level {entry.verified.level}, {show_time(entry.verified.at)}"
     if snapshot is None:
-        return [entry.id, "?", "no", checked, "?", entry.problem or "cannot be read"]
-    size = show_size(sum(part.bytes for part in snapshot.parts))
-    note = "" if snapshot.restorable else f"audit-only: {snapshot.judgement.redaction.value}"
-    note = note if snapshot.has(DEPLOYMENT) else "virtual clusters alone"
-    if names := [one.name for one in snapshot.virtual_clusters]:
-        note = f"{note}; {', '.join(names)}".lstrip("; ")
-    if doubtful := [one.name for one in snapshot.virtual_clusters if one.doubt or one.problems]:
-        note = f"{note}; NOT WHOLE: {', '.join(doubtful)}"
-    if entry.rejected:
-        note = f"{note}; ITS DRILL FAILED".lstrip("; ")
-    return [entry.id, snapshot.purpose.value, "yes" if entry.restorable else "no", checked, size, note]
+        return [entry.id, "?", "no", checked, "?", "; ".join([entry.problem or "cannot be read", *holds])]
+    size, clusters = show_size(sum(part.bytes for part in snapshot.parts)), snapshot.virtual_clusters
+    notes = [] if snapshot.restorable else [f"audit-only: {snapshot.judgement.redaction.value}"]
+    notes = notes if snapshot.has(DEPLOYMENT) else ["virtual clusters alone"]
+    notes += [", ".join(one.name for one in clusters)]
+    if doubtful := [one.name for one in clusters if one.doubt or one.problems]:
+        notes += [f"NOT WHOLE: {', '.join(doubtful)}"]
+    notes += ["ITS DRILL FAILED"] if entry.rejected else []
+    words = "; ".join(filter(None, [*notes, *holds]))
+    return [entry.id, snapshot.purpose.value, "yes" if entry.restorable else "no", checked, size, words]
 
 
-def _as_json(entry: Entry) -> dict[str, Json]:
+def _json(entry: Entry, now: datetime) -> dict[str, Json]:
     """Return a snapshot as `backup list -o json` promises it."""
-    verified: Json = None
-    if entry.verified is not None:
-        result = entry.verified.result.value
-        verified = {"level": entry.verified.level, "at": show_time(entry.verified.at), "result": result}
-    snapshot = entry.snapshot
+    snapshot, proven, seen, drill = entry.snapshot, entry.proven, entry.verified, entry.drilled
+    known: dict[str, Json] = {
+        "verified": {"level": seen.level, "at": show_time(seen.at), "result": seen.result.value} if seen else None,
+        "proven": {"level": proven.level, "at": show_time(proven.at)} if proven else None,
+        "holds": [hold.to_json() for hold in entry.holds if hold.stands(now)],
+    }
     if snapshot is None:
-        return {"id": entry.id, "restorable": False, "problem": entry.problem, "verified": verified, "parts": []}
-    drilled: Json = None
-    if entry.drilled is not None:
-        drilled = {"at": show_time(entry.drilled.at), "passed": entry.drilled.passed, "reason": entry.drilled.reason}
-    return {**_facts(snapshot), "restorable": entry.restorable, "verified": verified, "drilled": drilled}
+        return {"id": entry.id, "restorable": False, "problem": entry.problem, "parts": [], **known}
+    drilled: Json = {"at": show_time(drill.at), "passed": drill.passed, "reason": drill.reason} if drill else None
+    return {**_facts(snapshot), "restorable": entry.restorable, "drilled": drilled, **known}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Json]:

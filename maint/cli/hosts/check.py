@@ -152,11 +152,7 @@ def _refuse_asking(request: CheckRequest) -> None:
 
 def _kept(request: CheckRequest) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str, bool]:
     """Return facts, checks, accepted deviations and site's name of a file, and whether its hosts were chosen."""
-    try:
-        text = Path(request.facts).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(request.facts, error) from None
-    site, told = from_json(text, request.facts)
+    site, told = from_json(_text(request.facts), request.facts)
     if request.matrix:
         site = with_matrix(site, _matrix(request.matrix))
     kept, accepted = told.get("checks"), told.get("accepted")
@@ -197,7 +193,8 @@ def _only(site: SiteFacts, request: CheckRequest) -> None:
 def _gathered(
     flags: Flags, screen: Screen, request: CheckRequest, stopped: Callable[[Interrupted], None] | None
 ) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
-    checks = select(_ids(request), request.groups, request.phase or RUNNING)
+    ids = ["ecs.plan"] if request.plan and not request.chosen else request.ids
+    checks = select(ids, request.groups, request.phase or RUNNING)
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
     with opened(flags) as (configured, _):
         settings = configured.settings
@@ -221,12 +218,8 @@ def _gathered(
             more: dict[str, Json] = {
                 "site": settings.name, "checks": [c.id for c in checks], "accepted": listed, "chosen": request.narrowed,
             }  # fmt: skip
-            _save(Path(request.save), to_json(site, more))
+            _write(Path(request.save), json.dumps(to_json(site, more), indent=1, ensure_ascii=False) + "\n")
         return site, checks, settings.accepted, settings.name
-
-
-def _ids(request: CheckRequest) -> Sequence[str]:
-    return ["ecs.plan"] if request.plan and not request.chosen else request.ids
 
 
 class Teller:
@@ -254,28 +247,22 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
         screen.say(f"note: the login alone took up to {worst:.1f} s (a slow name look-up by sshd, or much at once)")
 
 
-def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> Invalid:
-    why = error.strerror if isinstance(error, OSError) else "it is not text"
-    return Invalid(f"{path} cannot be read: {why}", hint="is it the right file?")
-
-
-def _loaded(path: str) -> object:
-    """Return what a YAML file holds."""
+def _text(path: str) -> str:
     try:
-        text = Path(path).read_text("utf-8")
+        return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from None
-    return load(text, path).data
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Invalid(f"{path} cannot be read: {why}", hint="is it the right file?") from None
 
 
 def _matrix(path: str) -> Mapping[str, Json] | None:
-    return matrix_of(_loaded(path), path) if path else None
+    return matrix_of(load(_text(path), path).data, path) if path else None
 
 
 def _plan(path: str) -> Mapping[str, Json] | None:
     if not path:
         return None
-    data = _loaded(path)
+    data = load(_text(path), path).data
     if not isinstance(data, dict):
         raise Invalid(f"{path} is no plan: a mapping is expected", hint="`maint help checks` describes the file")
     return data
@@ -289,10 +276,8 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
     if screen.output == "junit":
         screen.raw(reports.junit(findings, contacts))
         return reports.exit_code(findings, contacts)
-    if screen.output != "table":
-        screen.emit(reports.to_json(findings, contacts), "")
-        return reports.exit_code(findings, contacts)
-    screen.emit({}, _told(screen, findings, contacts))
+    people = screen.output == "table"
+    screen.emit({} if people else reports.to_json(findings, contacts), _told(screen, findings, contacts))
     return reports.exit_code(findings, contacts)
 
 
@@ -314,10 +299,6 @@ def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
 def _spelled(state: str, check: str, where: str, observed: str, expected: str, remedy: str) -> str:
     head = f"{state:<5} {check}  {where}\n      observed: {observed}\n      expected: {expected}"
     return head if state in ("PASS", "SKIP") else f"{head}\n      remedy:   {remedy}"
-
-
-def _save(path: Path, facts: Mapping[str, Json]) -> None:
-    _write(path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write(path: Path, text: str) -> None:

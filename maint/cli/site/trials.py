@@ -113,7 +113,7 @@ def login(draft: Draft, username: str, password: str) -> None:
 def redacts(draft: Draft) -> bool:
     """Return whether the manager's API hides secrets, and say what that means."""
     with draft.site() as site:
-        hidden = any(value == "REDACTED" for value in site.manager.settings().values())
+        hidden = "REDACTED" in site.manager.settings().values()
     if hidden:
         draft.screen.say("  API redaction is on: an export lacks every password, and cannot be restored")
         for word in REDACTIONS:

@@ -54,61 +54,46 @@ def _term(term: str) -> Match:
     field, operator, argument = found.groups()
     if operator not in OPERATORS:
         raise BadFilter(f"invalid filter operator {operator!r}")
-    test = OPERATORS[operator](argument)
-    return lambda entry: test(value_of(entry, field))
+    test = OPERATORS[operator]
+    test(None, argument)  # which refuses an argument that makes no sense
+    return lambda entry: test(value_of(entry, field), argument)
 
 
-Test = Callable[[Any], bool]
+def _among(value: Any, argument: str) -> bool:  # Any: what JSON can spell, as below
+    return any(_compare(value, word.strip()) == 0 for word in argument.split(","))
 
 
-def _comparison(holds: Callable[[int], bool]) -> Callable[[str], Test]:
-    return lambda argument: lambda value: holds(_compare(value, argument))
-
-
-def _among(inside: bool) -> Callable[[str], Test]:
-    def make(argument: str) -> Test:
-        words = [word.strip() for word in argument.split(",")]
-        return lambda value: any(_compare(value, word) == 0 for word in words) == inside
-
-    return make
-
-
-def _like(argument: str) -> Test:
+def _like(value: Any, argument: str) -> bool:
     parts = [{"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in argument]
-    pattern = re.compile("".join(parts), re.DOTALL | re.IGNORECASE)
-    return lambda value: pattern.fullmatch(_text(value)) is not None
+    return re.fullmatch("".join(parts), _text(value), re.DOTALL | re.IGNORECASE) is not None
 
 
-def _rlike(argument: str) -> Test:
+def _rlike(value: Any, argument: str) -> bool:
     try:
-        pattern = re.compile(argument)
+        return re.search(argument, _text(value)) is not None
     except re.error as error:
         raise BadFilter(f"invalid regular expression {argument!r}: {error}") from error
-    return lambda value: pattern.search(_text(value)) is not None
 
 
-def _null(wanted: bool) -> Callable[[str], Test]:
-    def make(argument: str) -> Test:
-        if argument.lower() not in ("null", ""):
-            raise BadFilter(f"only null can be tested with is and isnot, not {argument!r}")
-        return lambda value: (value is False or value in (None, "", [], {})) == wanted
-
-    return make
+def _null(value: Any, argument: str) -> bool:
+    if argument.lower() not in ("null", ""):
+        raise BadFilter(f"only null can be tested with is and isnot, not {argument!r}")
+    return value is False or value in (None, "", [], {})
 
 
-OPERATORS: dict[str, Callable[[str], Test]] = {
-    "eq": _comparison(lambda sign: sign == 0),
-    "noteq": _comparison(lambda sign: sign != 0),
-    "lt": _comparison(lambda sign: sign < 0),
-    "lte": _comparison(lambda sign: sign <= 0),
-    "gt": _comparison(lambda sign: sign > 0),
-    "gte": _comparison(lambda sign: sign >= 0),
-    "in": _among(True),
-    "notin": _among(False),
+OPERATORS: dict[str, Callable[[Any, str], bool]] = {
+    "eq": lambda value, argument: _compare(value, argument) == 0,
+    "noteq": lambda value, argument: _compare(value, argument) != 0,
+    "lt": lambda value, argument: _compare(value, argument) < 0,
+    "lte": lambda value, argument: _compare(value, argument) <= 0,
+    "gt": lambda value, argument: _compare(value, argument) > 0,
+    "gte": lambda value, argument: _compare(value, argument) >= 0,
+    "in": _among,
+    "notin": lambda value, argument: not _among(value, argument),
     "like": _like,
     "rlike": _rlike,
-    "is": _null(True),
-    "isnot": _null(False),
+    "is": _null,
+    "isnot": lambda value, argument: not _null(value, argument),
 }
 
 

@@ -1,5 +1,6 @@
 """When schedules fire (J4.4 and J7)."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -37,21 +38,17 @@ class Cron(msgspec.Struct, frozen=True):
     def after(self, moment: datetime) -> datetime | None:
         """Return the first match after a time, None where there is none."""
         first = (moment + _MINUTE).replace(second=0, microsecond=0)
-        for number in range(_HORIZON):
-            day = first.replace(hour=0, minute=0) + number * _DAY
-            found = [match for match in self._of_day(day) if match >= first]
-            if found:
-                return found[0]
-        return None
+        return next((match for match in self._matches(first, 1) if match >= first), None)
 
     def until(self, moment: datetime) -> datetime | None:
         """Return the last match at or before a time, None where there is none."""
+        return next((match for match in self._matches(moment, -1) if match <= moment), None)
+
+    def _matches(self, moment: datetime, step: int) -> Iterator[datetime]:
+        # From a day on, later ones for 1, earlier ones for -1.
+        day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
         for number in range(_HORIZON):
-            day = moment.replace(hour=0, minute=0, second=0, microsecond=0) - number * _DAY
-            found = [match for match in self._of_day(day) if match <= moment]
-            if found:
-                return found[-1]
-        return None
+            yield from self._of_day(day + step * number * _DAY)[::step]
 
     def _of_day(self, day: datetime) -> list[datetime]:
         if not self._is_day(day):

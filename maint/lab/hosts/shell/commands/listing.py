@@ -8,35 +8,29 @@ from maint.lab.hosts.shell.tree import Entry
 
 
 def ls(call: Call) -> int:
-    """`ls [-Ad1t] [PATH…]`, one name a line."""
+    """`ls [-Ad1t] [PATH…]`, one name a line; one folder, or any number of files."""
     options = call.options("Ad1t")
-    status, single, folders = 0, list[tuple[str, Entry]](), list[str]()
-    for operand in options.operands or ["."]:
+    status, rows = 0, list[tuple[str, Entry]]()
+    operands = options.operands or ["."]
+    for operand in operands:
+        path = call.path(operand)
         try:
-            entry = call.files.entry(call.path(operand), follow="d" not in options or operand.endswith("/"))
+            entry = call.files.entry(path, follow="d" not in options or operand.endswith("/"))
         except OSError as error:
             call.say(f"cannot access '{operand}': {error.strerror}")
             status = 2
             continue
-        if entry.is_folder and "d" not in options:
-            folders.append(operand)
+        if "d" in options or not entry.is_folder:
+            rows.append((operand, entry))
+        elif len(operands) > 1:
+            raise NotSimulated("a folder beside others")
         else:
-            single.append((operand, entry))
-    _show(call, single, newest_first="t" in options)
-    for place, folder in enumerate(folders):
-        if len(folders) > 1 or single:
-            call.out(("\n" if place or single else "") + f"{folder}:\n")
-        path = call.path(folder)
-        names = [name for name in call.files.names(path) if "A" in options or not name.startswith(".")]
-        rows = [(name, call.files.entry(f"{path}/{name}", follow=False)) for name in names]
-        _show(call, rows, newest_first="t" in options)
-    return status
-
-
-def _show(call: Call, rows: list[tuple[str, Entry]], *, newest_first: bool) -> None:
-    if newest_first:
+            names = [name for name in call.files.names(path) if "A" in options or not name.startswith(".")]
+            rows = [(name, call.files.entry(f"{path}/{name}", follow=False)) for name in names]
+    if "t" in options:
         rows.sort(key=lambda row: -row[1].mtime)
     call.out("".join(f"{name}\n" for name, _ in rows))
+    return status
 
 
 def stat(call: Call) -> int:

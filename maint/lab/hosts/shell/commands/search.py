@@ -49,8 +49,8 @@ def _translated(pattern: str) -> str:
 
 
 def grep(call: Call) -> int:
-    """`grep [-chiloqsvx] [-A N] [-e PATTERN]… [PATTERN] [FILE…]`."""
-    options = call.options("chiloqsvxe:A:")
+    """`grep [-chioqvx] [-A N] [-e PATTERN]… [PATTERN] [FILE…]`."""
+    options = call.options("chioqvxe:A:")
     operands, patterns = list(options.operands), options.all("e")
     if not patterns:
         if not operands:
@@ -63,8 +63,7 @@ def grep(call: Call) -> int:
             lines = lines_of(call.open(name).read())
         except OSError as error:
             failed = True
-            if "s" not in options:
-                call.say(f"{name}: {error.strerror}")
+            call.say(f"{name}: {error.strerror}")
             continue
         title = f"{name}:" if len(operands) > 1 and "h" not in options else ""
         shown, hits = _hits(options, regexes, lines)
@@ -73,8 +72,6 @@ def grep(call: Call) -> int:
             shown = []
         elif "c" in options:
             shown = [str(hits)]
-        elif "l" in options:
-            shown, title = [name] if hits else [], ""
         call.out("".join(f"{title}{line}\n" for line in shown))
     return 0 if found and "q" in options else 2 if failed else 0 if found else 1
 

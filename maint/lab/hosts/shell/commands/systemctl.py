@@ -6,7 +6,7 @@ from collections.abc import Callable
 from maint.lab.hosts.machine import Unit
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options
 
-Verb = Callable[[Call, Options, list[str]], int]
+Verb = Callable[[Call, Options], int]
 
 _SUFFIXES = (".service", ".socket", ".timer", ".target")
 _WANTS = "/etc/systemd/system/multi-user.target.wants"
@@ -15,10 +15,14 @@ _WANTS = "/etc/systemd/system/multi-user.target.wants"
 def systemctl(call: Call) -> int:
     """`systemctl VERB UNIT…`; a unit is enabled when multi-user.target wants it or nothing says otherwise."""
     options = call.options("p:", ("quiet", "no-pager", "value", "now"))
-    verb, *units = options.operands or [""]
+    verb = (options.operands or [""])[0]
     if verb not in VERBS:
         raise NotSimulated(f"verb {verb}")
-    return VERBS[verb](call, options, units)
+    return VERBS[verb](call, options)
+
+
+def _units(options: Options) -> list[str]:
+    return options.operands[1:]
 
 
 def _short(name: str) -> str:
@@ -33,7 +37,8 @@ def _unit(call: Call, name: str) -> Unit | None:
     return call.machine.units.get(_short(name)) or call.machine.units.get(_full(name))
 
 
-def _is_active(call: Call, options: Options, units: list[str]) -> int:
+def _is_active(call: Call, options: Options) -> int:
+    units = _units(options)
     states = [_state(call, name) for name in units]
     if "quiet" not in options:
         call.out("".join(f"{state}\n" for state in states))
@@ -58,13 +63,12 @@ def _file_state(call: Call, name: str) -> str:
 
 
 def _change(work: Callable[[Unit], None]) -> Verb:
-    def changed(call: Call, options: Options, units: list[str]) -> int:
-        del options
+    def changed(call: Call, options: Options) -> int:
         status = 0
-        for name in units:
+        for name in _units(options):
             unit = _unit(call, name)
             if unit is None:
-                verb = call.args[0]
+                verb = options.operands[0]
                 call.stderr.write(f"Failed to {verb} {_full(name)}: Unit {_full(name)} not found.\n".encode())
                 status = 5
                 continue
@@ -84,26 +88,24 @@ def _stop(unit: Unit) -> None:
         unit.stop()
 
 
-def _enable(call: Call, options: Options, units: list[str]) -> int:
-    enabling = "enable" in options.operands
-    for name in units:
+def _enable(call: Call, options: Options) -> int:
+    verb = options.operands[0]
+    for name in _units(options):
         link, mark = f"{_WANTS}/{_full(name)}", f"/etc/systemd/system/{_full(name)}.disabled"
         unit = _unit(call, name)
         if unit is None:
-            call.stderr.write(
-                f"Failed to {options.operands[0]} unit: Unit file {_full(name)} does not exist.\n".encode()
-            )
+            call.stderr.write(f"Failed to {verb} unit: Unit file {_full(name)} does not exist.\n".encode())
             return 1
-        call.files.make_folders(_WANTS)
-        if enabling and not call.files.exists(link, follow=False):
+        for before in (link, mark):
+            if call.files.exists(before, follow=False):
+                call.files.remove(before)
+        if verb == "enable":
+            call.files.make_folders(_WANTS)
             call.files.link(f"/usr/lib/systemd/system/{_full(name)}", link)
-        if not enabling:
+        else:
             call.files.write(mark, b"")
-        for gone in (mark if enabling else link,):
-            if call.files.exists(gone, follow=False):
-                call.files.remove(gone)
         if "now" in options:
-            (_start if enabling else _stop)(unit)
+            (_start if verb == "enable" else _stop)(unit)
     return 0
 
 
@@ -120,9 +122,9 @@ def _properties(call: Call, name: str) -> dict[str, str]:
     return known
 
 
-def _show(call: Call, options: Options, units: list[str]) -> int:
+def _show(call: Call, options: Options) -> int:
     wanted = [name for text in options.all("p") for name in text.split(",")]
-    for place, name in enumerate(units):
+    for place, name in enumerate(_units(options)):
         known = _properties(call, name)
         if place:
             call.out("\n")
@@ -131,10 +133,9 @@ def _show(call: Call, options: Options, units: list[str]) -> int:
     return 0
 
 
-def _status(call: Call, options: Options, units: list[str]) -> int:
-    del options
+def _status(call: Call, options: Options) -> int:
     code = 0
-    for name in units:
+    for name in _units(options):
         known = _properties(call, name)
         if known["LoadState"] == "not-found":
             call.stderr.write(f"Unit {_full(name)} could not be found.\n".encode())
@@ -149,9 +150,8 @@ def _status(call: Call, options: Options, units: list[str]) -> int:
     return code
 
 
-def _reboot(call: Call, options: Options, units: list[str]) -> int:
+def _reboot(call: Call, _: Options) -> int:
     """Start the host anew: what lay in memory is gone, and the kernel has another boot's id."""
-    del options, units
     call.files.write("/proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n".encode())
     if call.files.exists("/run/k3s/.busy"):
         call.files.remove("/run/k3s/.busy")
