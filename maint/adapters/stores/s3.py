@@ -53,6 +53,7 @@ class Service(msgspec.Struct, frozen=True):
     access_key: Secret
     secret_key: Secret
     ca: str | None = None
+    proxy: str | None = None  # None: what the environment says
     lock: float | None = None  # seconds for which nobody can remove what is written
     lock_mode: str = "COMPLIANCE"
 
@@ -183,6 +184,7 @@ class S3Store:
                 s3={"addressing_style": "path" if service.endpoint else "auto"},
                 request_checksum_calculation="when_required",
                 ignore_configured_endpoint_urls=True,
+                proxies=dict.fromkeys(("http", "https"), service.proxy) if service.proxy else None,
             ),
         )
 

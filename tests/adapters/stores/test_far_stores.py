@@ -182,6 +182,32 @@ def test_a_service_that_is_down_is_a_failure_with_words() -> None:
     assert "some-secret" not in repr(failure.value) + str(failure.value.detail)
 
 
+@pytest.mark.parametrize("by", ["config", "environment", "environment, but not there"])
+def test_a_proxy_is_gone_through_where_config_or_environment_name_one(
+    by: str, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = httpserver.url_for("").rstrip("/")
+    service = "http://127.0.0.1:1" if by.endswith("not there") else "http://s3.elsewhere.invalid"
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if by != "config":
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+    s3 = S3Settings.model_construct(
+        endpoint=service, access_key="some-id", secret_key="some-secret", proxy=proxy if by == "config" else None
+    )
+    backup = BackupSettings.model_construct(store="s3://backups/x", s3=s3)
+    store = open_store("s3://backups/x", Access(backup, None, Values()))
+    if by.endswith("not there"):
+        with pytest.raises(WorkFailed):
+            store.size("a")
+        assert httpserver.log == []
+    else:
+        assert store.size("a") is None
+        assert [request.host for request, _ in httpserver.log] == ["s3.elsewhere.invalid"]
+
+
 def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
     httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data("")
