@@ -125,3 +125,15 @@ def test_a_proxy_that_keeps_us_from_the_tls_port_sends_no_password_in_clear(
     assert len(plain.log) == 1
     assert "Authorization" not in plain.log[0][0].headers
     assert PASSWORD not in "".join(bench.warnings)
+
+
+def test_what_is_cut_in_a_tunnel_names_the_proxy_it_went_through(bench: Bench, proxy: ConnectProxy) -> None:
+    with closing(ConnectProxy(b"HTTP/1.1 200 Connection established\r\n\r\n")) as cutting:
+        bench.proxy = cutting.url
+        with pytest.raises(CannotReach) as failure:
+            bench.client(host=FAR).log_in()
+    told = [
+        line for line in failure.value.detail if f", through the proxy {cutting.url.removeprefix('http://')}" in line
+    ]
+    assert len(told) == 2  # both ports
+    assert "a proxy may do it" in str(failure.value.hint)
