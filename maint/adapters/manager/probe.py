@@ -1,7 +1,7 @@
 """Ask both ports without credentials, and tell which one serves (M2.1)."""
 
 from maint.adapters.http.answers import NoAnswer
-from maint.adapters.http.proxy import ProxyFailed, connect, way
+from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
 from maint.adapters.http.request import Call
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import ManagerSettings
@@ -43,11 +43,12 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
         return Presence(door=Door.TLS, plain=plain, tls=_answer(transport, address(settings, Door.TLS)))
     except (NotSent, NoAnswer) as failure:
         words, chain, remedy = failure.words, "; ".join((failure.message, *failure.detail)), failure.hint
-        if isinstance(failure, NotSent) and failure.why is ProxyFailed:  # which says nothing of the port
+        why = failure.why if isinstance(failure, NotSent) else None
+        if why is ProxyFailed:  # which says nothing of the port
             return Presence(door=Door.CLOSED, plain=plain, tls=words, remedy=remedy)
     except Invalid as failure:
-        words, chain, remedy = failure.message, failure.message, failure.hint
-    if words == "refused" or not _listens(transport, settings):
+        why, words, chain, remedy = None, failure.message, failure.message, failure.hint
+    if words == "refused" or why is NothingBehind or not _listens(transport, settings):
         return Presence(door=otherwise, plain=plain, tls=words)
     return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy)
 

@@ -49,6 +49,7 @@ def test_a_port_without_tls_is_reached_in_a_tunnel_too(bench: Bench, proxy: Conn
     plain.expect_request("/api/version").respond_with_data("v49")
     assert bench.client(host=FAR).api_version() == 49
     assert {request.host for request, _ in plain.log} == {f"{FAR}:{plain.port}"}
+    assert proxy.led.count(f"{FAR}:{bench.settings.tls_port}") == 1  # by a second look a server that starts may be up
 
 
 def test_what_no_proxy_names_is_reached_without_it(
