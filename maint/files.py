@@ -2,11 +2,12 @@
 
 import errno
 import fcntl
+import io
 import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -214,3 +215,22 @@ def read_private(path: Path) -> bytes | None:
             return file.read()
     finally:
         os.close(handle)
+
+
+class AsFile(io.RawIOBase):
+    """What gives at most so many bytes when asked, as a plain file; leaving it calls `close`."""
+
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object] = lambda: None) -> None:
+        self._pull, self._close = read, close
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # its Buffer is named from Python 3.12 on
+        block = self._pull(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def close(self) -> None:
+        self._close()
+        super().close()

@@ -10,6 +10,7 @@ import zstandard
 
 from maint.adapters.pipe import Broken, Pipe, beside
 from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.files import AsFile
 from maint.model.secret import Secret
 
 _BLOCK = 256 * 1024
@@ -48,7 +49,7 @@ class AgeSeal:
         pipe = Pipe()
         with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
             try:
-                yield cast(BinaryIO, io.BufferedReader(_Source(pipe.read), _BLOCK))
+                yield cast(BinaryIO, io.BufferedReader(AsFile(pipe.read), _BLOCK))
             finally:
                 pipe.break_off(Broken())
 
@@ -174,7 +175,7 @@ class _Calls:
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
     # age asks for 8 KiB at a time; the source is never asked for less than a block.
-    calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, target.write)
+    calls = _Calls(io.BufferedReader(AsFile(read), _BLOCK).read, target.write)
     try:
         pyrage.encrypt_io(calls, calls, recipients)
     except Exception as error:
@@ -197,7 +198,7 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
             gathered.clear()
         return len(block)
 
-    calls = _Calls(io.BufferedReader(_Source(read), _BLOCK).read, write)
+    calls = _Calls(io.BufferedReader(AsFile(read), _BLOCK).read, write)
     try:
         pyrage.decrypt_io(calls, calls, identities)
     except Exception as error:
@@ -217,19 +218,6 @@ def _undecryptable(error: Exception) -> WorkFailed:
     )
 
 
-class _Source(io.RawIOBase):
-    def __init__(self, read: Read) -> None:
-        self._pull = read
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # its Buffer is named from Python 3.12 on
-        block = self._pull(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-
 def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
     while block := read(_BLOCK):
@@ -240,7 +228,7 @@ def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
 
 def _decompress(read: Read, pipe: Pipe) -> None:
     try:
-        for block in _frame(io.BufferedReader(_Source(read), _BLOCK)):
+        for block in _frame(io.BufferedReader(AsFile(read), _BLOCK)):
             pipe.write(block)
     except zstandard.ZstdError as error:
         raise WorkFailed(
@@ -254,7 +242,7 @@ def _decompress(read: Read, pipe: Pipe) -> None:
 @contextmanager
 def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
     # When the file is left, the writer into its pipe ends, and those into the pipes behind it.
-    stream = io.BufferedReader(_Source(pipe.read), _BLOCK)
+    stream = io.BufferedReader(AsFile(pipe.read), _BLOCK)
     try:
         yield cast(BinaryIO, stream)
         # A caller that has read all the bytes but not yet the end still learns whether that end is true.

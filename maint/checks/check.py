@@ -25,17 +25,11 @@ _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a rule says about what it saw.
+    """What a rule says about what it saw."""
 
-    Attributes:
-        state: None for "broken", as severe as the check says.
-        observed: what was seen.
-        remedy: what mends just this; "" where the check's own remedy does.
-    """
-
-    state: State | None
-    observed: str
-    remedy: str = ""
+    state: State | None  # None for "broken", as severe as the check says
+    observed: str  # what was seen
+    remedy: str = ""  # what mends just this; "" where the check's own remedy does
 
 
 def good(observed: str) -> Verdict:

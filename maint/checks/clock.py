@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts, usual_of
 
 _WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
 _MOST_OFFSET, _NO_STRATUM = 0.1, 16
@@ -26,8 +26,7 @@ QUESTIONS = {
     why="Tickets, tokens and logs of a host with its own idea of time are worthless elsewhere.",
     remedy="chronyc sources -v, or ntpq -pn, shows which servers answer; name ones that do in its configuration",
 ).host_rule  # fmt: skip
-def sync(host: HostFacts) -> Verdict:
-    """Judge time.sync."""
+def _sync(host: HostFacts) -> Verdict:
     running = [name for name in ("chronyd", "ntpd") if host.active(name)]
     if len(running) > 1:
         return broken("chronyd and ntpd both run", "systemctl disable --now ntpd")
@@ -96,8 +95,7 @@ def _stamp(text: str) -> float:
     why="Kerberos refuses tickets from hosts that are five minutes off.",
     remedy="chronyc makestep",
 ).host_rule  # fmt: skip
-def time_skew(host: HostFacts) -> Verdict:
-    """Judge time.skew."""
+def _time_skew(host: HostFacts) -> Verdict:
     least, most = skew(host)
     if least > most:
         return warned("its clock was set while we looked")
@@ -115,10 +113,9 @@ def time_skew(host: HostFacts) -> Verdict:
     why="Schedules and logs are read in the host's own time zone.",
     remedy="timedatectl set-timezone ZONE",
 ).cross_rule  # fmt: skip
-def zone(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge os.tz."""
+def _zone(site: SiteFacts) -> Mapping[str, Verdict]:
     seen = {h.name: h.text("zone") for h in site.answering("zone")}
-    usual = max(sorted(set(seen.values())), key=list(seen.values()).count, default="")
+    usual = usual_of(seen.values())
     return {
         n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in seen.items()
     }

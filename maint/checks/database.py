@@ -3,7 +3,7 @@
 import re
 
 from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
 from maint.checks.thresholds import UNKNOWN, supported, threshold
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
@@ -15,8 +15,7 @@ QUESTIONS = {
     f" k=$(sed -n 's/^com.cloudera.cmf.db.type=//p' {_PROPERTIES});"
     " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"
     ' esac; case $h in *:*) p=${h##*:}; h=${h%:*};; esac; echo "to=$h:$p";'
-    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
-    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
+    f'{TRY} echo "status=$?"',
     "db_pg": "command -v psql > /dev/null || { echo none; exit 0; }; for s in max_connections ssl server_encoding"
     ' server_version; do echo "$s=$($maint_limit runuser -u postgres -- psql -Atc "SHOW $s")"; done;'
     ' echo "databases=$($maint_limit runuser -u postgres -- psql -Atc "SELECT count(*) FROM pg_database")"',
@@ -35,8 +34,7 @@ QUESTIONS = {
     why="The embedded database is for trials only.",
     remedy="/opt/cloudera/cm/schema/scm_prepare_database.sh TYPE NAME USER",
 ).host_rule  # fmt: skip
-def configured(host: HostFacts) -> Verdict:
-    """Judge db.conf."""
+def _configured(host: HostFacts) -> Verdict:
     seen = host.fields("db_properties")
     if not seen:
         raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
@@ -52,17 +50,12 @@ def configured(host: HostFacts) -> Verdict:
     why="Without its database the server cannot start.",
     remedy="start the database; look at the way between the two hosts",
 ).host_rule  # fmt: skip
-def reached(host: HostFacts) -> Verdict:
-    """Judge db.reach."""
-    seen = host.fields("db_reach")
+def _reached(host: HostFacts) -> Verdict:
+    seen = host.tried("db_reach")
     if "to" not in seen:
         raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
-    if seen.get("tool") == "none":
-        raise CouldNotTell("neither nc nor bash is there to try a connection")
-    return held(
-        seen.get("status") == "0",
-        f"{seen['to']} {'answers' if seen.get('status') == '0' else 'does not answer'}",
-    )
+    answers = seen.get("status") == "0"
+    return held(answers, f"{seen['to']} {'answers' if answers else 'does not answer'}")
 
 
 def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
@@ -80,8 +73,7 @@ def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
     why="Services of the data services refuse a database without TLS, and each keeps many connections.",
     remedy="max_connections and ssl in postgresql.conf; databases are created with ENCODING UTF8",
 ).host_rule  # fmt: skip
-def postgresql(host: HostFacts) -> Verdict:
-    """Judge db.pg."""
+def _postgresql(host: HostFacts) -> Verdict:
     seen = _present(host, "db_pg", "PostgreSQL")
     databases = max(1, int(seen.get("databases") or "3") - 3)  # templates and postgres itself do not count
     least = 100 * databases + 50
@@ -101,8 +93,7 @@ def postgresql(host: HostFacts) -> Verdict:
     why="A full process table refuses the manager's connections.",
     remedy="alter system set processes=1000 scope=spfile; restart the database",
 ).host_rule  # fmt: skip
-def oracle(host: HostFacts) -> Verdict:
-    """Judge db.oracle."""
+def _oracle(host: HostFacts) -> Verdict:
     seen = _present(host, "db_oracle", "Oracle")
     processes, sessions = int(seen["processes"]), int(seen["sessions"])
     shown = f"processes {processes}, sessions {sessions}"
@@ -117,8 +108,7 @@ def oracle(host: HostFacts) -> Verdict:
     why="Old versions lose transactions of the manager.",
     remedy="innodb_flush_method=O_DIRECT and max_connections in my.cnf",
 ).host_rule  # fmt: skip
-def mysql(host: HostFacts) -> Verdict:
-    """Judge db.mysql."""
+def _mysql(host: HostFacts) -> Verdict:
     seen = _present(host, "db_mysql", "MySQL")
     shown = f"{seen.get('version')}, {seen.get('flush')}, {seen.get('connections')} connections"
     if re.match(r"5\.[0-6]\.", seen.get("version", "")):

@@ -59,8 +59,7 @@ def rooms(host: HostFacts) -> list[Room]:
     why="A full disk stops databases and agents in the middle of what they write.",
     remedy="du -xk FOLDER | sort -n | tail shows what takes the room",
 ).host_rule  # fmt: skip
-def space(host: HostFacts) -> Verdict:
-    """Judge disk.space."""
+def _space(host: HostFacts) -> Verdict:
     worst: list[tuple[int, str]] = []
     for room in rooms(host):
         low, lowest = FLOORS.get(room.path, (0, 0))
@@ -78,8 +77,7 @@ def space(host: HostFacts) -> Verdict:
     why="Without inodes no file can be made, however much room there is.",
     remedy="find FOLDER -xdev -type d -size +1M shows folders with very many files",
 ).host_rule  # fmt: skip
-def inodes(host: HostFacts) -> Verdict:
-    """Judge disk.inodes."""
+def _inodes(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.text("inodes").splitlines()]
     used = {row[5]: int(row[4].rstrip("%")) for row in rows if len(row) >= 6 and row[4].rstrip("%").isdigit()}
     if not used:
@@ -101,8 +99,7 @@ def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
     why="The platform spreads and copies data itself; layers below only make it slower.",
     remedy="mount the volumes by themselves, with noatime, in /etc/fstab",
 ).host_rule  # fmt: skip
-def data_mounts(host: HostFacts) -> Verdict:
-    """Judge disk.data.mount."""
+def _data_mounts(host: HostFacts) -> Verdict:
     data = [row for row in _mounts(host) if row[1].startswith(("/data", "/grid", "/hadoop", "/dfs"))]
     if not data:
         raise NotApplicable("no data volumes below /data, /grid, /hadoop or /dfs")
@@ -123,8 +120,7 @@ def data_mounts(host: HostFacts) -> Verdict:
     why="The kernel makes a disk read-only when it no longer trusts it.",
     remedy="dmesg shows why; repair the file system",
 ).host_rule  # fmt: skip
-def read_only(host: HostFacts) -> Verdict:
-    """Judge disk.ro."""
+def _read_only(host: HostFacts) -> Verdict:
     found = [
         t for s, t, kind, options in _mounts(host) if s.startswith("/dev/") and kind in _REAL and options[0] == "ro"
     ]
@@ -137,8 +133,7 @@ def read_only(host: HostFacts) -> Verdict:
     why="Images and block storage fill whatever they lie on.",
     remedy="mount a volume on each of them; `--plan` judges sizes and places before an installation",
 ).host_rule  # fmt: skip
-def ecs_folders(host: HostFacts) -> Verdict:
-    """Judge disk.ecs."""
+def _ecs_folders(host: HostFacts) -> Verdict:
     there = {row[0]: row for row in (line.split() for line in host.lines("ecs_folders"))}
     rows = [next((there[path] for path in kind if path in there), None) for kind in _ECS_FOLDERS]
     found = [row for row in rows if row is not None]
@@ -169,8 +164,7 @@ def not_alone(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     why="Installers and Java unpack programs there.",
     remedy="mount -o remount,exec /tmp; chmod 1777 /tmp",
 ).host_rule  # fmt: skip
-def tmp(host: HostFacts) -> Verdict:
-    """Judge os.tmp."""
+def _tmp(host: HostFacts) -> Verdict:
     seen = host.fields("tmp")
     mode, options = seen.get("mode", ""), seen.get("options", "")
     if not mode:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import sockets
 from maint.checks.thresholds import threshold
 from maint.model.formatting import show_count
@@ -43,8 +43,7 @@ _VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
     why="Volumes of pods are attached with them.",
     remedy=f"dnf install {' '.join(PACKAGES)}; systemctl enable --now iscsid",
 ).host_rule  # fmt: skip
-def packages(host: HostFacts) -> Verdict:
-    """Judge ecs.packages."""
+def _packages(host: HostFacts) -> Verdict:
     lines = host.lines("ecs_packages")
     wrong = [
         f"{name} missing" for name in PACKAGES if any(f"package {name} is not installed" in line for line in lines)
@@ -65,8 +64,7 @@ def packages(host: HostFacts) -> Verdict:
     why="Rules of an earlier cluster, or of a firewall, cut pods off.",
     remedy="save the rules, then flush all tables (iptables -F, -X, for filter, nat, mangle, raw and security)",
 ).host_rule  # fmt: skip
-def rules(host: HostFacts) -> Verdict:
-    """Judge ecs.iptables.rules."""
+def _rules(host: HostFacts) -> Verdict:
     lines = host.lines("iptables_rules")
     if not lines:
         raise CouldNotTell("iptables shows nothing: it needs root")
@@ -80,8 +78,7 @@ def rules(host: HostFacts) -> Verdict:
     why="Rules in both back ends are both applied, and only one of them is seen.",
     remedy="update-alternatives --set iptables /usr/sbin/iptables-legacy",
 ).host_rule  # fmt: skip
-def backend(host: HostFacts) -> Verdict:
-    """Judge ecs.iptables.backend."""
+def _backend(host: HostFacts) -> Verdict:
     shown = host.text("iptables_version")
     if not shown.startswith("iptables v"):
         raise CouldNotTell(f"iptables says {shown[:40]!r} of its version")
@@ -97,8 +94,7 @@ def backend(host: HostFacts) -> Verdict:
     remedy="write [keyfile] unmanaged-devices=interface-name:cali*;interface-name:flannel* into"
     " /etc/NetworkManager/conf.d/rke2-canal.conf (only *.conf is read), then systemctl reload NetworkManager",
 ).host_rule  # fmt: skip
-def network_manager(host: HostFacts) -> Verdict:
-    """Judge ecs.nm."""
+def _network_manager(host: HostFacts) -> Verdict:
     if not host.active("NetworkManager"):
         raise NotApplicable("NetworkManager does not run")
     seen = ";".join(line.partition("=")[2] for line in host.lines("nm_config") if line.startswith("unmanaged-devices"))
@@ -112,8 +108,7 @@ def network_manager(host: HostFacts) -> Verdict:
     why="It rewrites routes that the pods' network needs.",
     remedy="systemctl disable --now nm-cloud-setup.service nm-cloud-setup.timer",
 ).host_rule  # fmt: skip
-def cloud_setup(host: HostFacts) -> Verdict:
-    """Judge ecs.nm_cloud_setup."""
+def _cloud_setup(host: HostFacts) -> Verdict:
     found = [name for name in ("nm-cloud-setup.service", "nm-cloud-setup.timer") if host.enabled(name)]
     return held(not found, f"{', '.join(found)} enabled" if found else "disabled or absent")
 
@@ -124,16 +119,11 @@ def cloud_setup(host: HostFacts) -> Verdict:
     why="Every virtual cluster gets names of its own there.",
     remedy="add a wildcard record *.APP_DOMAIN to DNS (/etc/hosts knows no wildcards)",
 ).cross_rule  # fmt: skip
-def wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge ecs.dns.wildcard."""
+def _wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
     if not site.setting.app_domain:
         raise NotApplicable("app_domain is not configured")
     seen = {h.name: _asked_wildcard(h) for h in site.answering("wildcard") if set("BE") & set(h.profiles)}
-    usual = max(
-        sorted({" ".join(v) for v in seen.values() if v}),
-        key=[" ".join(v) for v in seen.values()].count,
-        default="",
-    )
+    usual = usual_of(" ".join(found) for found in seen.values() if found)
     return {
         name: held(bool(found) and " ".join(found) == usual, ", ".join(found) or "does not resolve")
         for name, found in seen.items()
@@ -153,8 +143,7 @@ def _asked_wildcard(host: HostFacts) -> list[str]:
     why="Names below it must fit into 64 characters of a certificate.",
     remedy="choose a shorter app domain before the installation",
 ).cross_rule  # fmt: skip
-def domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge ecs.domain.length."""
+def _domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
     domain = site.setting.app_domain
     if not domain:
         raise NotApplicable("app_domain is not configured")
@@ -167,8 +156,7 @@ def domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
     why="The cluster's own name service needs the port.",
     remedy="stop the name server that runs there (ss -lnup shows it)",
 ).host_rule  # fmt: skip
-def port_53(host: HostFacts) -> Verdict:
-    """Judge ecs.port53."""
+def _port_53(host: HostFacts) -> Verdict:
     found = [row[3] for row in sockets(host, "port_53") if not row[3].startswith(("127.0.0.53", "127.0.0.54"))]
     return held(not found, ", ".join(found) or "free")
 
@@ -180,8 +168,7 @@ def port_53(host: HostFacts) -> Verdict:
     why="The installer takes what it finds for its own, and fails half-way.",
     remedy="remove the folders, unmount what lies below kubelet",
 ).host_rule  # fmt: skip
-def leftovers(host: HostFacts) -> Verdict:
-    """Judge ecs.leftovers."""
+def _leftovers(host: HostFacts) -> Verdict:
     lines = host.lines("leftovers")
     found = [line for line in lines if line.startswith("/")]
     mounted = next((int(line) for line in lines if line.isdigit()), 0)
@@ -196,8 +183,7 @@ def leftovers(host: HostFacts) -> Verdict:
     why="Pods inherit the file; to a pod 127.0.0.1 is itself.",
     remedy="name the real servers in /etc/resolv.conf",
 ).host_rule  # fmt: skip
-def resolv(host: HostFacts) -> Verdict:
-    """Judge ecs.resolv."""
+def _resolv(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.text("resolv").splitlines() if line.strip() and line.strip()[0] not in "#;"]
     servers = [row[1] for row in rows if row[0] == "nameserver" and len(row) > 1]
     search = [row[1:] for row in rows if row[0] == "search"]
@@ -241,8 +227,7 @@ def _of(item: Json, *path: str) -> Json:
     why="Pods are moved away from a node that is not ready, or not at all.",
     remedy="kubectl describe node NAME shows the condition's reason",
 ).host_rule  # fmt: skip
-def kubelet_nodes(host: HostFacts) -> Verdict:
-    """Judge ecs.kubelet.nodes."""
+def _kubelet_nodes(host: HostFacts) -> Verdict:
     found = nodes(host)
     wrong = []
     for node in found:
@@ -264,8 +249,7 @@ def kubelet_nodes(host: HostFacts) -> Verdict:
     why="After a restart of its pod a sealed vault gives no secret to anybody.",
     remedy="unseal the vault in the manager: the ECS service's actions",
 ).host_rule  # fmt: skip
-def vault(host: HostFacts) -> Verdict:
-    """Judge ecs.vault."""
+def _vault(host: HostFacts) -> Verdict:
     text = _server_only(host, "vault")
     if text == "refused":
         raise CouldNotTell(f"kubectl does not show the pods: {host.answer('vault').words or 'it said nothing'}")
@@ -291,8 +275,7 @@ def _amount(text: str) -> float:
     why="A service that finds no room stays half installed.",
     remedy="add a node, or lower the quotas of the virtual clusters",
 ).host_rule  # fmt: skip
-def capacity(host: HostFacts) -> Verdict:
-    """Judge cde.capacity."""
+def _capacity(host: HostFacts) -> Verdict:
     found = nodes(host)
     cpu = sum(_amount(str(_of(node, "status", "allocatable", "cpu") or "0")) for node in found)
     memory = sum(_amount(str(_of(node, "status", "allocatable", "memory") or "0")) for node in found)

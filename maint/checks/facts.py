@@ -1,6 +1,6 @@
 """The records that checks read: what hosts and manager answered to the questions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -9,6 +9,11 @@ import msgspec
 from maint.model.json import Json
 
 NOT_FOUND, TIMED_OUT = 127, 124
+# Tries a connection to `$h:$p`; its status tells, and a line `tool=none` where nothing is there to try it with.
+TRY = (
+    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
+    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi;'
+)
 
 
 class CouldNotTell(Exception):
@@ -34,6 +39,12 @@ class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     status: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     out: str
     words: str = ""  # the last of what it said on its error output
+
+
+def usual_of(values: Iterable[str]) -> str:
+    """Return what most of these are, the first by name among several; "" where there are none."""
+    listed = list(values)
+    return max(sorted(set(listed)), key=listed.count, default="")
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -83,6 +94,13 @@ class HostFacts(msgspec.Struct, frozen=True):
         """Return `name=value` lines; quotes around values are taken off."""
         pairs = (line.partition(mark) for line in self.lines(question))
         return {name.strip(): value.strip().strip("\"'") for name, found, value in pairs if found}
+
+    def tried(self, question: str) -> dict[str, str]:
+        """Return the fields of an answer to `TRY`; `CouldNotTell` where there was nothing to try it with."""
+        seen = self.fields(question)
+        if seen.pop("tool", "") == "none":
+            raise CouldNotTell("neither nc nor bash is there to try a connection")
+        return seen
 
     def unit(self, name: str) -> Mapping[str, str]:
         """Return what systemd says about a unit (`LoadState` not-found: unknown), or raise `CouldNotTell`."""

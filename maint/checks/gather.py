@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from urllib.parse import quote
 
 import msgspec
 
@@ -181,8 +182,6 @@ def _word(value: Json) -> str | None:
 
 
 def _cluster(manager: ManagerSight, name: str, kind: str, full: bool) -> Mapping[str, Json]:
-    from urllib.parse import quote
-
     services: list[Json] = []
     if full:
         listed = manager.get(f"/clusters/{quote(name, safe='')}/services")

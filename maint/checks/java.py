@@ -77,8 +77,7 @@ def _some(host: HostFacts) -> list[Java]:
     why="Everything here runs on Java, and the oldest ones no longer speak today's TLS.",
     remedy="dnf install java-17-openjdk-devel",
 ).cross_rule  # fmt: skip
-def present(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge jdk.present."""
+def _present(site: SiteFacts) -> Mapping[str, Verdict]:
     hosts = {h.name: javas(h) for h in site.answering("java") if set("BM") & set(h.profiles)}
     newest = [max(j.major for j in found if j.supported) for found in hosts.values() if any(j.supported for j in found)]
     usual = max(sorted(set(newest)), key=newest.count, default=0)
@@ -99,8 +98,7 @@ def present(site: SiteFacts) -> Mapping[str, Verdict]:
     why="Without it there is no AES-256, which Kerberos uses.",
     remedy="crypto.policy=unlimited in java.security, or a newer update",
 ).host_rule  # fmt: skip
-def strong_crypto(host: HostFacts) -> Verdict:
-    """Judge jdk.jce."""
+def _strong_crypto(host: HostFacts) -> Verdict:
     old = [java for java in _some(host) if java.major < 10]
     if not old:
         raise NotApplicable("newer JDKs have it always")
@@ -114,8 +112,7 @@ def strong_crypto(host: HostFacts) -> Verdict:
     why="Newer JDKs follow referrals (JDK-8215032), which not every KDC understands.",
     remedy="sun.security.krb5.disableReferrals=true in java.security",
 ).host_rule  # fmt: skip
-def referrals(host: HostFacts) -> Verdict:
-    """Judge jdk.krb_referrals."""
+def _referrals(host: HostFacts) -> Verdict:
     if not host.realm:
         raise NotApplicable("no realm")
     touched = [j for j in _some(host) if j.major in REFERRALS and j.update >= REFERRALS[j.major]]
@@ -129,8 +126,7 @@ def referrals(host: HostFacts) -> Verdict:
     why="The server does not start without the driver of its database.",
     remedy="put the vendor's JAR into /usr/share/java under its plain name",
 ).host_rule  # fmt: skip
-def jdbc(host: HostFacts) -> Verdict:
-    """Judge jdbc.driver."""
+def _jdbc(host: HostFacts) -> Verdict:
     kind = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
     if "denied" in host.lines("db_properties"):
         raise CouldNotTell("this account may not read which database is configured")

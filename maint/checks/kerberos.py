@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
 
 _PROCESSES = "/var/run/cloudera-scm-agent/process"
 _NEWEST = (  # where folders are closed to this account, nobody knows what is in them
@@ -38,8 +38,7 @@ QUESTIONS = {
     " *) command -v klist > /dev/null; echo status=no-principal-$?;; esac",
     "kdc": f"{_KDCS} for k in $s $(sed -n 's/^[[:space:]]*kdc[[:space:]]*=[[:space:]]*//p' $o | sort -u); do"
     ' h=${k%:*}; p=${k##*:}; [ "$p" = "$h" ] && p=88;'
-    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
-    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "$h:$p=$?"; done; true',
+    f'{TRY} echo "$h:$p=$?"; done; true',
     "ad_rights": 'n=maint-probe-$$; command -v ldapadd > /dev/null || { echo none; exit 0; }; [ -n "$maint_ou" ] ||'
     " { echo no-ou; exit 0; }; printf 'dn: CN=%s,%s\\nobjectClass: user"
     '\\ncn: %s\\nsAMAccountName: %s\\n\' $n "$maint_ou" $n $n |'
@@ -62,8 +61,7 @@ _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
     why="Java reads neither of those caches, and large tickets do not fit into UDP.",
     remedy="mend /etc/krb5.conf, or let the manager keep it",
 ).host_rule  # fmt: skip
-def configured(host: HostFacts) -> Verdict:
-    """Judge krb.conf."""
+def _configured(host: HostFacts) -> Verdict:
     realm = host.realm
     seen = host.fields("krb5_conf")
     wrong = [] if seen.get("renew_lifetime") else ["renew_lifetime not set"]
@@ -90,8 +88,7 @@ def _given(host: HostFacts, question: str) -> list[str]:
     why="Whoever reads a keytab is that service.",
     remedy="let the manager generate the credentials anew",
 ).host_rule  # fmt: skip
-def keytab(host: HostFacts) -> Verdict:
-    """Judge krb.keytab."""
+def _keytab(host: HostFacts) -> Verdict:
     lines = _given(host, "keytab")
     mode = next((line.partition("=")[2] for line in lines if line.startswith("mode=")), "777")
     keys = [line for line in lines if "@" in line]
@@ -114,8 +111,7 @@ def keytab(host: HostFacts) -> Verdict:
     why="A keytab that the KDC no longer accepts stops its service at the next restart.",
     remedy="let the manager generate the credentials anew",
 ).host_rule  # fmt: skip
-def ticket(host: HostFacts) -> Verdict:
-    """Judge krb.kinit."""
+def _ticket(host: HostFacts) -> Verdict:
     lines = _given(host, "kinit")
     status = next((line.removeprefix("status=") for line in lines if line.startswith("status=")), "")
     if status in ("127", "no-principal-1", "no-principal-127"):
@@ -162,12 +158,9 @@ def said_by_kinit(lines: Sequence[str], status: str) -> str:
     why="Without one nobody gets a ticket.",
     remedy=_LOOK_AT_KDC,
 ).host_rule  # fmt: skip
-def kdc(host: HostFacts) -> Verdict:
-    """Judge krb.kdc."""
+def _kdc(host: HostFacts) -> Verdict:
     realm = host.realm
-    seen = host.fields("kdc")
-    if seen.pop("tool", "") == "none":
-        raise CouldNotTell("neither nc nor bash is there to try a connection")
+    seen = host.tried("kdc")
     in_dns = [line.removeprefix("srv ") for line in host.lines("kdc") if line.startswith("srv ")]
     own = [name for name in kdcs_of(host.lines("krb5_conf"), realm) or in_dns if name in seen]
     if not own:
@@ -183,8 +176,7 @@ def kdc(host: HostFacts) -> Verdict:
     why="The manager makes principals there for every role.",
     remedy="delegate the rights on the OU to the account",
 ).host_rule  # fmt: skip
-def directory_rights(host: HostFacts) -> Verdict:
-    """Judge ldap.ad_rights."""
+def _directory_rights(host: HostFacts) -> Verdict:
     lines = host.lines("ad_rights")
     if lines == ["none"]:
         raise CouldNotTell("ldapadd is not installed")

@@ -33,8 +33,7 @@ QUESTIONS = {
     why="The parcels are built for x86_64 alone, and some kernels lose data or stand still under them.",
     remedy="use a host with a supported processor, or boot another kernel",
 ).host_rule  # fmt: skip
-def kernel(host: HostFacts) -> Verdict:
-    """Judge os.kernel."""
+def _kernel(host: HostFacts) -> Verdict:
     release, machine = host.lines("uname")[:2]
     bad = supported(host.site.setting.matrix, "bad_kernels", release)
     return held(machine == "x86_64" and not bad, f"{release} {machine}{', a bad one' if bad else ''}")
@@ -46,8 +45,7 @@ def kernel(host: HostFacts) -> Verdict:
     why="A kernel that swaps stops Java processes for seconds, and their peers take them for dead.",
     remedy="sysctl -w vm.swappiness=1",
 ).host_rule  # fmt: skip
-def swappiness(host: HostFacts) -> Verdict:
-    """Judge os.swappiness."""
+def _swappiness(host: HostFacts) -> Verdict:
     value = host.number("swappiness")
     if value == threshold("swappiness.best"):
         return good(str(value))
@@ -61,8 +59,7 @@ def swappiness(host: HostFacts) -> Verdict:
     why="What only runs is lost at the next boot.",
     remedy="echo 'vm.swappiness = 1' > /etc/sysctl.d/90-swappiness.conf",
 ).host_rule  # fmt: skip
-def swappiness_persists(host: HostFacts) -> Verdict:
-    """Judge os.swappiness.persist."""
+def _swappiness_persists(host: HostFacts) -> Verdict:
     running = host.number("swappiness")
     lines = [*host.lines("tuned"), *host.lines("swappiness_files")]  # sysctl settings win over tuned's by default
     set_to = re.findall(r"^vm\.swappiness\s*=\s*(\d+)", "\n".join(lines), re.MULTILINE)
@@ -77,8 +74,7 @@ def swappiness_persists(host: HostFacts) -> Verdict:
     why="Large heaps are reserved long before they are used; a strict kernel refuses them.",
     remedy="sysctl -w vm.overcommit_memory=1",
 ).host_rule  # fmt: skip
-def overcommit(host: HostFacts) -> Verdict:
-    """Judge os.overcommit."""
+def _overcommit(host: HostFacts) -> Verdict:
     value = host.number("overcommit")
     return held(value == 1, str(value))
 
@@ -93,8 +89,7 @@ def _chosen(text: str) -> str:
     why="Transparent huge pages make the kernel move memory about while services wait.",
     remedy="echo never > /sys/kernel/mm/transparent_hugepage/enabled; the same for defrag",
 ).host_rule  # fmt: skip
-def huge_pages(host: HostFacts) -> Verdict:
-    """Judge os.thp."""
+def _huge_pages(host: HostFacts) -> Verdict:
     found = {name: _chosen(text) for name, text in host.fields("thp").items()}
     if not found:
         raise CouldNotTell("no transparent_hugepage below /sys/kernel/mm: not mounted, or a kernel without it")
@@ -111,8 +106,7 @@ def huge_pages(host: HostFacts) -> Verdict:
     why="What only runs is lost at the next boot.",
     remedy="grubby --update-kernel=ALL --args=transparent_hugepage=never",
 ).host_rule  # fmt: skip
-def huge_pages_persist(host: HostFacts) -> Verdict:
-    """Judge os.thp.persist."""
+def _huge_pages_persist(host: HostFacts) -> Verdict:
     if "transparent_hugepage=never" in host.text("cmdline"):
         return good("on the kernel's command line")
     if any("never" in line for line in host.lines("rc_local")):
@@ -128,8 +122,7 @@ def huge_pages_persist(host: HostFacts) -> Verdict:
     why="Most profiles of tuned switch huge pages on again after the boot.",
     remedy="systemctl disable --now tuned, or set transparent_hugepages=never in its profile",
 ).host_rule  # fmt: skip
-def tuned(host: HostFacts) -> Verdict:
-    """Judge os.tuned."""
+def _tuned(host: HostFacts) -> Verdict:
     if not host.active("tuned"):
         return good("inactive")
     lines = host.lines("tuned")
@@ -144,13 +137,12 @@ def tuned(host: HostFacts) -> Verdict:
     why="A short queue drops connections when many clients come at once.",
     remedy="sysctl -w net.core.somaxconn=16000",
 ).host_rule  # fmt: skip
-def somaxconn(host: HostFacts) -> Verdict:
-    """Judge os.somaxconn."""
+def _somaxconn(host: HostFacts) -> Verdict:
     value = host.number("somaxconn")
     return held(value >= threshold("somaxconn.least"), str(value))
 
 
-def _entropy(host: HostFacts) -> tuple[bool, str]:
+def _entropy_of(host: HostFacts) -> tuple[bool, str]:
     # Kernels since 5.18 always say 256 of 256.
     pool, available = (int(line) for line in host.lines("entropy")[:2])
     shown = f"{available} of {pool} bits"
@@ -165,9 +157,8 @@ def _entropy(host: HostFacts) -> tuple[bool, str]:
     why="Key generation waits where there is no entropy.",
     remedy="systemctl enable --now rngd",
 ).host_rule  # fmt: skip
-def entropy(host: HostFacts) -> Verdict:
-    """Judge os.entropy."""
-    return held(*_entropy(host))
+def _entropy(host: HostFacts) -> Verdict:
+    return held(*_entropy_of(host))
 
 
 @Check(
@@ -176,8 +167,7 @@ def entropy(host: HostFacts) -> Verdict:
     why="A virtual machine has few sources of entropy of its own.",
     remedy="systemctl enable --now rngd",
 ).host_rule  # fmt: skip
-def rngd(host: HostFacts) -> Verdict:
-    """Judge os.rngd."""
-    if _entropy(host)[0]:
+def _rngd(host: HostFacts) -> Verdict:
+    if _entropy_of(host)[0]:
         raise NotApplicable("there is entropy enough")
     return held(host.active("rngd"), host.unit("rngd").get("ActiveState", "unknown"))

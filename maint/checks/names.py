@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.model.formatting import show_some
 
 _DIRECTORY_MOST = 15  # characters of a computer account's name
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -31,8 +32,7 @@ QUESTIONS = {
     why="Certificates, principals and the manager all know a host by its full name.",
     remedy="hostnamectl set-hostname FULL.NAME",
 ).host_rule  # fmt: skip
-def hostname(host: HostFacts) -> Verdict:
-    """Judge net.hostname."""
+def _hostname(host: HostFacts) -> Verdict:
     seen = host.fields("names")
     full, plain = seen.get("full", ""), seen.get("plain", "")
     wrong = []
@@ -68,8 +68,7 @@ def _entries(host: HostFacts) -> list[tuple[str, list[str]]]:
     why="The file is asked before DNS, and it knows neither wildcards nor second thoughts.",
     remedy="mend /etc/hosts",
 ).host_rule  # fmt: skip
-def hosts_file(host: HostFacts) -> Verdict:
-    """Judge net.hosts."""
+def _hosts_file(host: HostFacts) -> Verdict:
     entries = _entries(host)
     full = host.fields("names").get("full", "")
     wrong = []
@@ -96,8 +95,7 @@ def hosts_file(host: HostFacts) -> Verdict:
     why="Agents and supervisors talk to themselves over localhost.",
     remedy="put `127.0.0.1 localhost` first in /etc/hosts",
 ).host_rule  # fmt: skip
-def localhost(host: HostFacts) -> Verdict:
-    """Judge net.localhost."""
+def _localhost(host: HostFacts) -> Verdict:
     found = sorted({line.split()[0] for line in host.lines("localhost")})
     return held(found == ["127.0.0.1"], ", ".join(found) or "does not resolve")
 
@@ -113,8 +111,7 @@ def own_addresses(host: HostFacts) -> set[str]:
     why="Services register the address that the host's own name resolves to; others connect there.",
     remedy="mend the A record, or the line in /etc/hosts",
 ).host_rule  # fmt: skip
-def forward(host: HostFacts) -> Verdict:
-    """Judge net.dns.fwd."""
+def _forward(host: HostFacts) -> Verdict:
     lines = host.lines("forward")
     name = next((line.partition("=")[2] for line in lines if line.startswith("name=")), "")
     system = sorted({line.split()[1] for line in lines if line.startswith("nss ") and len(line.split()) > 1})
@@ -137,8 +134,7 @@ def forward(host: HostFacts) -> Verdict:
     why="Kerberos and TLS compare the name that an address leads to.",
     remedy="mend the PTR record, or the line in /etc/hosts",
 ).host_rule  # fmt: skip
-def reverse(host: HostFacts) -> Verdict:
-    """Judge net.dns.rev."""
+def _reverse(host: HostFacts) -> Verdict:
     full = host.fields("names").get("full", "")
     rows = [line.split() for line in host.lines("reverse")]
     if not rows:
@@ -153,11 +149,10 @@ def reverse(host: HostFacts) -> Verdict:
     why="Two hosts that see a third in different places do not form one cluster.",
     remedy="mend DNS, or give all hosts the same /etc/hosts",
 ).cross_rule  # fmt: skip
-def peers(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge net.dns.peers."""
+def _peers(site: SiteFacts) -> Mapping[str, Verdict]:
     hosts = {h.name: _resolved(h) for h in site.answering("peers") if h.answers["peers"].out.strip()}
     asked = {name for seen, _ in hosts.values() for name in seen}
-    usual = {name: _usual([seen[name] for seen, _ in hosts.values() if seen.get(name)]) for name in asked}
+    usual = {name: usual_of(seen[name] for seen, _ in hosts.values() if seen.get(name)) for name in asked}
     owned = {h.name: own_addresses(h) for h in site.answering("own_addresses") if h.answers["own_addresses"].out}
     found = {}
     for host, (seen, took) in hosts.items():
@@ -175,7 +170,7 @@ def peers(site: SiteFacts) -> Mapping[str, Verdict]:
 
 def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verdict:
     if wrong:
-        return broken("; ".join(wrong[:5]) + (f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""))
+        return broken(show_some(wrong, 5, "; "))
     if took is not None and took >= 1000 * max(1, len(seen)):
         return broken(f"{len(seen)} names took {took / 1000:.1f} s")
     if took is not None and took >= 1000:
@@ -198,7 +193,3 @@ def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
     if not asked:
         raise CouldNotTell("what the other hosts' names lead to was not asked")
     return found, took
-
-
-def _usual(values: list[str]) -> str:
-    return max(sorted(set(values)), key=values.count, default="")

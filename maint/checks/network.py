@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, INFORM, WARN, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import threshold
 
 # Ports that the roles of a host listen on, by its profile.
@@ -24,8 +24,7 @@ QUESTIONS = {
     why="Services that find an IPv6 address listen there, and their peers look elsewhere.",
     remedy="sysctl -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
 ).host_rule  # fmt: skip
-def ipv6(host: HostFacts) -> Verdict:
-    """Judge net.ipv6."""
+def _ipv6(host: HostFacts) -> Verdict:
     seen = host.fields("ipv6")
     if "all" not in seen:  # it is empty where the kernel knows no IPv6 at all
         raise CouldNotTell("the kernel's switches for IPv6 were not shown")
@@ -44,8 +43,7 @@ def ipv6(host: HostFacts) -> Verdict:
     why="Services bind to the first address they find, and that is not always the same.",
     remedy="keep one address, or bind the services to all",
 ).host_rule  # fmt: skip
-def multihome(host: HostFacts) -> Verdict:
-    """Judge net.multihome."""
+def _multihome(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.lines("global_addresses")]
     found = [row[row.index("inet") + 1].partition("/")[0] for row in rows if "inet" in row and not _virtual(row)]
     if not found:
@@ -63,8 +61,7 @@ def _virtual(row: list[str]) -> bool:
     why="Thousands of processes ask for the same names again and again.",
     remedy="systemctl enable --now nscd",
 ).host_rule  # fmt: skip
-def nscd(host: HostFacts) -> Verdict:
-    """Judge net.nscd."""
+def _nscd(host: HostFacts) -> Verdict:
     if not threshold("nscd.wanted", str(host.major)):
         raise NotApplicable("this release has no nscd")
     if not host.active("nscd"):
@@ -80,8 +77,7 @@ def _alike(site: SiteFacts, column: int, least: int) -> Mapping[str, Verdict]:
     hosts = {h.name: [line.split() for line in h.lines("interfaces")] for h in site.answering("interfaces")}
     seen = {name: ",".join(sorted({r[column] for r in rows if len(r) > column and r[column].lstrip("-").isdigit()
             and not _virtual(["", r[0]])})) for name, rows in hosts.items()}  # fmt: skip
-    known = [value for value in seen.values() if value and not value.startswith("-")]
-    usual = max(sorted(set(known)), key=known.count, default="")
+    usual = usual_of(value for value in seen.values() if value and not value.startswith("-"))
     found = {}
     for name, value in seen.items():
         slow = any(int(part) < least for part in value.split(",") if part.isdigit())
@@ -98,8 +94,7 @@ def _alike(site: SiteFacts, column: int, least: int) -> Mapping[str, Verdict]:
     why="Large packets that one host sends and another drops look like a network that hangs.",
     remedy="ip link set dev NAME mtu N",
 ).cross_rule  # fmt: skip
-def mtu(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge net.mtu."""
+def _mtu(site: SiteFacts) -> Mapping[str, Verdict]:
     return _alike(site, 1, 0)
 
 
@@ -109,8 +104,7 @@ def mtu(site: SiteFacts) -> Mapping[str, Verdict]:
     why="The slowest link decides how long a job takes.",
     remedy="look at cable, port and driver",
 ).cross_rule  # fmt: skip
-def speed(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge net.speed."""
+def _speed(site: SiteFacts) -> Mapping[str, Verdict]:
     return _alike(site, 2, 10000)
 
 
@@ -135,8 +129,7 @@ def sockets(host: HostFacts, question: str) -> list[list[str]]:
     why="A role whose port is taken does not start.",
     remedy="ss -lntp shows who listens; stop it",
 ).host_rule  # fmt: skip
-def ports_free(host: HostFacts) -> Verdict:
-    """Judge net.ports.free."""
+def _ports_free(host: HostFacts) -> Verdict:
     wanted = {port for letter in host.profiles for port in ROLE_PORTS.get(letter, ())}
     taken = sorted(wanted & listening(host))
     return held(not taken, f"{', '.join(map(str, taken))} taken" if taken else "free")

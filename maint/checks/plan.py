@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, held
 from maint.checks.disks import not_alone
-from maint.checks.facts import HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import TRY, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import threshold
 from maint.model.finding import State
 from maint.model.json import Json
@@ -35,8 +35,7 @@ QUESTIONS = {
     "plan_folders": "for d in $maint_folders; do if [ -d $d ]; then"
     ' echo "$d $(findmnt -no TARGET --target $d) $(df -Pk $d | sed -n 2p)"; else echo "$d missing"; fi; done; true',
     "plan_repository": '[ -n "$maint_repository" ] || exit 0; h=${maint_repository% *}; p=${maint_repository#* };'
-    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
-    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
+    f'{TRY} echo "status=$?"',
 }
 
 
@@ -47,8 +46,7 @@ QUESTIONS = {
     why="The wizard finds out half an hour later, and leaves half a cluster behind.",
     remedy="mend the plan, or the hosts; `maint help checks` describes the file",
 ).cross_rule  # fmt: skip
-def judged(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge ecs.plan."""
+def _judged(site: SiteFacts) -> Mapping[str, Verdict]:
     plan = site.setting.plan
     if plan is None:
         raise NotApplicable("no --plan was given")

@@ -146,11 +146,7 @@ def select(ids: Collection[str] = (), groups: Collection[str] = (), phase: str =
 
 
 def must_exist(ids: Collection[str] = (), groups: Collection[str] = (), phase: str = "") -> None:
-    """Refuse names that nothing has.
-
-    Raises:
-        UsageError: there is no such check, group or phase.
-    """
+    """Refuse names that nothing has; UsageError: there is no such check, group or phase."""
     for given, known, kind in (
         (ids, CHECKS, "check"),
         (groups, PROFILES.values(), "group"),

@@ -18,7 +18,7 @@ from maint.checks.check import (
     held,
     warned,
 )
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import without_auto_tls
@@ -35,8 +35,7 @@ QUESTIONS = {
     " tr '\\000' '\\n' < /proc/$p/cmdline | grep -e '^-Dcom.cloudera.api.redaction=' -e '^-Xmx'; true",
     "agent_reach": "c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h=$(sed -n 's/^server_host=//p' $c);"
     " p=$(sed -n 's/^server_port=//p' $c); p=${p:-7182}; echo \"to=$h:$p\";"
-    " if command -v nc > /dev/null; then $maint_limit nc -z $h $p; elif command -v bash > /dev/null; then"
-    ' $maint_limit bash -c "exec 3<>/dev/tcp/$h/$p"; else echo tool=none; fi; echo "status=$?"',
+    f'{TRY} echo "status=$?"',
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
     "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
     ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
@@ -59,8 +58,7 @@ QUESTIONS = {
     why="Without the server nothing is started, stopped or watched.",
     remedy="systemctl start cloudera-scm-server; its log is /var/log/cloudera-scm-server/cloudera-scm-server.log",
 ).host_rule  # fmt: skip
-def server(host: HostFacts) -> Verdict:
-    """Judge cm.server."""
+def _server(host: HostFacts) -> Verdict:
     unit = host.unit("cloudera-scm-server")
     if unit.get("LoadState") == "not-found":
         return broken("not installed")
@@ -76,8 +74,7 @@ def server(host: HostFacts) -> Verdict:
     why="A host without its agent is one that the manager cannot reach.",
     remedy="systemctl start cloudera-scm-agent",
 ).host_rule  # fmt: skip
-def agent(host: HostFacts) -> Verdict:
-    """Judge cm.agent."""
+def _agent(host: HostFacts) -> Verdict:
     units = {name: host.unit(name) for name in ("cloudera-scm-agent", "cloudera-scm-supervisord")}
     wrong = [f"{n} {u.get('ActiveState')}" for n, u in units.items() if u.get("ActiveState") != "active"]
     return held(not wrong, ", ".join(wrong) or "both active")
@@ -90,8 +87,7 @@ def agent(host: HostFacts) -> Verdict:
     remedy="systemctl restart cloudera-scm-agent on the host; check 7182 from there",
     needs_manager=True,
 ).cross_rule  # fmt: skip
-def heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge cm.agent.heartbeat."""
+def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
     known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
     found = {host.name: _unknown(host) for host in site.hosts if not {host.name, host.address} & known.keys()}
     for name, stamp in known.items():
@@ -115,8 +111,7 @@ def _unknown(host: HostFacts) -> Verdict:
     why="Agents report on 7182, people and programs on 7180 or 7183.",
     remedy="ss -lnt on the manager's host; a firewall between, where it listens and agents do not get through",
 ).host_rule  # fmt: skip
-def ports(host: HostFacts) -> Verdict:
-    """Judge cm.ports."""
+def _ports(host: HostFacts) -> Verdict:
     wrong, shown, plain = [], [], False
     if "M" in host.profiles:
         setting, heard = host.site.setting, listening(host)
@@ -126,9 +121,7 @@ def ports(host: HostFacts) -> Verdict:
         plain = doors == {setting.plain_port}
         wrong += [f"{setting.plain_port} listens without TLS, and {setting.tls_port} does not"] if plain else []
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
-    seen = host.fields("agent_reach")
-    if seen.get("tool") == "none":
-        raise CouldNotTell("neither nc nor bash is there to try a connection")
+    seen = host.tried("agent_reach")
     if "to" in seen:
         wrong += [] if seen.get("status") == "0" else [f"{seen['to']} cannot be reached from here"]
         shown.append(f"reaches {seen['to']}")
@@ -148,8 +141,7 @@ def ports(host: HostFacts) -> Verdict:
     remedy="keep one -Dcom.cloudera.api.redaction in CMF_JAVA_OPTS; `maint manager export --open-window` sets and"
     " removes it by itself",
 ).host_rule  # fmt: skip
-def redaction(host: HostFacts) -> Verdict:
-    """Judge cm.redaction."""
+def _redaction(host: HostFacts) -> Verdict:
     written = [m[1] for line in host.lines("java_options") for m in _PROPERTY.finditer(line)]
     live_lines = host.lines("java_running")
     live = [m[1] for line in live_lines for m in _PROPERTY.finditer(line)]
@@ -173,8 +165,7 @@ def redaction(host: HostFacts) -> Verdict:
     why="A server whose file and database disagree does not start.",
     remedy="put the file back from the snapshot's notes, or remove it when the database is new",
 ).host_rule  # fmt: skip
-def uuid(host: HostFacts) -> Verdict:
-    """Judge cm.uuid."""
+def _uuid(host: HostFacts) -> Verdict:
     seen = host.fields("cm_uuid")
     kept, stored = seen.get("file", ""), seen.get("database")
     if not kept:
@@ -192,8 +183,7 @@ def uuid(host: HostFacts) -> Verdict:
     why="A server that collects garbage all the time answers nobody.",
     remedy="raise -Xmx in CMF_JAVA_OPTS",
 ).host_rule  # fmt: skip
-def heap(host: HostFacts) -> Verdict:
-    """Judge cm.heap."""
+def _heap(host: HostFacts) -> Verdict:
     lines = [*host.lines("java_running"), *host.lines("java_options")]
     found = [re.fullmatch(r"-Xmx(\d+)([kKmMgG]?)", line) for line in lines]
     sizes = [int(m[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[m[2].lower()] for m in found if m]
@@ -211,8 +201,7 @@ def heap(host: HostFacts) -> Verdict:
     why="Agents that run go on with the processes of the old manager.",
     remedy="systemctl stop cloudera-scm-agent cloudera-scm-supervisord; move the folder away",
 ).host_rule  # fmt: skip
-def process_folder(host: HostFacts) -> Verdict:
-    """Judge cm.procdir."""
+def _process_folder(host: HostFacts) -> Verdict:
     count = host.number("procdir")
     running = [name for name in ("cloudera-scm-agent", "cloudera-scm-supervisord") if host.active(name)]
     shown = [f"{name} runs" for name in running] + ([f"{count} process folders"] if count else [])
@@ -225,11 +214,9 @@ def process_folder(host: HostFacts) -> Verdict:
     why="An agent speaks with a server of its own version only.",
     remedy="dnf install cloudera-manager-agent-VERSION on the odd hosts",
 ).cross_rule  # fmt: skip
-def version(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge cm.version."""
+def _version(site: SiteFacts) -> Mapping[str, Verdict]:
     seen = {h.name: _versions(h) for h in site.answering("cm_packages")}
-    every = [value for values in seen.values() for value in values]
-    usual = max(sorted(set(every)), key=every.count, default="")
+    usual = usual_of(value for values in seen.values() for value in values)
     found = {}
     for name, values in seen.items():
         odd = sorted(set(values) - {usual})
@@ -251,13 +238,12 @@ def _versions(host: HostFacts) -> list[str]:
     why="A host with another parcel runs another version than it says.",
     remedy="deactivate, remove and distribute the parcel anew",
 ).cross_rule  # fmt: skip
-def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge cm.parcels."""
+def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     found: dict[str, Verdict] = {}
     for letter in ("B", "E"):
         seen = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
         sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in seen.items()}
-        usual = max(sorted(set(sets.values())), key=list(sets.values()).count, default="")
+        usual = usual_of(sets.values())
         for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
@@ -272,8 +258,7 @@ def parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     why="The authority of all hosts' certificates lies there.",
     remedy="restore the folder from a backup: without it no host gets a certificate again",
 ).host_rule  # fmt: skip
-def certmanager(host: HostFacts) -> Verdict:
-    """Judge cm.certmanager."""
+def _certmanager(host: HostFacts) -> Verdict:
     if not any("cm-auto-" in line for line in host.lines("tls_files")):
         raise without_auto_tls(host.lines("tls_files"))
     lines = host.lines("certmanager")

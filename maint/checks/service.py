@@ -37,8 +37,7 @@ QUESTIONS = {
     why="The service keeps its logs and files there.",
     remedy="add or mend the Ozone service of the base cluster",
 ).cross_rule  # fmt: skip
-def ozone(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge cde.ozone."""
+def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     clusters = site.manager.must().clusters
     if not any(_is_ecs(cluster) for cluster in clusters):
         raise NotApplicable("there is no ECS cluster")
@@ -66,8 +65,7 @@ def _services(cluster: Mapping[str, Json]) -> list[Mapping[str, Json]]:
     why="Clients refuse anything else, or are told to look away, which is worse.",
     remedy="put a new certificate in place with the service's utility script",
 ).host_rule  # fmt: skip
-def endpoint(host: HostFacts) -> Verdict:
-    """Judge cde.endpoint."""
+def _endpoint(host: HostFacts) -> Verdict:
     if not host.site.setting.endpoints:
         raise NotApplicable("no virtual cluster is configured")
     blocks = ("\n" + "\n".join(host.lines("endpoints"))).split("\nendpoint=")[1:]
@@ -106,8 +104,7 @@ def _covered(name: str, blocks: list[str]) -> bool:
     why="Jobs of a user without a usable keytab fail at their first access.",
     remedy="export the keytab again and hand it to the service",
 ).host_rule  # fmt: skip
-def keytab(host: HostFacts) -> Verdict:
-    """Judge cde.keytab."""
+def _keytab(host: HostFacts) -> Verdict:
     realm = host.realm
     blocks = ("\n" + "\n".join(host.lines("service_keytabs"))).split("\nkeytab=")[1:]
     if not blocks:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import UNKNOWN, supported
 from maint.model.finding import State
 
@@ -35,16 +35,15 @@ QUESTIONS = {
     why="Agents, drivers and packages are built for one release; a mixed cluster fails in ways nobody can repeat.",
     remedy="bring the odd hosts to the release of the others; whether it is supported, only the support matrix says",
 ).cross_rule  # fmt: skip
-def release(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge os.release."""
+def _release(site: SiteFacts) -> Mapping[str, Verdict]:
     found: dict[str, Verdict] = {}
     for letter in ("M", "B", "E"):  # a manager's host among those of a cluster is judged with them
-        seen = {h.name: _release(h) for h in site.answering("os_release") if letter in h.profiles}
-        usual = max(sorted(set(seen.values())), key=list(seen.values()).count, default="")
+        seen = {h.name: _release_of(h) for h in site.answering("os_release") if letter in h.profiles}
+        usual = usual_of(seen.values())
         for name, value in seen.items():
             odd = letter != "M" and value != usual
             found[name] = broken(f"{value}, the others have {usual}") if odd else _listed(site, value)
-    return found or {h.name: _listed(site, _release(h)) for h in site.answering("os_release")}
+    return found or {h.name: _listed(site, _release_of(h)) for h in site.answering("os_release")}
 
 
 def _listed(site: SiteFacts, value: str) -> Verdict:
@@ -54,7 +53,7 @@ def _listed(site: SiteFacts, value: str) -> Verdict:
     return held(known, value if known else f"{value}, which the support matrix does not list")
 
 
-def _release(host: HostFacts) -> str:
+def _release_of(host: HostFacts) -> str:
     seen = host.fields("os_release")
     return f"{seen.get('ID', '?')} {seen.get('VERSION_ID', '?')}"
 
@@ -65,8 +64,7 @@ def _release(host: HostFacts) -> str:
     why="The services' files carry no labels, so an enforcing SELinux stops them one by one.",
     remedy="setenforce 0; sed -i 's/^SELINUX=.*/SELINUX=permissive/' /etc/selinux/config",
 ).host_rule  # fmt: skip
-def selinux(host: HostFacts) -> Verdict:
-    """Judge os.selinux."""
+def _selinux(host: HostFacts) -> Verdict:
     seen = host.fields("selinux")
     now, later = seen.get("now", ""), seen.get("file", "")
     if not now and not later:
@@ -81,8 +79,7 @@ def selinux(host: HostFacts) -> Verdict:
     why="Its rules fight those of Kubernetes, and close ports that services open by themselves.",
     remedy="systemctl disable --now firewalld",
 ).host_rule  # fmt: skip
-def firewalld(host: HostFacts) -> Verdict:
-    """Judge os.firewalld."""
+def _firewalld(host: HostFacts) -> Verdict:
     active, enabled = host.active("firewalld"), host.enabled("firewalld")
     shown = f"{'active' if active else 'inactive'}, {'enabled' if enabled else 'disabled'}"
     if not (active or enabled):
@@ -96,8 +93,7 @@ def firewalld(host: HostFacts) -> Verdict:
     why="It forbids programs that no package has installed, which is what parcels are.",
     remedy="systemctl disable --now fapolicyd",
 ).host_rule  # fmt: skip
-def fapolicyd(host: HostFacts) -> Verdict:
-    """Judge os.fapolicyd."""
+def _fapolicyd(host: HostFacts) -> Verdict:
     return held(not host.active("fapolicyd"), host.unit("fapolicyd").get("ActiveState", "unknown"))
 
 
@@ -107,24 +103,18 @@ def fapolicyd(host: HostFacts) -> Verdict:
     why="What does not run needs no care.",
     remedy="systemctl disable --now NAME",
 ).host_rule  # fmt: skip
-def unneeded(host: HostFacts) -> Verdict:
-    """Judge os.unneeded."""
+def _unneeded(host: HostFacts) -> Verdict:
     running = [name for name in ("bluetooth", "cups", "postfix", "ip6tables") if host.active(name)]
     return held(not running, f"{', '.join(running)} active" if running else "none of them active")
 
 
-def _limit(host: HostFacts, name: str) -> int | None:
-    # The agent's soft limit where an agent runs, else the session's; None for unlimited.
+def _at_least(host: HostFacts, name: str, least: int) -> Verdict:
+    # The agent's soft limit where an agent runs, else the session's.
     rows = [line for line in host.lines("limits") if line.startswith(name)]
     if not rows:
         raise CouldNotTell("no limits could be read")
     value = rows[-1].removeprefix(name).split()[0]
-    return None if value == "unlimited" else int(value)
-
-
-def _at_least(host: HostFacts, name: str, least: int) -> Verdict:
-    value = _limit(host, name)
-    return held(value is None or value >= least, "unlimited" if value is None else str(value))
+    return held(value == "unlimited" or int(value) >= least, value)
 
 
 @Check(
@@ -133,8 +123,7 @@ def _at_least(host: HostFacts, name: str, least: int) -> Verdict:
     why="The default of 4096 for each user is soon used up by threads.",
     remedy="raise nproc in /etc/security/limits.d/20-nproc.conf to 65536",
 ).host_rule  # fmt: skip
-def nproc(host: HostFacts) -> Verdict:
-    """Judge os.nproc."""
+def _nproc(host: HostFacts) -> Verdict:
     return _at_least(host, "Max processes", 65536)
 
 
@@ -144,8 +133,7 @@ def nproc(host: HostFacts) -> Verdict:
     why="Every connection and every block is an open file.",
     remedy="raise nofile in /etc/security/limits.d to 65536",
 ).host_rule  # fmt: skip
-def nofile(host: HostFacts) -> Verdict:
-    """Judge os.nofile."""
+def _nofile(host: HostFacts) -> Verdict:
     return _at_least(host, "Max open files", 32768)
 
 
@@ -155,8 +143,7 @@ def nofile(host: HostFacts) -> Verdict:
     why="A stricter mask makes installed files unreadable for the services.",
     remedy="umask 0022 in /etc/profile",
 ).host_rule  # fmt: skip
-def umask(host: HostFacts) -> Verdict:
-    """Judge os.umask."""
+def _umask(host: HostFacts) -> Verdict:
     value = host.text("umask")
     return held(int(value, 8) in (0o022, 0o002), value)
 
@@ -167,8 +154,7 @@ def umask(host: HostFacts) -> Verdict:
     why="A 32-bit library in the path is loaded by mistake.",
     remedy="dnf remove '*.i686'",
 ).host_rule  # fmt: skip
-def packages(host: HostFacts) -> Verdict:
-    """Judge os.32bit."""
+def _packages(host: HostFacts) -> Verdict:
     count = host.number("packages_32bit")
     return held(count == 0, f"{count} packages")
 
@@ -179,8 +165,7 @@ def packages(host: HostFacts) -> Verdict:
     why="A host that runs another kernel than it will boot surprises its operator.",
     remedy="reboot in the next maintenance window",
 ).host_rule  # fmt: skip
-def reboot(host: HostFacts) -> Verdict:
-    """Judge os.uptime_reboot."""
+def _reboot(host: HostFacts) -> Verdict:
     status = host.answers["reboot"].status if "reboot" in host.answers else host.answer("reboot").status
     if status == 127:
         raise NotApplicable("needs-restarting is not installed")
@@ -193,8 +178,7 @@ def reboot(host: HostFacts) -> Verdict:
     why="Agents and Hue run on the host's Python.",
     remedy="dnf install python3",
 ).host_rule  # fmt: skip
-def python(host: HostFacts) -> Verdict:
-    """Judge os.python."""
+def _python(host: HostFacts) -> Verdict:
     found = host.fields("python")
     shown = ", ".join(found.values()) or "none"
     if "python3" not in found:
@@ -211,11 +195,10 @@ def python(host: HostFacts) -> Verdict:
     why="Files on shared volumes belong to numbers, not to names.",
     remedy="create the missing users with the numbers of the other hosts",
 ).cross_rule  # fmt: skip
-def users(site: SiteFacts) -> Mapping[str, Verdict]:
-    """Judge os.users."""
+def _users(site: SiteFacts) -> Mapping[str, Verdict]:
     hosts = {h.name: _accounts(h) for h in site.answering("accounts") if "B" in h.profiles}
     known = {*ACCOUNTS, *(f"group {name}" for name in ACCOUNTS)}.union(*hosts.values())
-    usual = {name: _usual([a[name] for a in hosts.values() if name in a]) for name in known}
+    usual = {name: usual_of(a[name] for a in hosts.values() if name in a) for name in known}
     found = {}
     for host, accounts in hosts.items():
         wrong = [f"{name} missing" for name in sorted(known - accounts.keys())]
@@ -229,18 +212,13 @@ def _accounts(host: HostFacts) -> dict[str, str]:
     return {row[0]: row[2] for row in rows if len(row) > 2}
 
 
-def _usual(values: list[str]) -> str:
-    return max(sorted(set(values)), key=values.count, default="")
-
-
 @Check(
     id="cpu.virt", profiles="B", severity=INFORM, asks=("machine",), source="PS",
     expected="processors and memory for the host's roles",
     why="What a host is decides what it can carry.",
     remedy="compare with the sizing of the host's roles",
 ).host_rule  # fmt: skip
-def machine(host: HostFacts) -> Verdict:
-    """Judge cpu.virt."""
+def _machine(host: HostFacts) -> Verdict:
     seen = host.fields("machine")
     memory = next((int(line.split()[1]) for line in host.lines("machine") if line.startswith("MemTotal")), 0)
     return good(

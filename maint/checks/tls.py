@@ -41,8 +41,7 @@ QUESTIONS = {
     why="Every role of the host reads them when it starts.",
     remedy="let the manager make the host's certificate anew (Hosts, Generate certificates)",
 ).host_rule  # fmt: skip
-def files(host: HostFacts) -> Verdict:
-    """Judge tls.files."""
+def _files(host: HostFacts) -> Verdict:
     rows = {row[0]: row[1:] for row in (line.split() for line in host.lines("tls_files")) if len(row) == 3}
     if not rows:
         raise without_auto_tls(host.lines("tls_files"))
@@ -74,8 +73,7 @@ def until(text: str) -> datetime:
     why="On the day it ends, everything stops at once.",
     remedy="let the manager make the certificate anew (Hosts, Generate certificates; Administration, Security)",
 ).host_rule  # fmt: skip
-def expiry(host: HostFacts) -> Verdict:
-    """Judge tls.expiry."""
+def _expiry(host: HostFacts) -> Verdict:
     port = _port(host) if "M" in host.profiles else None
     if port is not None and port.state is State.FAIL:
         return port
@@ -142,8 +140,7 @@ def _mistakes(lines: list[str], full: str) -> list[str]:
     why="A pair that does not fit is found at the next restart, by everybody.",
     remedy="let the manager make the certificate anew",
 ).host_rule  # fmt: skip
-def match(host: HostFacts) -> Verdict:
-    """Judge tls.match."""
+def _match(host: HostFacts) -> Verdict:
     if not any("cm-auto-" in line for line in host.lines("tls_files")):
         raise without_auto_tls(host.lines("tls_files"))
     seen = host.fields("tls_match")

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
-from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.errors import DeadlinePassed, Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
@@ -30,6 +31,7 @@ from maint.snapshots.records import drills, last_good
 from maint.steps.services.kept_settings import expire
 
 _BUG = 70
+_AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
 _LINES = 10  # of a failure's details that are told
 
 
@@ -57,9 +59,11 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
     tell_takeover(site, screen)
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
-    metrics.publish(site, screen)
-    _summarize(site)
-    _pages(site, screen)
+    # What failed may have failed because a store is silent, which is asked again here.
+    failed = ending.failure is not None and not isinstance(ending.failure, PartlyDone)
+    for telling in (partial(metrics.publish, site, screen), partial(_summarize, site), partial(_pages, site, screen)):
+        with suppress(DeadlinePassed), site.clock.limit(_AFTER_FAILURE if failed else None):
+            telling()
     return files
 
 

@@ -176,7 +176,7 @@ def _present(site: ConfiguredSite, name: str, field: str) -> Json:
 
 def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Mapping[str, Json]) -> None:
     """Refuse an address where the virtual cluster cannot be, or must not be yet."""
-    from maint.steps.virtual_clusters.locate import FindCluster
+    from maint.restore.conflicts import refuse_live_source
 
     address = str(values["base_url"])
     for other in site.settings.virtual_clusters:
@@ -193,4 +193,9 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
         )
     action = next(one for one in past.plan.actions if one.lane == name and one.kind == _FINDS)
     gone = action.arguments["source_gone"] is True or values.get("source_gone") is True
-    FindCluster.refuse_living(site, name, str(action.arguments["source"]), source_gone=gone, again=True)
+    refuse_live_source(
+        str(action.arguments["source"]),
+        site.virtual_cluster(name),
+        gone=gone,
+        waiver=f"--set vc.{name}.source_gone=true",
+    )

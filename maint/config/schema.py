@@ -252,6 +252,7 @@ class S3Settings(Strict):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
     )
+    proxy: Url | None = Field(default=None, description="an HTTP proxy; else HTTPS_PROXY and NO_PROXY count")
     lock: Duration | None = Field(
         default=None,
         description="object lock: how long nobody can remove what is written; the bucket must have been made with it",

@@ -10,6 +10,7 @@ import msgspec
 from maint.deployment.reducer import Fields
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable
+from maint.model.formatting import show_some
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
 
@@ -122,7 +123,7 @@ def _is_admin(role: object) -> bool:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return show_some(names, SHOWN)
 
 
 def password_hash(password: str, salt: int) -> str:

@@ -6,6 +6,7 @@ from types import NoneType
 
 from maint.deployment.reducer import Fields
 from maint.deployment.sensitive import Item
+from maint.model.formatting import show_some
 from maint.model.snapshot import Finding
 
 _SHOWN = 3
@@ -248,5 +249,4 @@ def _finding(rule: str, wrong: Iterable[str], well: str, ill: str) -> Finding:
     culprits = list(wrong)
     if not culprits:
         return Finding(rule, True, well)
-    more = f" and {len(culprits) - _SHOWN} more" if len(culprits) > _SHOWN else ""
-    return Finding(rule, False, f"{ill}: {'; '.join(culprits[:_SHOWN])}{more}")
+    return Finding(rule, False, f"{ill}: {show_some(culprits, _SHOWN, '; ')}")

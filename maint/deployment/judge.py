@@ -1,7 +1,7 @@
 """Judge a deployment in one pass: redacted (M7.1), of the right shape (M7.2), enough to rebuild a manager (M8)?"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -100,6 +100,12 @@ class Judge:
     def feed(self, block: bytes) -> None:
         """Take the next bytes; raises `WorkFailed` when they are not JSON."""
         self._reader.feed(block)
+
+    def verdict(self, blocks: Iterable[bytes]) -> Verdict:
+        """Return the verdict on a whole document; raises `WorkFailed` where it is not one."""
+        for block in blocks:
+            self.feed(block)
+        return self.close()
 
     def close(self) -> Verdict:
         """Return the verdict; raises `WorkFailed` where the document is not complete."""

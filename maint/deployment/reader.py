@@ -162,16 +162,16 @@ class Reader:
                 self._enter(frame, path, key, bracket, at + 1, final)
                 return True
             found = whole
-        if len(self._frames) == 1 and bracket != "{":
-            raise Misshapen(
-                "the document is JSON, but no deployment: its outermost value is not an object",
-                hint=EXPORT_AGAIN,
-            )
+        self._refuse_outermost(bracket)
         value, end = found
         frame.empty = False
         self._tell(lambda: self._target.value(key, value), at, end)
         self._at, self._needed = end, self.window
         return True
+
+    def _refuse_outermost(self, bracket: str) -> None:
+        if len(self._frames) == 1 and bracket != "{":
+            raise misshapen("its outermost value is not an object")
 
     def _whole(self, at: int) -> tuple[object, int] | None:
         try:
@@ -198,11 +198,7 @@ class Reader:
         return None
 
     def _enter(self, frame: _Frame, path: tuple[str, ...], key: str, bracket: str, at: int, final: bool) -> None:
-        if len(self._frames) == 1 and bracket != "{":
-            raise Misshapen(
-                "the document is JSON, but no deployment: its outermost value is not an object",
-                hint=EXPORT_AGAIN,
-            )
+        self._refuse_outermost(bracket)
         if len(self._frames) > DEEPEST:
             raise too_deep()
         if final and path not in self._apart:  # all of it is there, so it is broken: only where is to be found yet
@@ -287,12 +283,14 @@ def members(value: Object) -> Iterable[tuple[str, Any]]:
     return value.pairs if isinstance(value, Repeating) else value.items()
 
 
+def misshapen(why: str) -> Misshapen:
+    """Return the error for JSON that is no deployment."""
+    return Misshapen(f"the document is JSON, but no deployment: {why}", hint=EXPORT_AGAIN)
+
+
 def too_deep() -> Misshapen:
     """Return the error for a document in which too many objects and lists are inside each other."""
-    return Misshapen(
-        f"the document is JSON, but no deployment: nested deeper than {DEEPEST} times",
-        hint=EXPORT_AGAIN,
-    )
+    return misshapen(f"nested deeper than {DEEPEST} times")
 
 
 def _object(pairs: list[tuple[str, object]]) -> Object:

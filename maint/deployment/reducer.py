@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 from maint.deployment.reader import (
     CONTAINERS,
     DEEPEST,
-    EXPORT_AGAIN,
     ITEM,
-    Misshapen,
     Object,
     Repeating,
+    misshapen,
     read_into,
     too_deep,
 )
@@ -145,10 +144,7 @@ def _ruled(fields: Fields, place: _Place) -> object:
         return fields if place.rule is None else place.rule(fields)
     except (AttributeError, LookupError, TypeError, ValueError):  # what a rule meets in a wrong shape
         near = _spell(place.path) or "its outermost object"
-        raise Misshapen(
-            f"the document is JSON, but no deployment: unexpected values near {near}",
-            hint=EXPORT_AGAIN,
-        ) from None
+        raise misshapen(f"unexpected values near {near}") from None
 
 
 def reduced(blocks: Iterable[bytes], rules: Rules) -> object:

@@ -11,7 +11,7 @@ from maint.files import remove
 from maint.steps.hosts import undo
 from maint.steps.manager.window import remembered
 from maint.steps.services.kept_settings import promised
-from maint.steps.virtual_clusters.safety_net import KEPT_FOR
+from maint.steps.undo_records import KEPT_FOR
 
 REPORTS = "reports"
 

@@ -1,7 +1,7 @@
 """Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, and the one form of a time."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -47,6 +47,16 @@ def show_size(count: int) -> str:
 def show_count(count: int, noun: str) -> str:
     """Return how many there are of something, such as "1 job" and "2 jobs"; `noun` is the word for one."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def show_some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return names for a sentence: the first of them, and how many more there are."""
+    return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def show_lines(lines: Sequence[str], most: int) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
 def fold(names: Iterable[str]) -> str:

@@ -283,6 +283,16 @@ def covers(live: Json, wanted: Json) -> bool:
     return live == wanted
 
 
+def same_job(live: Job | None, wanted: Object, *, pauses: bool = True) -> bool:
+    """Whether a job is there as a definition has it; with `pauses` it counts that a schedule is paused."""
+    return live is not None and covers(normal_job(live.raw, pauses=pauses), normal_job(wanted, pauses=pauses))
+
+
+def same_resource(live: Resource | None, wanted: Object) -> bool:
+    """Whether a resource is there as it is wanted; files do not count."""
+    return live is not None and covers(normal_resource(live.raw), normal_resource(wanted))
+
+
 def same_time(text: str) -> str:
     """Return a time in one spelling, whichever of the API's four forms it has (J3.2)."""
     # What is not a time stays as it is; Go's zero time is not one, and becomes the empty text.

@@ -137,8 +137,8 @@ class ManagerSight(Protocol):
     def command(self, command_id: int) -> Command | None:
         """Return a command by id, or None where it is unknown. Transient 400, 401 and 5xx raise `Transient`."""
 
-    def active_commands(self, cluster: str = "") -> Sequence[Command]:
-        """Return what runs now on a cluster itself; where none is named, on manager, monitoring and clusters."""
+    def active_commands(self) -> Sequence[Command]:
+        """Return what runs now on manager, monitoring and clusters themselves."""
 
     def license(self) -> License | None:
         """Return the installed licence, or None."""

@@ -6,19 +6,18 @@ from typing import cast
 import msgspec
 
 from maint.errors import Refused
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_lines
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Sight, VirtualClusterSight
-from maint.restore.dag_source import Dag, read_dag
+from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
-_LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
@@ -35,20 +34,13 @@ class Resolution(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        return {
-            "skipped_resources": list(self.skipped_resources),
-            "skipped_jobs": list(self.skipped_jobs),
-            "replaced_resources": list(self.replaced_resources),
-            "replaced_jobs": list(self.replaced_jobs),
-            "resource_names": dict(self.resource_names),
-            "job_names": dict(self.job_names),
-            "left_out": list(self.left_out),
-        }
+        found: dict[str, Json] = msgspec.to_builtins(self)
+        return found
 
     @staticmethod
     def from_json(value: Json) -> "Resolution":
         """Read back what `to_json` wrote."""
-        return Resolution(**cast(dict[str, Sequence[str]], value))  # type: ignore[arg-type]  # written by to_json
+        return msgspec.convert(value, Resolution)
 
     def resource(self, name: str) -> str:
         """Return what a resource is called here."""
@@ -162,10 +154,9 @@ def races(job: Job, dag: Dag | None) -> bool:
 def _refuse(resources: Sequence[str], jobs: Sequence[str]) -> None:
     taken = [*(f"resource {name}" for name in resources), *(f"job {name}" for name in jobs)]
     if taken:
-        more = [f"and {len(taken) - _SHOWN} more"] if len(taken) > _SHOWN else []
         raise Refused(
             f"{show_count(len(taken), 'name')} {'is' if len(taken) == 1 else 'are'} taken in the virtual cluster",
-            detail=[*taken[:_SHOWN], *more],
+            detail=show_lines(taken, _SHOWN),
             hint="`--on-conflict skip` keeps what is there, `rename` restores beside it, `replace` takes its place",
         )
 
@@ -222,7 +213,7 @@ def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[s
         if stored is None:
             continue
         with open_object(sight, stored) as stream:
-            return read_dag(stream.read(_LONGEST_DAG))
+            return read_dag_from(stream)
     return None
 
 
@@ -254,16 +245,15 @@ def _moved(raw: Json, key: str, resolution: Resolution) -> Json:
     return {**raw, key: resolution.resource(str(raw[key]))}
 
 
-def refuse_live_source(document: ClusterDocument, live: VirtualClusterSight, *, source_gone: bool) -> None:
+def refuse_live_source(source: str, live: VirtualClusterSight, *, gone: bool, waiver: str = "--source-gone") -> None:
     """Refuse while the source still answers at another address: two live copies double every scheduled job (J14)."""
-    if source_gone or document.base_url.rstrip("/") == live.settings.base_url.rstrip("/"):
+    if gone or source.rstrip("/") == live.settings.base_url.rstrip("/") or not live.answers(source):
         return
-    if live.answers(document.base_url):
-        raise Refused(
-            f"the virtual cluster that the snapshot was taken of still answers at {document.base_url}",
-            detail=["two live copies would run every scheduled job twice"],
-            hint="pause its schedules or take it away; `--source-gone` says that it does no harm",
-        )
+    raise Refused(
+        f"the virtual cluster that the snapshot was taken of still answers at {source}",
+        detail=["two live copies would run every scheduled job twice"],
+        hint=f"pause its schedules or take it away; `{waiver}` says that it does no harm",
+    )
 
 
 def awake_jobs(document: ClusterDocument, resolution: Resolution) -> Sequence[str]:

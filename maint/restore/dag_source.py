@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from maint.ports.streams import Answer
+
+_LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 
 
@@ -38,6 +41,14 @@ def read_dag(source: bytes) -> Dag | None:
         scheduled=any(_scheduled(call, texts) for call in dags) or not dags,
         born_paused=bool(dags) and all(_born_paused(call, texts) for call in dags),
     )
+
+
+def read_dag_from(stream: Answer) -> Dag | None:
+    """Return what the source of a DAG tells that is read piece by piece."""
+    found = b""
+    while len(found) < _LONGEST and (block := stream.read(_LONGEST - len(found))):
+        found += block
+    return read_dag(found)
 
 
 def in_order(calls: Mapping[str, Iterable[str]]) -> Sequence[str]:

@@ -6,16 +6,14 @@ internal users end (M7.2). Other text that names an old host is left as it is, a
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
-from msgspec.structs import asdict
 
 from maint.config.suggestions import meant
 from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
 from maint.errors import Refused, UnknownName, UsageError
-from maint.model.json import Json
 from maint.model.manager import Host
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them
@@ -32,16 +30,6 @@ class HostChange(msgspec.Struct, frozen=True):
     new_id: str
     new_name: str
     new_address: str
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON; `from_json` reads it back."""
-        return dict(asdict(self))
-
-    @staticmethod
-    def from_json(value: object) -> "HostChange":
-        """Read back what `to_json` wrote."""
-        assert isinstance(value, Mapping)  # written by to_json
-        return HostChange(**{str(key): str(text) for key, text in value.items()})
 
 
 def changes_of(wishes: Sequence[str], document: Document, server: Sequence[Host]) -> tuple[HostChange, ...]:

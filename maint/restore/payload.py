@@ -4,7 +4,7 @@ What is edited is made anew from the snapshot by the rules in the plan, in memor
 decided here alone: a part sent with `deleteCurrentDeployment=true` would delete all the rest (M8).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import BinaryIO, cast
@@ -36,27 +36,13 @@ class Edit(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON; `from_json` reads it back."""
-        choice: Json = None
-        if self.choice is not None:
-            choice = {"clusters": list(self.choice.clusters), "hosts": list(self.choice.hosts)}
-        return {
-            "changes": [change.to_json() for change in self.changes],
-            "choice": choice,
-            "leftovers": list(self.leftovers),
-            "left_out": list(self.left_out),
-        }
+        found: dict[str, Json] = msgspec.to_builtins(self)
+        return found
 
     @staticmethod
     def from_json(value: object) -> "Edit":
         """Read back what `to_json` wrote."""
-        assert isinstance(value, Mapping)  # written by to_json
-        choice = value["choice"]
-        return Edit(
-            tuple(HostChange.from_json(change) for change in value["changes"]),
-            Choice(tuple(choice["clusters"]), tuple(choice["hosts"])) if choice else None,
-            tuple(value["leftovers"]),
-            tuple(value["left_out"]),
-        )
+        return msgspec.convert(value, Edit)
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -98,10 +84,7 @@ class Outgoing(msgspec.Struct, frozen=True):
         """Judge it: what is in it, and does it hang together?"""
         if self.content is None:
             return verdict_of(sight, self.snapshot)
-        judge = Judge()
-        for block in blocks(BytesIO(self.content).read):
-            judge.feed(block)
-        return judge.close()
+        return Judge().verdict(blocks(BytesIO(self.content).read))
 
 
 def planned_edit(sight: Sight, snapshot: Snapshot, clusters: Sequence[str], map_hosts: Sequence[str]) -> Edit:

@@ -11,6 +11,7 @@ from maint.config.suggestions import meant
 from maint.deployment.document import Document, items_of, text_of
 from maint.deployment.normalize import Items, Tree
 from maint.errors import Refused, UnknownName
+from maint.model.formatting import show_lines
 from maint.model.manager import Cluster, Host
 from maint.restore.select_snapshot import GUARDED
 
@@ -77,10 +78,9 @@ def refuse_existing(part: dict[str, Tree], present: dict[str, Tree]) -> None:
     ]
     twice = [name for name in here if name in there]
     if twice:
-        more = [f"and {len(twice) - 10} more"] if len(twice) > 10 else []
         raise Refused(
             "some of it exists on the server already, so nothing is sent",
-            detail=[*twice[:10], *more, GUARDED],
+            detail=[*show_lines(twice, 10), GUARDED],
             hint="only what the server lacks can be brought back; rename or delete what is in the way, "
             "or restore the whole snapshot: `maint restore plan`",
         )

@@ -7,8 +7,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from maint.errors import WorkFailed
-from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.manifest import damaged
 from maint.snapshots.parts import Read, drain
 
 _LARGEST_FILE = 64 * 1024 * 1024  # bytes; those of a manager are thousands of times smaller
@@ -52,10 +51,7 @@ def members(read: Read) -> Iterator[tuple[Member, bytes]]:
             for found in archive:
                 yield _member(found), _content(archive, found)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as problem:
-        raise WorkFailed(
-            f"the manager's files are not a whole tar archive: {problem}",
-            hint=ANOTHER,
-        ) from None
+        raise damaged(f"the manager's files are not a whole tar archive: {problem}") from None
     drain(read)  # what follows the end mark
 
 
@@ -94,35 +90,20 @@ class _Headers:
         except tarfile.HeaderError:  # the end mark, or damage, which `tarfile` names
             return
         if found.type == tarfile.GNUTYPE_SPARSE or found.size < 0:
-            raise WorkFailed(
-                f"{_NOT_OURS}: a member is stored with holes",
-                hint=ANOTHER,
-            )
+            raise damaged(f"{_NOT_OURS}: a member is stored with holes")
         if found.type in _EXTENDED and found.size > _LONGEST_NAME:
-            raise WorkFailed(
-                f"{_NOT_OURS}: a name has {found.size} bytes",
-                hint=ANOTHER,
-            )
+            raise damaged(f"{_NOT_OURS}: a name has {found.size} bytes")
         if found.size > _LARGEST_FILE:
-            raise WorkFailed(
-                f"{_NOT_OURS}: {found.name} has {found.size} bytes",
-                hint=ANOTHER,
-            )
+            raise damaged(f"{_NOT_OURS}: {found.name} has {found.size} bytes")
         if found.isreg() or found.type in _EXTENDED or found.type not in tarfile.SUPPORTED_TYPES:
             self._skip = -(-found.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def _member(found: tarfile.TarInfo) -> Member:
     if {"size", "GNU.sparse.major", "GNU.sparse.size"} & found.pax_headers.keys():  # says another size than its header
-        raise WorkFailed(
-            f"{_NOT_OURS}: {found.name} has two sizes",
-            hint=ANOTHER,
-        )
+        raise damaged(f"{_NOT_OURS}: {found.name} has two sizes")
     if ".." in found.name.split("/"):
-        raise WorkFailed(
-            f"{_NOT_OURS}: a path leads out of it",
-            hint=ANOTHER,
-        )
+        raise damaged(f"{_NOT_OURS}: a path leads out of it")
     kind, target = Kind.FILE, ""
     if found.isdir():
         kind = Kind.FOLDER
@@ -131,10 +112,7 @@ def _member(found: tarfile.TarInfo) -> Member:
     elif found.islnk():  # a second name of a file: a link to the first one holds the same
         kind, target = Kind.LINK, "/" + found.linkname.lstrip("/")
     elif not found.isfile():
-        raise WorkFailed(
-            f"{_NOT_OURS}: {found.name} is not a file, folder or link",
-            hint=ANOTHER,
-        )
+        raise damaged(f"{_NOT_OURS}: {found.name} is not a file, folder or link")
     path = "/" + found.name.strip("/").removeprefix("./")
     return Member(path, kind, found.mode & 0o7777, found.uname, found.gname, found.uid, found.gid, target)
 

@@ -24,23 +24,11 @@ from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_l
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
-from maint.snapshots.records import Verification
+from maint.snapshots.records import Taken
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import SnapshotWriter
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """A snapshot that is stored, and what the read-back proved."""
-
-    snapshot: Snapshot
-    verification: Verification
-
-    @property
-    def redacted(self) -> bool:
-        """Whether the server hid its secrets, so that the snapshot is audit-only."""
-        return self.snapshot.judgement.redaction is Redaction.REDACTED
 
 
 def take(
@@ -80,14 +68,11 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
     snapshot_id = order.snapshot_id or new_id(now, order.chance)
-    run = _Run(site, order, snapshot_id, now)
-    try:
-        with storing(site) if site.settings.virtual_clusters else nullcontext():
-            snapshot = yield from run.capture()
-            run.commit(snapshot)
-    except BaseException:
-        run.undo()
-        raise
+    flagged = storing(site) if site.settings.virtual_clusters else nullcontext()
+    with flagged, SnapshotWriter(site, snapshot_id, order.recipients) as writer:
+        run = _Run(site, order, writer, now)
+        snapshot = yield from run.capture()
+        writer.commit(snapshot)
     yield f"stored as {snapshot.id}"
     return Taken(snapshot, (yield from prove_new(site, snapshot, files_read=run.files_read)))
 
@@ -106,11 +91,9 @@ def recipients_of(site: Sight) -> Sequence[str]:
 
 
 class _Run:
-    def __init__(self, site: Site, order: _Order, snapshot_id: str, now: datetime) -> None:
-        self._site, self._order, self._recipients = site, order, order.recipients
-        self._id, self._now = snapshot_id, now
-        self._writer = SnapshotWriter(site, snapshot_id, order.recipients)
-        self.commit, self.undo = self._writer.commit, self._writer.undo
+    def __init__(self, site: Site, order: _Order, writer: SnapshotWriter, now: datetime) -> None:
+        self._site, self._order, self._writer, self._now = site, order, writer, now
+        self._recipients = order.recipients
         self.files_read: datetime | None = None
 
     def capture(self) -> Generator[str, None, Snapshot]:
@@ -137,7 +120,7 @@ class _Run:
         truststore = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
         beside = [*([truststore] if truststore else []), release_of(verdict, release)]
         snapshot = Snapshot(
-            id=self._id,
+            id=writer.id,
             site=self._site.settings.name,
             taken_at=self._now,
             purpose=self._order.purpose,
@@ -147,9 +130,7 @@ class _Run:
             judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *beside)),
             account=account.name,
             uncovered=(
-                *without_kept(
-                    uncovered, further.manager_files, dumped=any(one.name == DATABASE for one in writer.parts)
-                ),
+                *without_kept(uncovered, further.manager_files, dumped=further.dumped),
                 *further.missing,
                 *clusters.uncovered,
             ),
@@ -274,7 +255,7 @@ def _said(verdict: Verdict) -> str:
     return "audit-only: " + ("; ".join(failed) or "nothing tells that it is not redacted")
 
 
-_NOTE = "snapshot"  # the id, written down before anything is stored
+NOTE = "snapshot"  # the id, written down before anything is stored
 _SOUND = 2  # the level to which what was just stored must be proven
 
 
@@ -286,7 +267,7 @@ def taken_once(
     if found is not None:
         return found
     snapshot_id = new_id(site.clock.now(), os.urandom)
-    work.note(_NOTE, snapshot_id)
+    work.note(NOTE, snapshot_id)
     taken = yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)
     if taken.verification.depth < _SOUND:
         raise WorkFailed(
@@ -299,7 +280,7 @@ def taken_once(
 
 def committed(site: Site, work: Work) -> Snapshot | None:
     """Return the snapshot that an earlier attempt of this action has committed, None where there is no sound one."""
-    noted = work.noted(_NOTE)
+    noted = work.noted(NOTE)
     if not isinstance(noted, str):
         return None
     try:

@@ -1,7 +1,7 @@
 """Find the snapshots of a site; a damaged one is listed with its problem: hidden, it would be missed too late."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 
 import msgspec
@@ -11,15 +11,14 @@ from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.in_progress import end, newest_seen, unfinished
-from maint.snapshots.manifest import ANOTHER, LARGEST, MANIFEST, SIGNATURE, decode, is_id, time_of
+from maint.snapshots.in_progress import ABANDONED, end, newest_seen, unfinished
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
 from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_kinds, read_records
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
-ABANDONED = timedelta(hours=24)  # parts older than this without a manifest belong to a run that died
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -172,10 +171,7 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
     folder = f"{site}/{snapshot_id}"
     snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
     if snapshot.id != snapshot_id or snapshot.site != site:
-        raise WorkFailed(
-            f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}",
-            hint=ANOTHER,
-        )
+        raise damaged(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
     return snapshot
 
 

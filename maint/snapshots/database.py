@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from maint.deployment.reader import BLOCK
-from maint.errors import WorkFailed
 from maint.ports import Answer, Sight
-from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.manifest import damaged
 from maint.snapshots.parts import Read
 
 PROPERTIES = "/etc/cloudera-scm-server/db.properties"
@@ -34,4 +33,4 @@ def read_whole(read: Read) -> None:
     while block := read(BLOCK):
         tail = (tail + block)[-_TAIL:]
     if not any(words in tail for words in _ENDS):
-        raise WorkFailed("the dump of the database has no end", hint=ANOTHER)
+        raise damaged("the dump of the database has no end")

@@ -87,17 +87,13 @@ def heal(
     yield f"{filled} values filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
     snapshot_id = new_id(redacted.taken_at, chance)
-    writer = SnapshotWriter(site, snapshot_id, recipients)
-    try:
-        with storing(site) if redacted.objects else nullcontext():
-            snapshot = _written(site, writer, redacted, document)
-            origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-            named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
-            snapshot = writer.with_recipe(named)
-            writer.commit(snapshot)
-    except BaseException:
-        writer.undo()
-        raise
+    flagged = storing(site) if redacted.objects else nullcontext()
+    with flagged, SnapshotWriter(site, snapshot_id, recipients) as writer:
+        snapshot = _written(site, writer, redacted, document)
+        origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
+        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
+        snapshot = writer.with_recipe(named)
+        writer.commit(snapshot)
     verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)
 

@@ -67,7 +67,7 @@ def _seen_path(sight: Sight) -> Path:
     return sight.settings.state / "seen.json"
 
 
-_ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
+ABANDONED = timedelta(hours=24)  # what is older belongs to a run that died: none takes that long, on any machine
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _is_ours(sight: Sight, name: str) -> bool:
 
 def _is_old(sight: Sight, name: str) -> bool:
     try:
-        return sight.clock.now() - time_of(name.rpartition("/")[2]) > _ABANDONED
+        return sight.clock.now() - time_of(name.rpartition("/")[2]) > ABANDONED
     except ValueError:  # none of ours: nobody knows how old it is
         return False
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
@@ -30,6 +31,12 @@ MANIFEST = "manifest.json"
 ANOTHER = "`maint backup verify` tells which snapshots and copies are whole: take one of those"
 SIGNATURE = "manifest.json.sig"
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
+
+
+def damaged(words: str) -> WorkFailed:
+    """Return that something of a snapshot is not what it should be; another one, or a copy, may be."""
+    return WorkFailed(words, hint=ANOTHER)
+
 
 _TIME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
 PATTERN = re.compile(rf"{_TIME.pattern}-[0-9a-f]{{4}}")
@@ -156,13 +163,13 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
         "manager": snapshot.manager,
         "account": snapshot.account,
         "versions": dict(snapshot.versions),
-        "parts": parts_json(snapshot.parts),
+        "parts": [asdict(part) for part in snapshot.parts],
         "judgement": {
             "redaction": judgement.redaction.value,
             "flagged": judgement.flagged,
             "hash_rule": judgement.hash_rule,
             "counts": dict(judgement.counts),
-            "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
+            "findings": [asdict(finding) for finding in judgement.findings],
         },
         "host_files": dict(snapshot.host_files),
         "uncovered": list(snapshot.uncovered),
@@ -185,34 +192,7 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
 
 def clusters_json(clusters: Sequence[ClusterSummary]) -> list[Json]:
     """Return what the manifest says of virtual clusters as JSON."""
-    return [
-        {
-            "name": one.name,
-            "base_url": one.base_url,
-            "jobs": one.jobs,
-            "resources": one.resources,
-            "files": one.files,
-            "bytes": one.bytes,
-            "problems": list(one.problems),
-            "doubt": one.doubt,
-        }
-        for one in clusters
-    ]
-
-
-def parts_json(parts: Sequence[Part]) -> list[Json]:
-    """Return parts as JSON."""
-    return [
-        {
-            "name": part.name,
-            "bytes": part.bytes,
-            "sha256": part.sha256,
-            "content_bytes": part.content_bytes,
-            "content_sha256": part.content_sha256,
-            "restorable": part.restorable,
-        }
-        for part in parts
-    ]
+    return [{**asdict(one), "problems": list(one.problems)} for one in clusters]
 
 
 def decode(content: bytes) -> Snapshot:
@@ -221,20 +201,11 @@ def decode(content: bytes) -> Snapshot:
         json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
         read = msgspec.json.decode(content, type=_Manifest)
     except msgspec.ValidationError as problem:
-        raise WorkFailed(
-            f"the manifest is damaged: {_words(problem)}",
-            hint=ANOTHER,
-        ) from None
+        raise damaged(f"the manifest is damaged: {_words(problem)}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise WorkFailed(
-            "the manifest is damaged: it is not JSON",
-            hint=ANOTHER,
-        ) from None
+        raise damaged("the manifest is damaged: it is not JSON") from None
     if len({part.name for part in read.parts}) != len(read.parts):
-        raise WorkFailed(
-            "the manifest is damaged: a part is listed twice",
-            hint=ANOTHER,
-        )
+        raise damaged("the manifest is damaged: a part is listed twice")
     return _snapshot(read)
 
 
@@ -252,14 +223,14 @@ def _snapshot(read: _Manifest) -> Snapshot:
         taken_at=read.taken_at,
         purpose=Purpose(read.purpose),
         restorable=read.restorable,
-        parts=tuple(Part(**msgspec.structs.asdict(part)) for part in read.parts),
+        parts=tuple(Part(**asdict(part)) for part in read.parts),
         versions=dict(read.versions),
         judgement=Judgement(
             redaction=Redaction(judged.redaction),
             flagged=judged.flagged,
             hash_rule=judged.hash_rule,
             counts=dict(judged.counts),
-            findings=tuple(Finding(**msgspec.structs.asdict(finding)) for finding in judged.findings),
+            findings=tuple(Finding(**asdict(finding)) for finding in judged.findings),
         ),
         account=read.account,
         uncovered=tuple(read.uncovered),
@@ -270,18 +241,14 @@ def _snapshot(read: _Manifest) -> Snapshot:
         healed_from=dict(read.healed_from),
         rekeyed_from=dict(read.rekeyed_from),
         virtual_clusters=tuple(
-            ClusterSummary(**{**msgspec.structs.asdict(one), "problems": tuple(one.problems)})
-            for one in read.virtual_clusters
+            ClusterSummary(**{**asdict(one), "problems": tuple(one.problems)}) for one in read.virtual_clusters
         ),
-        objects=tuple(StoredFile(**msgspec.structs.asdict(one)) for one in read.objects),
+        objects=tuple(StoredFile(**asdict(one)) for one in read.objects),
     )
 
 
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     keys = [key for key, _ in pairs]
     if len(set(keys)) != len(keys):
-        raise WorkFailed(
-            "the manifest is damaged: a key stands in it twice",
-            hint=ANOTHER,
-        )
+        raise damaged("the manifest is damaged: a key stands in it twice")
     return dict(pairs)

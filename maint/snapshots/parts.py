@@ -13,7 +13,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Sight, Store
-from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.manifest import damaged
 
 DEPLOYMENT = "deployment.json.zst.age"
 REDACTED_COPY = "deployment.redacted.json.zst"
@@ -139,15 +139,9 @@ def _read_small(sight: Sight, name: str, largest: int) -> bytes:
         with sight.store.open(name) as file:
             content = b"".join(_bounded(file.read, largest + 1))
     except FileNotFoundError:
-        raise WorkFailed(
-            f"{name.rpartition('/')[2]} is missing",
-            hint=ANOTHER,
-        ) from None
+        raise damaged(f"{name.rpartition('/')[2]} is missing") from None
     if len(content) > largest:
-        raise WorkFailed(
-            f"{name.rpartition('/')[2]} is too large to be one of ours",
-            hint=ANOTHER,
-        )
+        raise damaged(f"{name.rpartition('/')[2]} is too large to be one of ours")
     return content
 
 

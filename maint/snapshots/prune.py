@@ -10,7 +10,7 @@ from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import PRUNE, Record, read_records, write_record
-from maint.snapshots.replicate import SiteWithStore
+from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
@@ -176,7 +176,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     gone, floor = pruned(site), {one.id for one in _floor(site)}
     problems = []
     for copy in site.copies:
-        other = SiteWithStore(site, copy)
+        other = with_store(site, copy)
         try:
             going = sorted(gone & set(folders(other)))
             if going and (lacking := sorted(floor - _sound(other))):

@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.snapshot import Finding, Trust
+from maint.model.snapshot import Finding, Redaction, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import stamp, time_of
 from maint.snapshots.parts import listing, read_signed
@@ -343,7 +343,19 @@ class Verification(msgspec.Struct, frozen=True):
             "parts": self.parts,
             "at": show_time(self.at),
             "on_capture": self.on_capture,
-            "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in self.findings],
+            "findings": [asdict(finding) for finding in self.findings],
             "doubts": list(self.doubts),
             "files_read": show_time(self.files_read) if self.files_read else None,
         }
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A snapshot that is stored, and what the read-back proved."""
+
+    snapshot: Snapshot
+    verification: Verification
+
+    @property
+    def redacted(self) -> bool:
+        """Whether the server hid its secrets, so that the snapshot is audit-only."""
+        return self.snapshot.judgement.redaction is Redaction.REDACTED

@@ -21,7 +21,7 @@ from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Record, add_hold, write_record
-from maint.snapshots.replicate import SiteWithStore
+from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -69,19 +69,15 @@ def rekey(
     before = old.snapshot
     assert before is not None  # `aged` names no other
     recipients = recipients_of(site)
-    writer = SnapshotWriter(site, _id_after(before, chance), recipients)
-    try:
-        with storing(site) if before.objects else nullcontext():
-            yield f"encrypting {before.id} anew"
-            _rewrite(site, writer, before)
-            origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
-            objects = _resealed(site, before, Objects(site, recipients, chance))
-            named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
-            made = writer.with_recipe(named)
-            writer.commit(made)
-    except BaseException:
-        writer.undo()
-        raise
+    flagged = storing(site) if before.objects else nullcontext()
+    with flagged, SnapshotWriter(site, _id_after(before, chance), recipients) as writer:
+        yield f"encrypting {before.id} anew"
+        _rewrite(site, writer, before)
+        origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
+        objects = _resealed(site, before, Objects(site, recipients, chance))
+        named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
+        made = writer.with_recipe(named)
+        writer.commit(made)
     yield from prove_new(site, made, opening=True)
     told = {"from": before.id, "recipients": list(recipients), "by": by}
     write_record(site, Record(REKEY, made.id, made.site, site.clock.now(), told))
@@ -103,7 +99,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     Proving takes hours where there is much, so what holds the old one is read anew right before it goes.
     """
     _refuse_needed(one.old)
-    places: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
+    places: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
     for place in places:
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))

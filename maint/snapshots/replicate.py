@@ -4,38 +4,19 @@ The first store leads. A snapshot that only a copy could take is marked there by
 home (`home`), so that what was pruned from the first store never comes back from a copy.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, cast
 
-from maint.config.schema import SiteSettings
 from maint.deployment.reader import BLOCK
 from maint.errors import StoreFailed, WorkFailed
-from maint.model.json import Json
-from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
-from maint.ports import (
-    Clock,
-    Fleet,
-    Manager,
-    Notices,
-    Person,
-    Programs,
-    Seal,
-    Secrets,
-    Shell,
-    Sign,
-    Site,
-    Store,
-    Undo,
-    VirtualCluster,
-)
+from maint.ports import Site, Store
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import ANOTHER, MANIFEST, SIGNATURE
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import Read, Tally, metered, object_name, of_stored
-from maint.snapshots.records import Record, Verification, read_records, write_record
+from maint.snapshots.records import Record, Taken, Verification, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -49,7 +30,7 @@ _OWN = frozenset({"verify", DETOUR, HOME, WINDOW})  # records that speak of one 
 def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
     """Copy to every store what it lacks; yields words; returns what could not be done and the next run tries."""
     problems: list[str] = []
-    stores: list[Site] = [site, *(SiteWithStore(site, copy) for copy in site.copies)]
+    stores: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
     working = [store for store in stores if _works(store, problems)]
     if working[:1] == [site]:
         for copy in working[1:]:
@@ -174,17 +155,11 @@ def _copy_file(
             while block := tally.read(BLOCK):
                 copy.write(block)
             if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
-                raise WorkFailed(
-                    f"{name} in {source.store.location} is not what was stored",
-                    hint=ANOTHER,
-                )
+                raise damaged(f"{name} in {source.store.location} is not what was stored")
     except FileExistsError:
         return
     except FileNotFoundError:
-        raise WorkFailed(
-            f"{name} is missing in {source.store.location}",
-            hint=ANOTHER,
-        ) from None
+        raise damaged(f"{name} is missing in {source.store.location}") from None
 
 
 def _watched(source: Site, read: Read, one: Part | StoredFile | None, total: int | None) -> Read:
@@ -229,126 +204,22 @@ def _words(failure: WorkFailed) -> str:
     return ": ".join([failure.message, *failure.detail])
 
 
-class SiteWithStore:
-    """`ports.Site`: the same site, whose snapshots lie in one of its further stores."""
+class _WithStore:
+    copies: Sequence[Store] = ()  # a copy is copied no further
 
     def __init__(self, site: Site, store: Store) -> None:
-        self._site, self._store = site, store
+        self._site, self.store = site, store
 
-    @property
-    def store(self) -> Store:
-        """The store that is meant."""
-        return self._store
-
-    @property
-    def copies(self) -> Sequence[Store]:
-        """None: a copy is copied no further."""
-        return ()
-
-    @property
-    def shared(self) -> Store | None:
-        """The site's own."""
-        return self._site.shared
-
-    @property
-    def settings(self) -> SiteSettings:
-        """The site's own."""
-        return self._site.settings
-
-    @property
-    def clock(self) -> Clock:
-        """The site's own."""
-        return self._site.clock
-
-    @property
-    def secrets(self) -> Secrets:
-        """The site's own."""
-        return self._site.secrets
-
-    @property
-    def sign(self) -> Sign:
-        """The site's own."""
-        return self._site.sign
-
-    @property
-    def seal(self) -> Seal:
-        """The site's own."""
-        return self._site.seal
-
-    @property
-    def manager(self) -> Manager:
-        """The site's own."""
-        return self._site.manager
-
-    @property
-    def shell(self) -> Shell:
-        """The site's own."""
-        return self._site.shell
-
-    @property
-    def fleet(self) -> Fleet:
-        """The site's own."""
-        return self._site.fleet
-
-    @property
-    def person(self) -> Person | None:
-        """The site's own."""
-        return self._site.person
-
-    @property
-    def notices(self) -> Notices:
-        """The site's own."""
-        return self._site.notices
-
-    @property
-    def programs(self) -> Programs:
-        """The site's own."""
-        return self._site.programs
-
-    @property
-    def undo(self) -> Undo:
-        """The site's own."""
-        return self._site.undo
-
-    @property
-    def state(self) -> Path:
-        """The site's own."""
-        return self._site.state
-
-    @property
-    def fingerprint_key(self) -> Secret:
-        """The site's own."""
-        return self._site.fingerprint_key
-
-    def identities(self) -> Sequence[Secret]:
-        """Return the site's own."""
-        return self._site.identities()
-
-    def virtual_cluster(self, name: str) -> VirtualCluster:
-        """Return one of the site's own."""
-        return self._site.virtual_cluster(name)
-
-    def find_at(self, name: str, values: Mapping[str, Json]) -> None:
-        """Let the site look for it elsewhere."""
-        self._site.find_at(name, values)
-
-    def moved(self, what: str, count: int, of: int | None = None) -> None:
-        """Let who watches the site know."""
-        self._site.moved(what, count, of)
+    def __getattr__(self, name: str) -> Any:  # Any: all else is the site's own
+        return getattr(self._site, name)
 
 
-class Stored(Protocol):
-    """What came of taking a snapshot."""
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """What is stored now."""
+def with_store(site: Site, store: Store) -> Site:
+    """Return the same site, whose snapshots lie in one of its further stores."""
+    return cast(Site, _WithStore(site, store))
 
 
-T = TypeVar("T", bound=Stored)
-
-
-def with_failover(site: Site, take: Callable[[Site], Generator[str, None, T]]) -> Generator[str, None, T]:
+def with_failover(site: Site, take: Callable[[Site], Generator[str, None, Taken]]) -> Generator[str, None, Taken]:
     """Take a snapshot into the first store, else the first copy that can hold it (StoreFailed: none); yields words."""
     try:
         return (yield from take(site))
@@ -356,7 +227,7 @@ def with_failover(site: Site, take: Callable[[Site], Generator[str, None, T]]) -
         failure = first
     for copy in site.copies:
         yield f"{': '.join([failure.message, *failure.detail])}; storing in {copy.location} instead"
-        target = SiteWithStore(site, copy)
+        target = with_store(site, copy)
         try:
             taken = yield from take(target)
         except StoreFailed as further:

@@ -24,7 +24,7 @@ from maint.snapshots.catalogue import files, load
 from maint.snapshots.database import read_whole
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
-from maint.snapshots.manifest import ANOTHER, MANIFEST, SIGNATURE, time_of
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.parts import (
     DATABASE,
     DEPLOYMENT,
@@ -32,7 +32,6 @@ from maint.snapshots.parts import (
     MANAGER_FILES,
     REDACTED_COPY,
     TRUSTSTORE,
-    Read,
     drain,
     flaw,
     open_part,
@@ -176,7 +175,7 @@ def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
         if not flaw(sight, path, snapshot.part(DEPLOYMENT)):
             return seen[1].verdict
     with open_part(sight, snapshot, DEPLOYMENT) as stream:
-        return _judged(stream.read, Judge())
+        return Judge().verdict(blocks(stream.read))
 
 
 def password_of(sight: Sight) -> tuple[Secret | None, Finding]:
@@ -218,40 +217,25 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
     snapshot = asked.snapshot
     with open_part(sight, snapshot, part.name, asked.identities) as stream:
         if part.name == DEPLOYMENT:
-            verdict = _judged(stream.read, Judge(asked.account, asked.password))
+            verdict = Judge(asked.account, asked.password).verdict(blocks(stream.read))
             counted = _counts(snapshot, verdict)
             return replace(content, verdict=verdict, findings=(*content.findings, counted))
         if part.name == REDACTED_COPY:
-            if wrong := _differing(snapshot, _judged(stream.read, Judge()), but="redacted"):
-                raise WorkFailed(
-                    f"it is not a copy of the deployment: {wrong}",
-                    hint=ANOTHER,
-                )
+            if wrong := _differing(snapshot, Judge().verdict(blocks(stream.read)), but="redacted"):
+                raise damaged(f"it is not a copy of the deployment: {wrong}")
         elif part.name == LICENSE:
             return replace(content, license=stream.read())
         elif part.name == TRUSTSTORE:
             if not usable(stream.read()):
-                raise WorkFailed(
-                    "it holds no password",
-                    hint=ANOTHER,
-                )
+                raise damaged("it holds no password")
         elif part.name == MANAGER_FILES:
             if paths(stream.read) != tuple(snapshot.manager_files):
-                raise WorkFailed(
-                    "it holds other files than the manifest lists",
-                    hint=ANOTHER,
-                )
+                raise damaged("it holds other files than the manifest lists")
         elif part.name == DATABASE:
             read_whole(stream.read)
         else:
             drain(stream.read)
     return content
-
-
-def _judged(read: Read, judge: Judge) -> Verdict:
-    for block in blocks(read):
-        judge.feed(block)
-    return judge.close()
 
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -43,7 +44,7 @@ from maint.snapshots.virtual_clusters.document import part_name
 
 
 class SnapshotWriter:
-    """One snapshot being written; remembers what it has stored, to take it back when something fails.
+    """One snapshot being written; what was stored is taken back where its block fails.
 
     What must be read back is encrypted for one recipient more, whose private key is only in memory: a second pass needs
     neither the site's private key nor a plain copy on disk.
@@ -73,9 +74,7 @@ class SnapshotWriter:
         verdicts: list[Verdict] = []
 
         def judge_all(read: Read) -> None:
-            for block in blocks(read):
-                judge.feed(block)
-            verdicts.append(judge.close())
+            verdicts.append(judge.verdict(blocks(read)))
 
         self._read_back(part, judge_all)
         self.parts[-1] = part = replace(part, restorable=verdicts[0].restorable)
@@ -104,22 +103,18 @@ class SnapshotWriter:
 
     def archive(self, name: str, read: Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it and return the paths of its files; WorkFailed where it is not whole."""
-        part = self.write(name, read, self._for_us_too)
         found: list[str] = []
-        try:
-            self._read_back(part, lambda content: found.extend(paths(content)))
-        except StoreFailed:
-            raise
-        except WorkFailed:
-            self.forget(name)
-            raise
+        self._proven(name, read, lambda content: found.extend(paths(content)))
         return tuple(found)
 
     def dump(self, name: str, read: Read) -> None:
         """Store a dump of a database, read it back and prove it; WorkFailed where it is not whole."""
+        self._proven(name, read, read_whole)
+
+    def _proven(self, name: str, read: Read, use: Callable[[Read], None]) -> None:
         part = self.write(name, read, self._for_us_too)
         try:
-            self._read_back(part, read_whole)
+            self._read_back(part, use)
         except StoreFailed:
             raise
         except WorkFailed:
@@ -156,9 +151,16 @@ class SnapshotWriter:
             self._stored.append(name)
         end(self._site.state, self.id)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+
     def undo(self) -> None:
-        """Take back what was stored; the manifest first, so that no moment shows a snapshot with parts missing."""
-        # What cannot be taken back now lacks its manifest, or keeps all its parts; a later sweep finds it.
+        """Take back what was stored; what cannot be taken back now, a later sweep finds."""
+        # The manifest goes first, so that no moment shows a snapshot with parts missing.
         with suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")

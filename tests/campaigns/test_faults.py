@@ -19,7 +19,7 @@ from maint.model.snapshot import Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, folders
 from maint.snapshots.manifest import MANIFEST
-from maint.snapshots.replicate import SiteWithStore, replicate
+from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import verify
 from tests.campaigns.size import size
 from tests.campaigns.test_flips import run
@@ -143,7 +143,7 @@ def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run
     for number, (at, error, lasting) in enumerate(moments(disk.calls)):
         root = tmp_path / f"copy{number}"
         place.copies = [LocalStore(root)]
-        copy: Any = SiteWithStore(place, place.copies[0])
+        copy: Any = with_store(place, place.copies[0])
         disk.break_at(at, error, lasting=lasting)
         try:
             run(replicate(place))

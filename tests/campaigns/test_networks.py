@@ -16,7 +16,7 @@ from tests.campaigns.size import size
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator, Said
 
-TRIES = size(5, 120)  # faults in front of each peer
+TRIES = size(2, 120)  # faults in front of each peer
 SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
 LIMIT = 8  # seconds that a command is given
 LATEST = LIMIT + 30  # closing what was opened has limits of its own

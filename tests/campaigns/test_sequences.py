@@ -19,7 +19,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -118,9 +117,10 @@ class Sequence(RuleBasedStateMachine):
         if self._do("backup", "hold", self._one(which), "--reason", "so").code == 0:
             self.held.add(self._one(which))
 
-    @precondition(lambda self: self.held)
     @rule(which=WHICH)
-    def release(self, which: int) -> None:
+    def release(self, which: int) -> None:  # no precondition: what is drawn must not depend on how a kill went
+        if not self.held:
+            return
         one = sorted(self.held)[which % len(self.held)]
         if self._do("backup", "release", one, "--reason", "so").code == 0:
             self.held.discard(one)

@@ -240,3 +240,17 @@ def test_a_reason_is_told_once(loaded):
     told = [one["words"] for one in found if one["state"] == "FAIL" and "has no `backup:`" in one["words"]]
     assert len(told) == 1
     assert sum("for the reason of" in one["words"] for one in found) >= 2
+
+
+def test_doctor_says_which_stores_go_through_a_proxy(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    copies = '    backup:\n      copies: ["s3://a", "s3://b"]\n      s3: {endpoint: "https://s3.example.internal", '
+    more = 'buckets: [{name: b, endpoint: "https://s3.elsewhere.example"}]}\n'
+    path.write_text(path.read_text().replace("    backup:\n", copies + more, 1))
+    env = {"https_proxy": "http://user:secret@proxy.example:3128", "no_proxy": ".internal", "AWS_ACCESS_KEY_ID": "x"}
+    said = loaded("doctor", "-o", "json", **env, AWS_SECRET_ACCESS_KEY="y", ALL_PROXY="")
+    lines = [one["words"] for one in said.json["checks"] if one["label"] == "proxy"]
+    assert lines == ["s3://b goes through proxy.example (HTTPS_PROXY); manager, hosts and virtual clusters do not"], (
+        said.err
+    )
+    assert "secret@" not in said.out + said.err

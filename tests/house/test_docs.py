@@ -128,6 +128,22 @@ def test_every_argument_of_a_step_kind_says_what_it_means() -> None:
     assert [name for name, field in fields.items() if not field.description] == []
 
 
+def test_no_step_kind_writes_its_help_or_its_arguments_a_second_time() -> None:
+    kinds = [
+        (name, node) for name, path in modules().items() for node in tree(path).body if name.startswith("maint.steps")
+    ]
+    assigned = [
+        f"{name}: {node.name}.{target.id}"
+        for name, node in kinds
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+        if isinstance(target, ast.Name) and target.id in ("help", "arguments")
+    ]
+    assert assigned == []
+
+
 def test_every_fact_of_a_server_that_the_code_cites_is_in_the_help() -> None:
     known = set(re.findall(r"^\| ([MJ]\d+(?:\.\d+)?) \|", topic("servers"), re.MULTILINE))
     cited = {key for path in modules().values() for key in re.findall(r"\b[MJ]\d{1,2}(?:\.\d+)?\b", path.read_text())}

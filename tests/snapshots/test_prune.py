@@ -20,7 +20,7 @@ from maint.snapshots.catalogue import Entry, entries, sweep
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.replicate import SiteWithStore, replicate
+from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
 Place = Any  # the fixture of this folder's conftest.py
@@ -195,11 +195,11 @@ def test_a_copy_that_lacks_what_always_stays_keeps_what_was_pruned(
     prune_all(aged)
     (problem,) = run(prune.follow(aged))
     assert f"keeps 3 pruned snapshots: it lacks {before[-1]}" in problem
-    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[:-1]
+    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[:-1]
     aged.clock.time += DAY
     run(replicate(aged))
     assert run(prune.follow(aged)) == []
-    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[3:]
 
 
 def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_
     before = ids(aged)
     prune_all(aged)
     list(prune.follow(aged))
-    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[3:]
     for path in (aged.root / "prod").iterdir():
         if path.name in before:
             shutil.rmtree(path)
     list(prune.follow(aged))
-    assert [one.id for one in entries(SiteWithStore(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[3:]
 
 
 def shrunk(entry: Entry, **counts: int) -> Entry:

@@ -12,12 +12,13 @@ import pytest
 from maint.adapters.stores.local import LocalStore
 from maint.errors import StoreFailed
 from maint.model.snapshot import Purpose, Trust
+from maint.ports import Site
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Record, read_records, write_record
-from maint.snapshots.replicate import SiteWithStore, replicate
+from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
 Run = Callable[..., Any]
@@ -52,14 +53,14 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def ids(place: Any, store: Any) -> list[str]:
-    return [entry.id for entry in entries(SiteWithStore(place, store))]
+    return [entry.id for entry in entries(with_store(place, store))]
 
 
 def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
     assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
+    (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
 
 
@@ -102,7 +103,7 @@ def test_a_copy_cut_short_is_no_snapshot_and_is_completed_by_the_next_run(place:
     assert ids(place, place.copies[0]) == []
     place.clock.sleep(60)
     assert run(replicate(place)) == []
-    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
+    assert verify(with_store(place, place.copies[0]), snapshot, 1).result is Trust.VERIFIED
 
 
 def test_when_the_first_store_is_down_the_snapshot_goes_into_the_copy_and_comes_home_later(
@@ -172,7 +173,7 @@ def test_a_rule_that_no_longer_holds_says_nothing_against_a_copy(place: Any, sec
     snapshot = taken(place, run)
     place.clock.sleep(-86_400)  # so that it seems to come from the future, which breaks a rule
     assert run(replicate(place)) == []
-    (kept,) = [one for one in read_records(SiteWithStore(place, place.copies[0])) if one.kind == "verify"]
+    (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.snapshot, kept.facts["level"], kept.facts["result"]) == (snapshot, 1, Trust.VERIFIED.value)
 
 
@@ -191,7 +192,7 @@ def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Pa
     part = second / "prod" / snapshot / "deployment.json.zst.age"
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
     assert verify(place, snapshot, 1).result is Trust.VERIFIED
-    assert verify(SiteWithStore(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
+    assert verify(with_store(place, place.copies[0]), snapshot, 1).result is Trust.FAILED
 
 
 def rot(part: Path) -> bytes:
@@ -203,7 +204,7 @@ def rot(part: Path) -> bytes:
 
 def found_damaged(place: Any, store: Any, snapshot: str) -> None:
     place.clock.sleep(60)
-    copy: Any = SiteWithStore(place, store)
+    copy: Any = with_store(place, store)
     verification = verify(copy, snapshot, 1)
     assert verification.result is Trust.FAILED
     record(copy, verification)
@@ -218,7 +219,7 @@ def test_a_copy_that_was_found_damaged_is_taken_anew(place: Any, second: Path, r
     found_damaged(place, place.copies[0], snapshot)
     assert run(replicate(place)) == []
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
-    (entry,) = entries(SiteWithStore(place, place.copies[0]))
+    (entry,) = entries(with_store(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
     place.clock.sleep(60)
     assert run(replicate(place)) == []
@@ -249,7 +250,7 @@ def test_a_copy_that_could_only_not_be_read_then_stays(place: Any, second: Path,
     inode = part.stat().st_ino
     assert run(replicate(place)) == []
     assert part.stat().st_ino == inode
-    (entry,) = entries(SiteWithStore(place, place.copies[0]))
+    (entry,) = entries(with_store(place, place.copies[0]))
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
 
 
@@ -272,21 +273,21 @@ def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: 
     snapshot = taken(place, run)
     write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
     run(replicate(place))
-    kinds = [record.kind for record in read_records(SiteWithStore(place, place.copies[0]))]
+    kinds = [record.kind for record in read_records(with_store(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]
     assert kinds.count("verify") < 2
 
 
 def test_a_site_at_another_store_is_the_site_in_all_else(tmp_path: Path) -> None:
-    own = [name for name, kind in vars(SiteWithStore).items() if isinstance(kind, property)]
+    own = sorted({name for kind in Site.__mro__ for name, one in vars(kind).items() if isinstance(one, property)})
     found: list[tuple[str, object]] = []
     site: Any = SimpleNamespace(
         **{name: object() for name in own}, identities=lambda: ["key"], virtual_cluster=lambda name: f"{name}, found",
         find_at=lambda *told: found.append(told),
     )  # fmt: skip
     store = LocalStore(tmp_path)
-    there = SiteWithStore(site, store)
+    there = with_store(site, store)
     assert (there.store, there.copies) == (store, ())
-    assert [name for name in own if getattr(there, name) is not getattr(site, name)] == ["store", "copies"]
+    assert [name for name in own if getattr(there, name) is not getattr(site, name)] == ["copies", "store"]
     there.find_at("vc", {"ca": "x"})
     assert (there.identities(), there.virtual_cluster("vc"), found) == (["key"], "vc, found", [("vc", {"ca": "x"})])

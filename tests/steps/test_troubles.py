@@ -65,3 +65,9 @@ def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
             os.seteuid(os.getuid())
     assert said.code == 1, said.err
     assert "cannot be changed: Permission denied" in said.err and "--user" in said.err
+
+
+def test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it(loaded: Operator) -> None:
+    assert loaded("vc", "job", "pause", "--name", "nightly-pipeline", "--yes").code == 0
+    said = loaded("vc", "job", "run", "--name", "nightly-pipeline", "--yes")
+    assert (said.code, "`maint vc job unpause --name JOB`" in said.err) == (1, True), said.err

@@ -16,6 +16,7 @@ from maint.adapters.manager.session import ManagerSession
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
+from maint.model.manager import Place
 from maint.ports import Clock, Secrets
 
 _AGAIN = 2  # further tries of a read after a 401 to an account that was let in before, or a dropped connection (M2.2)
@@ -242,3 +243,21 @@ def lost(call: Call, words: str, *, whole: bool = True) -> AnswerMissing:
         whole=whole,
         hint="it may have been done all the same: look before anything is repeated",
     )
+
+
+def service_path(place: Place) -> str:
+    """Return the path of a service; that of the monitoring service where no cluster is named."""
+    return f"/clusters/{segment(place.cluster)}/services/{segment(place.service)}" if place.cluster else "/cm/service"
+
+
+def path_of(place: Place) -> str:
+    """Return the path of a place; `/cm` for the manager itself."""
+    if place.role:
+        return f"{service_path(place)}/roles/{segment(place.role)}"
+    if place.role_group:
+        return f"{service_path(place)}/roleConfigGroups/{segment(place.role_group)}"
+    if place.service:
+        return service_path(place)
+    if place.host:
+        return f"/hosts/{segment(place.host)}"
+    return f"/clusters/{segment(place.cluster)}" if place.cluster else "/cm"

@@ -10,8 +10,7 @@ from urllib.parse import quote, urlencode
 from maint.adapters.http.answers import Streamed, decode, read_reply
 from maint.adapters.http.request import BLOCK, Form, Timeouts
 from maint.adapters.manager import decoding
-from maint.adapters.manager.calls import Calls, lost, segment
-from maint.adapters.manager.places import path_of, service_path
+from maint.adapters.manager.calls import Calls, lost, path_of, segment, service_path
 from maint.adapters.manager.reads import Reads
 from maint.adapters.manager.refusals import PROXY
 from maint.config.schema import ManagerSettings

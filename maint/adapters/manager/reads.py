@@ -7,8 +7,7 @@ from datetime import datetime
 
 from maint.adapters.http.answers import Streamed, decode, unexpected
 from maint.adapters.manager import decoding
-from maint.adapters.manager.calls import Calls, segment
-from maint.adapters.manager.places import path_of, service_path
+from maint.adapters.manager.calls import Calls, path_of, segment, service_path
 from maint.adapters.manager.refusals import PROXY
 from maint.adapters.manager.session import PlainUse, version
 from maint.errors import WorkFailed
@@ -136,10 +135,11 @@ class Reads:
         reply = self._calls.poll(path)
         return None if reply is None else decoding.command(decode(reply.content, f"GET {path}", PROXY))
 
-    def active_commands(self, cluster: str = "") -> Sequence[Command]:
-        """Return what runs now on a cluster itself; where none is named, on manager, monitoring and clusters."""
-        lists = [self._cluster_commands(cluster)] if cluster else self._all_commands()
-        return [decoding.command(item) for listed in lists for item in listed]
+    def active_commands(self) -> Sequence[Command]:
+        """Return what runs now on manager, monitoring and clusters themselves."""
+        monitoring = self._calls.objects_if_known(f"{self._root()}/cm/service/commands")
+        clusters = [one for cluster in self.clusters() for one in self.commands_of(Place(cluster.name))]
+        return [*self.commands_of(Place()), *map(decoding.command, monitoring), *clusters]
 
     def license(self) -> License | None:
         """Return the installed licence, or None: 404 with a message is the normal answer without one (M9)."""
@@ -194,15 +194,6 @@ class Reads:
             return []
         root = self._calls.root(max(self._calls.settings.api.clusters, first))
         return self._calls.objects_if_known(f"{root}{path}")
-
-    def _all_commands(self) -> Iterator[list[decoding.Fields]]:
-        yield self._listed("/cm/commands")
-        yield self._calls.objects_if_known(f"{self._root()}/cm/service/commands")
-        for cluster in self.clusters():
-            yield self._cluster_commands(cluster.name)
-
-    def _cluster_commands(self, cluster: str) -> list[decoding.Fields]:
-        return self._listed(f"/clusters/{segment(cluster)}/commands")
 
 
 def _password(content: bytes) -> Secret:

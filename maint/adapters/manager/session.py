@@ -22,14 +22,11 @@ _VERSION = re.compile(r"v([1-9][0-9]*)", re.ASCII)
 
 
 class PlainUse(Struct, frozen=True):
-    """Why passwords may go in clear to a manager for which TLS is configured; `why` says it in words.
-
-    Attributes:
-        bootstrap_only: whether the configured account's password stays here while there is a bootstrap account: before
-            a restore nobody knows who answers, and the server knows no other.
-    """
+    """Why passwords may go in clear to a manager for which TLS is configured; `why` says it in words."""
 
     why: str
+    # whether the configured account's password stays here while there is a bootstrap account: before a restore nobody
+    # knows who answers, and the server knows no other
     bootstrap_only: bool = False
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,8 @@ from maint.files import read_private
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
+# What a failing connection raises: the last three are what paramiko's parsers let through of an answer that is damaged.
+BROKEN = (OSError, EOFError, SSHException, ValueError, IndexError, struct.error)
 JUMP_LOST = "the connection to the jump host was lost"
 _REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
 
@@ -270,6 +272,8 @@ def reason(error: Exception, limit: float) -> str:
         return f"no answer within {limit:g} s"
     if isinstance(error, OSError):
         return error.strerror or str(error)
+    if isinstance(error, ValueError | IndexError | struct.error):
+        return "no SSH connection: what it answers is damaged, or no SSH"
     return f"no SSH connection: {str(error) or 'closed by the host'}"
 
 

@@ -91,6 +91,7 @@ def _open_s3(location: str, access: Access | None) -> Store:
         access_key=given.secrets.resolve(own.access_key),
         secret_key=given.secrets.resolve(own.secret_key),
         ca=str(own.ca) if own.ca else None,
+        proxy=own.proxy,
         lock=own.lock,
         lock_mode=own.lock_mode.upper(),
     )

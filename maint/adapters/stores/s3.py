@@ -53,6 +53,7 @@ class Service(msgspec.Struct, frozen=True):
     access_key: Secret
     secret_key: Secret
     ca: str | None = None
+    proxy: str | None = None  # None: what the environment says
     lock: float | None = None  # seconds for which nobody can remove what is written
     lock_mode: str = "COMPLIANCE"
 
@@ -183,6 +184,7 @@ class S3Store:
                 s3={"addressing_style": "path" if service.endpoint else "auto"},
                 request_checksum_calculation="when_required",
                 ignore_configured_endpoint_urls=True,
+                proxies=dict.fromkeys(("http", "https"), service.proxy) if service.proxy else None,
             ),
         )
 
@@ -248,6 +250,7 @@ class S3Store:
             words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
             raise StoreFailed(f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error))) from None
         except (BotoCoreError, OSError) as error:
+            _insist(error)
             raise StoreFailed(
                 f"{what} in {self.location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
             ) from None
@@ -290,7 +293,8 @@ class _Upload:
                 raise FileExistsError(f"there is an object {self._key} already") from None
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
                 raise
-        except BotoCoreError:
+        except BotoCoreError as error:
+            _insist(error)
             # The answer was lost, which does not tell whether the request was.
             if not self._is_ours():
                 raise
@@ -353,9 +357,19 @@ class _Upload:
     def _is_ours(self) -> bool:
         try:
             found = _head(self._client, self._bucket, self._key)
-        except (BotoCoreError, ClientError):
+        except (BotoCoreError, ClientError) as error:
+            _insist(error)
             return False
         return found is not None and found.get("Metadata", {}).get(_WRITER) == self._name
+
+
+def _insist(error: BaseException) -> None:
+    """Raise the signal or the limit that struck within botocore, which takes every failure for one of the network."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, MaintError):
+        found = found.__cause__ or found.__context__
+    if found is not None:
+        raise found
 
 
 def _head(client: Any, bucket: str, key: str) -> Mapping[str, Any] | None:

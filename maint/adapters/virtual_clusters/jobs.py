@@ -9,7 +9,7 @@ from maint.adapters.http.answers import unexpected
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.virtual_cluster import Job, Object, covers, normal_job, part_of
+from maint.model.virtual_cluster import Job, Object, part_of, same_job
 
 _LIMIT = 100  # more is not allowed
 _OVERLAP = 10  # items that may go between two pages without a fresh start
@@ -95,11 +95,11 @@ class Jobs:
 
     def create_job(self, definition: Object) -> None:
         name = str(definition["name"])
-        self._calls.act(self._calls.post("jobs", json=definition), lambda: self._is(name, definition))
+        self._calls.act(self._calls.post("jobs", json=definition), lambda: same_job(self.job(name), definition))
 
     def update_job(self, name: str, definition: Object) -> None:
         """Replace a job's definition."""
-        self._calls.act(self._calls.patch("jobs", name, json=definition), lambda: self._is(name, definition))
+        self._calls.act(self._calls.patch("jobs", name, json=definition), lambda: same_job(self.job(name), definition))
 
     def delete_job(self, name: str) -> bool:
         """Delete a job; return False where it was already gone."""
@@ -119,8 +119,3 @@ class Jobs:
             return job is not None and job.paused is paused
 
         self._calls.act(self._calls.post("jobs", name, "schedule", action), landed)
-
-    def _is(self, name: str, definition: Object) -> bool:
-        # The server may have added defaults.
-        job = self.job(name)
-        return job is not None and covers(normal_job(job.raw), normal_job(definition))

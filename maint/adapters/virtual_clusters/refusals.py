@@ -45,5 +45,5 @@ def refusal(what: str, reply: Reply, user: str) -> MaintError:
     if said is None:
         return WorkFailed(line, hint=PROXY)
     if "paused" in said:
-        return WorkFailed(line, hint="a paused job runs again once its schedule is resumed")
+        return WorkFailed(line, hint="`maint vc job unpause --name JOB` lets it go on; a paused job takes no run")
     return WorkFailed(line, hint="mend what it names; nothing of this call was done")

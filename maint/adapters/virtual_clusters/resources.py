@@ -9,7 +9,7 @@ from maint.adapters.virtual_clusters.calls import Calls
 from maint.adapters.virtual_clusters.jobs import Listing
 from maint.adapters.virtual_clusters.refusals import Missing
 from maint.errors import Invalid
-from maint.model.virtual_cluster import Object, Resource, covers, normal_resource
+from maint.model.virtual_cluster import Object, Resource, same_resource
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
 
@@ -46,8 +46,7 @@ class Resources:
         name = str(definition["name"])
 
         def landed() -> bool:
-            live = self.resource(name, files=False)
-            return live is not None and covers(normal_resource(live.raw), normal_resource(definition))
+            return same_resource(self.resource(name, files=False), definition)
 
         self._calls.act(self._calls.post("resources", json=definition), landed)
 

@@ -15,7 +15,7 @@ from maint.errors import Refused
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action
-from maint.steps.flow.approval import Approval, answer
+from maint.steps.flow import Approval, answer
 from maint.steps.registry import STEPS
 
 

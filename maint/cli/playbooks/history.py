@@ -17,7 +17,7 @@ from maint.errors import UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
 from maint.steps.services.kept_settings import expire
-from maint.steps.virtual_clusters.safety_net import KEPT_FOR
+from maint.steps.undo_records import KEPT_FOR
 
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 

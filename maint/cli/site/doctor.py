@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 from msgspec.structs import replace
@@ -117,6 +119,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "hosts": lambda: _hosts(site),
             "virtual clusters": lambda: _virtual_clusters(site),
             "clock": lambda: _clock(site),
+            "proxy": lambda: _proxy(site),
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
             "snapshots": lambda: _snapshots(site),
@@ -280,6 +283,26 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
         )
     else:
         yield Line("clock", OK, f"{now:%Y-%m-%d %H:%M} UTC")
+
+
+def _proxy(site: ConfiguredSite) -> Iterator[Line]:
+    """Say which stores go through a proxy; nothing where none does. All other addresses are reached directly."""
+    backup = site.settings.backup
+    for store in (backup.store, *backup.copies) if backup else ():
+        bucket = urlsplit(store).netloc
+        s3 = backup.s3.of(bucket) if backup and store.startswith("s3:") else None
+        if s3 is None:
+            continue
+        address = s3.endpoint or f"https://{bucket}.s3.{s3.region}.amazonaws.com"
+        proxy, where = s3.proxy, "backup.s3.proxy"
+        if proxy is None and not proxy_bypass(urlsplit(address).hostname or ""):
+            scheme = urlsplit(address).scheme
+            proxy, where = getproxies().get(scheme), f"{scheme.upper()}_PROXY"
+        if proxy:
+            words = (
+                f"{store} goes through {urlsplit(proxy).hostname} ({where}); manager, hosts and virtual clusters do not"
+            )
+            yield Line("proxy", OK, words)
 
 
 def _store(site: ConfiguredSite) -> Iterator[Line]:

@@ -34,7 +34,7 @@ from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, doubt, good
 from maint.snapshots.records import drills
-from maint.snapshots.replicate import SiteWithStore
+from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window import remembered
 
@@ -123,7 +123,7 @@ def _copies(site: ConfiguredSite, known: Sequence[Entry]) -> Iterator[Copy]:
 
 
 def _copy(site: ConfiguredSite, store: Store, wanted: set[str]) -> Copy:
-    there = {one for one, names in folders(SiteWithStore(site, store)).items() if MANIFEST in names}
+    there = {one for one, names in folders(with_store(site, store)).items() if MANIFEST in names}
     return Copy(store.location, len(there), len(wanted - there), time_of(max(there)) if there else None)
 
 

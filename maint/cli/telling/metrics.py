@@ -23,7 +23,7 @@ from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
-from maint.snapshots.replicate import SiteWithStore
+from maint.snapshots.replicate import with_store
 from maint.steps.manager.window import remembered
 
 STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished")
@@ -136,7 +136,7 @@ def _state(past: journal.RunState) -> str:
 def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     name = _label(copy.location)
     try:
-        known = entries(SiteWithStore(site, copy))
+        known = entries(with_store(site, copy))
     except (OSError, MaintError):
         return CopyFigures(name, reached=False)
     newest = newest_good(known, now)

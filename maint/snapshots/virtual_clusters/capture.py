@@ -18,7 +18,7 @@ from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
-from maint.snapshots.records import Verification
+from maint.snapshots.records import Taken
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
@@ -111,13 +111,6 @@ def _doubt(document: ClusterDocument, before: ClusterSummary | None) -> str:
     return ""
 
 
-class TakenClusters(msgspec.Struct, frozen=True):
-    """A snapshot of virtual clusters alone that is stored, and what the read-back proved."""
-
-    snapshot: Snapshot
-    verification: Verification
-
-
 def take_alone(
     site: Site,
     name: str,
@@ -127,7 +120,7 @@ def take_alone(
     accept_empty: bool = False,
     snapshot_id: str | None = None,
     chance: Callable[[int], bytes] = os.urandom,
-) -> Generator[str, None, TakenClusters]:
+) -> Generator[str, None, Taken]:
     """Take a snapshot of one virtual cluster alone; yields words on the progress.
 
     Raises:
@@ -135,7 +128,7 @@ def take_alone(
         StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
 
-    def take(place: Site) -> Generator[str, None, TakenClusters]:
+    def take(place: Site) -> Generator[str, None, Taken]:
         fresh = snapshot_id or new_id(place.clock.now(), chance)
         return (yield from _take_into(place, name, recipients, purpose, accept_empty, fresh))
 
@@ -146,24 +139,19 @@ def take_alone(
 
 def _take_into(
     site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
-) -> Generator[str, None, TakenClusters]:
+) -> Generator[str, None, Taken]:
     sweep(site, site.clock.now())
-    writer = SnapshotWriter(site, snapshot_id, recipients)
-    try:
-        with storing(site):
-            taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
-            if not writer.parts:
-                raise WorkFailed(
-                    f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
-                    hint="`maint vc status` shows whether it can be reached",
-                )
-            snapshot = writer.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
-            writer.commit(snapshot)
-    except BaseException:
-        writer.undo()
-        raise
+    with storing(site), SnapshotWriter(site, snapshot_id, recipients) as writer:
+        taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
+        if not writer.parts:
+            raise WorkFailed(
+                f"virtual cluster {name} could not be read: {taken.summaries[0].problems[0]}",
+                hint="`maint vc status` shows whether it can be reached",
+            )
+        snapshot = writer.with_recipe(_snapshot(site, snapshot_id, purpose, recipients, taken))
+        writer.commit(snapshot)
     yield f"stored as {snapshot.id}"
-    return TakenClusters(snapshot, (yield from prove_new(site, snapshot, files_read=taken.files_read)))
+    return Taken(snapshot, (yield from prove_new(site, snapshot, files_read=taken.files_read)))
 
 
 def _snapshot(site: Site, snapshot_id: str, purpose: Purpose, recipients: Sequence[str], taken: Clusters) -> Snapshot:

@@ -6,12 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from maint.errors import WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot, StoredFile
 from maint.model.virtual_cluster import File, Job, Object, Resource, normal_job, normal_resource
 from maint.ports import VirtualClusterSight
-from maint.snapshots.manifest import ANOTHER
+from maint.snapshots.manifest import damaged
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 
 FORMAT = "maint-virtual-cluster/1"
@@ -106,10 +105,7 @@ def decode(content: bytes) -> ClusterDocument:
     try:
         read = msgspec.convert(json.loads(content), _Read)  # which reads halves of characters too
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise WorkFailed(
-            "it is not a document of a virtual cluster",
-            hint=ANOTHER,
-        ) from None
+        raise damaged("it is not a document of a virtual cluster") from None
     return ClusterDocument(
         name=read.name,
         base_url=read.base_url,

@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+import msgspec
+
 from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -24,9 +26,18 @@ from maint.steps.ecs.survey import (
     to_unmount,
 )
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
-from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, run_script, script, texts
+from maint.steps.hosts.fan_out import (
+    ask_script,
+    error_text,
+    host_list,
+    map_hosts,
+    map_hosts_now,
+    run_script,
+    script,
+    texts,
+)
 from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, proof_words, proven
-from maint.steps.manager.commands import polls
+from maint.steps.manager.commands import wait_until
 from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 900.0  # seconds for scripts and packages on one host
@@ -45,7 +56,7 @@ class CleanHosts(Step[DeleteArguments]):
         snapshot = proven(args, sight, ecs.cluster)
         paths = paths_of(ecs)
         removals = removals_on(sight, ecs.hosts, paths)
-        hosts: dict[str, Json] = {host: [one.to_json() for one in listed] for host, listed in removals.items()}
+        hosts: dict[str, Json] = msgspec.to_builtins(removals)
         words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
@@ -150,7 +161,7 @@ def _removed(
     paths = [found.path for survey in surveys.values() for found in survey.found]
 
     def remove(host: str) -> None:
-        removing = script("ecs-remove", removals=[one.to_json() for one in now[host]])
+        removing = script("ecs-remove", removals=msgspec.to_builtins(now[host]))
         run_script(site.shell, host, removing, timeout=work.timeout or _REMOVING)
         left = judge_paths(survey_host(site.shell, host, list(dict.fromkeys(paths))).found, surveys[host].mounts)[0]
         if standing := [one.words for one in left if not one.volume]:
@@ -183,7 +194,6 @@ class RebootHosts(Step[ClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Note which boot each host is in, reboot those that are still in it, and wait for another."""
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
         before = work.noted("boots")
@@ -191,12 +201,17 @@ class RebootHosts(Step[ClusterArguments]):
             before = yield from map_hosts(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")
             work.note("boots", before)
         old = {host: str(before[host]) for host in hosts}
-        now = yield from _boots(site, hosts)
+        now = _boots(site, hosts)
         still = [host for host in hosts if now[host] == old[host]]
         for host in still:
             yield f"rebooting {host}"
             _reboot(site, host)
-        yield from _await(site, old, work.timeout or _LIMIT)
+
+        def away() -> list[str]:
+            return [host for host, boot in _boots(site, hosts).items() if boot in ("", old[host])]
+
+        hint = "look at them, then `maint playbook resume`"
+        yield from wait_until(site.clock, work.timeout or _LIMIT, away, "hosts are not back", hint)
         return done(f"{host_list(still)} rebooted") if still else unchanged("all of them were rebooted already")
 
 
@@ -205,7 +220,7 @@ def boot_of(shell: ShellSight, host: str) -> str:
     return ask_script(shell, host, _BOOT).decode("ascii", "replace").strip()
 
 
-def _boots(site: Site, hosts: Sequence[str]) -> Generator[str, None, dict[str, str]]:
+def _boots(site: Site, hosts: Sequence[str]) -> dict[str, str]:
     # A host that does not answer now has no entry.
     def ask(host: str) -> str:
         try:
@@ -213,7 +228,7 @@ def _boots(site: Site, hosts: Sequence[str]) -> Generator[str, None, dict[str, s
         except (CannotReach, TimedOut):
             return ""
 
-    return (yield from map_hosts(site, hosts, ask, "asking for their boot"))
+    return map_hosts_now(site, hosts, ask, "asking for their boot")
 
 
 def _reboot(site: Site, host: str) -> None:
@@ -224,24 +239,9 @@ def _reboot(site: Site, host: str) -> None:
     if not ran.ok and ran.status != 255:
         raise WorkFailed(
             f"{host} could not be rebooted",
-            detail=[ran.err.decode("utf-8", "replace").strip()[-200:]],
+            detail=[error_text(ran)],
             hint="reboot it by hand, then `maint playbook resume`",
         )
-
-
-def _await(site: Site, before: Mapping[str, str], limit: float) -> Generator[str, None, None]:
-    begun = site.clock.monotonic()
-    for pause in polls():
-        now = yield from _boots(site, list(before))
-        away = [host for host, boot in now.items() if boot in ("", before[host])]
-        if not away:
-            return
-        if site.clock.monotonic() - begun > limit:
-            raise TimedOut(
-                f"{len(away)} hosts are not back", detail=away, hint="look at them, then `maint playbook resume`"
-            )
-        yield f"waiting for {host_list(away)}"
-        site.clock.sleep(pause)
 
 
 class VerifyGone(Step[ClusterArguments]):
@@ -251,7 +251,6 @@ class VerifyGone(Step[ClusterArguments]):
     effect = Effect.READ
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan what will be looked for."""
         ecs = ecs_cluster(sight, args.cluster)
         paths = paths_of(ecs)
         volumes = {
@@ -267,7 +266,6 @@ class VerifyGone(Step[ClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, and name all that is left."""
         name, hosts = str(action.arguments["cluster"]), hosts_of(action)
         left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
         paths = texts(action.arguments["paths"])

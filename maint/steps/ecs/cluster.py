@@ -1,13 +1,12 @@
 """An ECS cluster as the manager knows it: its hosts, and where it keeps data (M6.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import quote
 
 import msgspec
 
 from maint.errors import Refused
 from maint.model.json import Json
-from maint.model.manager import Cluster, Host
+from maint.model.manager import Cluster, Host, Place
 from maint.ports import ManagerSight, Sight
 from maint.steps.hosts.selection import configured_as
 from maint.steps.manager.clusters import resolve, restless
@@ -38,9 +37,8 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
         )
     require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")
     settings = dict(_settings(sight.manager, cluster.name))
-    wanted = {
-        f"{service}.{key}" for service, kind in _kinds(sight.manager, cluster.name) for key in _DATA.get(kind, ())
-    }
+    services = sight.manager.services(cluster.name)
+    wanted = {f"{service.name}.{key}" for service in services for key in _DATA.get(service.type, ())}
     data = {key: value for key, value in settings.items() if key in wanted and value}
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
     return Ecs(cluster, _configured(sight, cluster), data, others, _shared(sight, cluster.name))
@@ -58,7 +56,9 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
 def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
     # Each host of the cluster must have one name in the config, and only one.
     known = {host.host_id: host for host in sight.manager.hosts()}
-    ids = dict.fromkeys(_host_ids(sight.manager, cluster.name))
+    services = [Place(cluster.name, service.name) for service in sight.manager.services(cluster.name)]
+    roles = [role for service in services for role in sight.manager.roles(service)]
+    ids = dict.fromkeys(role.host_id for role in roles if role.host_id)
     ids |= dict.fromkeys(host.host_id for host in known.values() if host.cluster == cluster.name)
     strangers: list[str] = []
     found: list[str] = []
@@ -97,29 +97,13 @@ def _described(host_id: str, host: Host | None, matches: Sequence[str]) -> str:
     return f"host {host.hostname} ({host.address}) {words}"
 
 
-def _kinds(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
-    return ((service.name, service.type) for service in manager.services(cluster))
-
-
-def _host_ids(manager: ManagerSight, cluster: str) -> Iterator[str]:
-    for service, _ in _kinds(manager, cluster):
-        for role in items_of(manager.get(f"{_path(cluster, service)}/roles")):
-            ref = role.get("hostRef")
-            if isinstance(ref, Mapping) and isinstance(ref.get("hostId"), str):
-                yield str(ref["hostId"])
-
-
 def _settings(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
     # What is not set has its default.
-    for service, _ in _kinds(manager, cluster):
-        for item in items_of(manager.get(f"{_path(cluster, service)}/config?view=full")):
-            value = item.get("value", item.get("default"))
-            if isinstance(value, str) and item.get("sensitive") is not True:
-                yield f"{service}.{item.get('name')}", value
-
-
-def _path(cluster: str, service: str) -> str:
-    return f"/clusters/{quote(cluster, safe='')}/services/{quote(service, safe='')}"
+    for service in manager.services(cluster):
+        for one in manager.settings_of(Place(cluster, service.name)):
+            value = one.default if one.value is None else one.value
+            if value is not None and one.sensitive is not True:
+                yield f"{service.name}.{one.name}", value
 
 
 def items_of(value: Json) -> Iterator[Mapping[str, Json]]:

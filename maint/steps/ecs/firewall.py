@@ -49,7 +49,6 @@ class FlushFirewall(Step[ClusterArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: ClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan by counting the rules."""
         ecs = ecs_cluster(sight, args.cluster)
         found = map_hosts_now(sight, ecs.hosts, lambda host: rules_of(sight.shell, host), "reading firewall rules")
         counts = {host: len(beyond_policies(rules)) for host, rules in found.items()}

@@ -9,7 +9,7 @@ from maint.model.json import Json
 from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster, objects_in
+from maint.steps.ecs.cluster import UNCLEANED, ecs_cluster
 from maint.steps.guards import keep, plan_to_keep, prove_cluster
 from maint.steps.hosts.fan_out import SHELL, host_list, map_hosts, map_hosts_now, output_of, run_script, script
 from maint.steps.manager.clusters import DeleteArguments, proof_words, proven
@@ -32,10 +32,6 @@ class Container(msgspec.Struct, frozen=True):
         """Whether it is a registry, by its name or by the last part of its image's name."""
         image = self.image.partition("@")[0].rsplit("/", 1)[-1].partition(":")[0]
         return "registry" in (image, *self.name.split(","))
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON."""
-        return {"id": self.id, "image": self.image, "name": self.name}
 
 
 def containers(shell: ShellSight, host: str) -> Sequence[Container] | None:
@@ -71,7 +67,9 @@ class RemoveRegistry(Step[DeleteArguments]):
         words += (
             f"; WARNING: docker's folders go later, and with them the data of {', '.join(others)}" if others else ""
         )
-        hosts: dict[str, Json] = {host: [one.to_json() for one in found[host] if one.is_registry] for host in found}
+        hosts: dict[str, Json] = {
+            host: msgspec.to_builtins([one for one in found[host] if one.is_registry]) for host in found
+        }
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
             f"{words}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
@@ -84,7 +82,7 @@ class RemoveRegistry(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
-        planned = {host: _containers(value) for host, value in hosts.items()}
+        planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
         found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
         strangers = [f"{one.name} on {host}" for host in hosts for one in found[host] or () if one not in planned[host]]
@@ -101,7 +99,7 @@ class RemoveRegistry(Step[DeleteArguments]):
 
     def _remove(self, site: Site, found: Mapping[str, Sequence[Container]]) -> Generator[str, None, None]:
         def remove(host: str) -> None:
-            removing = script("ecs-registry-remove", docker=DOCKER, containers=[one.to_json() for one in found[host]])
+            removing = script("ecs-registry-remove", docker=DOCKER, containers=msgspec.to_builtins(found[host]))
             run_script(site.shell, host, removing, timeout=_LIMIT)
             if registries(site.shell, host):
                 raise WorkFailed(
@@ -134,7 +132,3 @@ def hosts_of(action: Action) -> Mapping[str, Json]:
     """Return what an action's arguments say about each host."""
     hosts = action.arguments["hosts"]
     return hosts if isinstance(hosts, Mapping) else {}
-
-
-def _containers(value: Json) -> list[Container]:
-    return [Container(str(one["id"]), str(one["image"]), str(one["name"])) for one in objects_in(value)]

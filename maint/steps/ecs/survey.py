@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec.structs import asdict
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
@@ -70,10 +69,6 @@ class Removal(msgspec.Struct, frozen=True):
         """What the plan says."""
         way = f" -> {self.real}" if self.real not in ("", self.path) else " -> nowhere" if not self.real else ""
         return f"{self.path}{way}{f' (a volume of its own, {self.volume}: emptied)' if self.volume else ''}"
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON; `Removal(**value)` reads it back."""
-        return asdict(self)
 
 
 def spelled(path: str) -> str:
@@ -246,9 +241,8 @@ def removals_on(sight: Sight, hosts: Sequence[str], paths: Sequence[str]) -> dic
 
 
 def planned(value: Json) -> list[Removal]:
-    """Read back what `Removal.to_json` wrote for one host."""
-    listed = value if isinstance(value, list | tuple) else ()
-    return [Removal(**one) for one in listed if isinstance(one, Mapping)]
+    """Return what goes from one host, as the arguments of an action have it."""
+    return msgspec.convert(value, list[Removal])
 
 
 def _mounts(table: str) -> list[Mount]:

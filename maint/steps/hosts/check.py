@@ -44,7 +44,6 @@ class CheckHosts(Step[CheckArguments]):
     locks = False
 
     def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
-        """Plan which checks are made of which hosts."""
         hosts = chosen_hosts(sight, args)
         checks = _selected(args)
         what = ", ".join(check.id for check in checks) if len(checks) <= 4 else show_count(len(checks), "check")
@@ -56,7 +55,6 @@ class CheckHosts(Step[CheckArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Ask, judge, and do as told about what is wrong."""
         args = CheckArguments.model_validate(dict(action.arguments))
         checks, names = _selected(args), texts(action.arguments["hosts"])
         yield f"asking {show_count(len(names), 'host')}"

@@ -67,7 +67,6 @@ class PutFile(Step[PutArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
-        """Plan which hosts get it, by looking at what they have."""
         _refuse_odd(args)
         hosts, content = chosen_hosts(sight, args), _local(args.file)
         found = map_hosts_now(
@@ -93,7 +92,6 @@ class PutFile(Step[PutArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look again, keep what is there, and write where it differs."""
         args = PutArguments.model_validate(dict(action.arguments))
         if action.facts["file"] != _facts(args.file):
             raise Refused(f"{args.file} has changed since the plan was made", hint="plan anew")
@@ -201,10 +199,12 @@ def _local(file: str) -> bytes:
             raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
         return Path(file).read_bytes()
     except OSError as error:
-        raise Invalid(
-            f"{file} cannot be read: {error.strerror}",
-            hint="correct its path, or make it readable for the user who runs maint",
-        ) from None
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: str, error: OSError) -> Invalid:
+    hint = "correct its path, or make it readable for the user who runs maint"
+    return Invalid(f"{file} cannot be read: {error.strerror}", hint=hint)
 
 
 def _facts(file: str) -> dict[str, Json]:
@@ -212,10 +212,7 @@ def _facts(file: str) -> dict[str, Json]:
     try:
         found = Path(file).stat()
     except OSError as error:
-        raise Invalid(
-            f"{file} cannot be read: {error.strerror}",
-            hint="correct its path, or make it readable for the user who runs maint",
-        ) from None
+        raise _unreadable(file, error) from None
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 
@@ -248,7 +245,6 @@ class PutFileBack(Step[BackArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Put back what is kept, host by host."""
         path, hosts = str(action.arguments["path"]), texts(action.arguments["hosts"])
         run = str(action.arguments["run"]) or work.run
         kept = [one for one in undo.records(site.state) if (one.name, one.run) == (path, run)]
@@ -302,7 +298,6 @@ class FetchFile(Step[FetchArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Fetch into a file beside, compare, and give it its name."""
         args = FetchArguments.model_validate(dict(action.arguments))
         before = stat_of(site.shell, args.host, args.path)
         if before.form != "file":

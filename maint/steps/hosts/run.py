@@ -36,7 +36,6 @@ class RunCommand(Step[RunArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the hosts on which it is needed."""
         hosts = chosen_hosts(sight, args)
         needed = hosts
         if args.unless:

@@ -4,7 +4,8 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from maint.errors import CannotReach, DeadlinePassed, TimedOut, WorkFailed
+from maint.errors import CannotReach, TimedOut, WorkFailed
+from maint.model.events import Result
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Host
@@ -13,7 +14,7 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
-from maint.steps.manager.commands import polls
+from maint.steps.manager.commands import wait_until
 from maint.steps.manager.server import START_LIMIT, UNIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
@@ -22,15 +23,9 @@ _LIMIT = 300.0  # seconds for one host
 _HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (M10.1: an agent beats every 15 seconds)
 
 
-def switch_units(
-    site: Site, hosts: Sequence[str], verb: str, units: Sequence[str], *, when: bool
-) -> Generator[str, None, list[str]]:
-    """Start or stop (`verb`) units on hosts where they are not yet as wanted; return the hosts that changed.
-
-    Args:
-        units: names; those that a host does not have are left out when stopping.
-        when: whether they are active before; only those are touched.
-    """
+def switch_units(site: Site, hosts: Sequence[str], verb: str, units: Sequence[str]) -> Generator[str, None, list[str]]:
+    """Start or stop (`verb`) units on hosts where they are not yet as wanted; return the hosts that changed."""
+    when = verb == "stop"  # only units that are active, or only others, are touched
 
     def switch(host: str) -> bool:
         changed = False
@@ -38,7 +33,7 @@ def switch_units(
             if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when:
                 output_of(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
                 changed = True
-                if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when and verb == "stop":
+                if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok and when:
                     raise WorkFailed(
                         f"{host}: {unit} still runs after `systemctl stop`",
                         hint=f"`systemctl status {unit}` and `journalctl -u {unit}` on that host say why",
@@ -49,34 +44,38 @@ def switch_units(
     return [host for host, changed in found.items() if changed]
 
 
-class StopServer(Step[NoArguments]):
+class _ServerUnit(Step[NoArguments]):
+    effect = Effect.CHANGE
+    verb: str
+    way_back: str
+
+    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
+        require_ssh(sight)
+        hosts = [host.name for host in sight.settings.hosts_in("manager")]
+        names = ", ".join(hosts)
+        yield self.action(f"{UNIT} on {names}", f"{self.verb} {UNIT} on {names}", {"hosts": hosts}, undo=self.way_back)
+
+
+class StopServer(_ServerUnit):
     """Stop the manager server on its hosts over SSH."""
 
     kind = "server.stop"
-    effect = Effect.CHANGE
-
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        yield _server_action(self, sight, "stop", "start it: `server.start`")
+    verb, way_back = "stop", "start it: `server.start`"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Stop it where it runs."""
-        stopped = yield from switch_units(site, texts(action.arguments["hosts"]), "stop", [UNIT], when=True)
+        stopped = yield from switch_units(site, texts(action.arguments["hosts"]), "stop", [UNIT])
         site.manager.forget_login()
         return done(f"{UNIT} stopped on {host_list(stopped)}") if stopped else unchanged(f"{UNIT} does not run")
 
 
-class StartServer(Step[NoArguments]):
+class StartServer(_ServerUnit):
     """Start the manager server on its hosts over SSH where it does not run, and wait until its API answers."""
 
     kind = "server.start"
-    effect = Effect.CHANGE
-
-    def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        yield _server_action(self, sight, "start", "stop it: `server.stop`")
+    verb, way_back = "start", "stop it: `server.stop`"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Start it where it does not run, and wait."""
-        started = yield from switch_units(site, texts(action.arguments["hosts"]), "start", [UNIT], when=False)
+        started = yield from switch_units(site, texts(action.arguments["hosts"]), "start", [UNIT])
         version = yield from await_version(site, work.timeout or START_LIMIT)
         words = f"API v{version} answers"
         return done(f"{UNIT} started on {host_list(started)}; {words}") if started else unchanged(f"it runs; {words}")
@@ -96,13 +95,6 @@ class AwaitServer(Step[NoArguments]):
         return done(f"API v{version} answers", {"api": version})
 
 
-def _server_action(step: Step[NoArguments], sight: Sight, verb: str, undo: str) -> Action:
-    require_ssh(sight)
-    hosts = [host.name for host in sight.settings.hosts_in("manager")]
-    names = ", ".join(hosts)
-    return step.action(f"{UNIT} on {names}", f"{verb} {UNIT} on {names}", {"hosts": hosts}, undo=undo)
-
-
 class AgentsArguments(HostsArguments):
     """Hosts by name or group; all hosts of the config where none are named."""
 
@@ -116,8 +108,6 @@ class _Agents(Step[AgentsArguments]):
     verb: str
 
     def plan(self, args: AgentsArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for all hosts."""
-        require_ssh(sight, "hosts")
         hosts = chosen_hosts(sight, args)
         words = self.words(sight, hosts) if hosts else "the config lists no hosts: agents are left alone"
         effect = self.effect if hosts else Effect.READ
@@ -158,12 +148,12 @@ class StartAgents(_Agents):
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
-        started = yield from switch_units(site, hosts, "start", [AGENT], when=False)
-        return (
-            done(f"{show_count(len(started), 'agent')} started")
-            if started
-            else unchanged(f"all {len(hosts)} agents run already")
-        )
+        started = yield from switch_units(site, hosts, "start", [AGENT])
+        return _told(len(started), "started", f"all {len(hosts)} agents run already")
+
+
+def _told(count: int, what: str, otherwise: str) -> Result:
+    return done(f"{show_count(count, 'agent')} {what}") if count else unchanged(otherwise)
 
 
 _RUNS, _IDLE, _SILENT = "runs", "idle", "silent"
@@ -185,12 +175,8 @@ class StopAgents(_Agents):
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Stop them where they run; the agent first, which would start the other again."""
-        stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR], when=True)
-        return (
-            done(f"{show_count(len(stopped), 'agent')} stopped")
-            if stopped
-            else unchanged(f"none of {len(hosts)} agents runs")
-        )
+        stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR])
+        return _told(len(stopped), "stopped", f"none of {len(hosts)} agents runs")
 
 
 class RestartAgents(_Agents):
@@ -200,7 +186,6 @@ class RestartAgents(_Agents):
     verb = "restart"
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
-        """Note which invocation runs on each host, and restart those that still run in it."""
 
         def invocation(host: str) -> str:
             shown = output_of(host, site.shell.ask(host, f"systemctl show {AGENT} -p InvocationID,ActiveState"))
@@ -218,11 +203,7 @@ class RestartAgents(_Agents):
             output_of(host, site.shell.run(host, f"systemctl restart {AGENT}", timeout=_LIMIT))
 
         yield from map_hosts(site, left, restart, f"restart {AGENT}")
-        return (
-            done(f"{show_count(len(left), 'agent')} restarted")
-            if left
-            else unchanged("all of them were restarted already")
-        )
+        return _told(len(left), "restarted", "all of them were restarted already")
 
 
 class AwaitAgents(_Agents):
@@ -233,39 +214,22 @@ class AwaitAgents(_Agents):
     verb = "wait for"
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
-        """Ask the hosts, then the manager, until nobody is missing."""
-        seen: list[str] = []
-        try:
-            yield from _awaited(site, hosts, work.timeout or _LIMIT, seen)
-        except DeadlinePassed as error:
-            raise DeadlinePassed(error.message, detail=seen, hint=_LOOK) from error
+        problem = f"agents of {len(hosts)} hosts are missing"
+        yield from wait_until(site.clock, work.timeout or _LIMIT, lambda: _missing(site, hosts), problem, _LOOK)
         return done(f"{len(hosts)} agents run, and the manager hears them")
 
 
 _LOOK = f"on these hosts: systemctl status {AGENT}; then `maint playbook resume`"
 
 
-def _awaited(site: Site, hosts: Sequence[str], limit: float, seen: list[str]) -> Generator[str, None, None]:
-    # `seen` gets those that were missing last.
-    begun = site.clock.monotonic()
-    for pause in polls():
-        seen[:] = yield from _missing(site, hosts)
-        if not seen:
-            return
-        if site.clock.monotonic() - begun > limit:
-            raise TimedOut(f"{len(seen)} of {len(hosts)} agents are missing", detail=seen, hint=_LOOK)
-        yield f"waiting for {show_count(len(seen), 'agent')}"
-        site.clock.sleep(pause)
-
-
-def _missing(site: Site, hosts: Sequence[str]) -> Generator[str, None, list[str]]:
+def _missing(site: Site, hosts: Sequence[str]) -> list[str]:
     def active(host: str) -> str:
         try:
             return "" if site.shell.ask(host, f"systemctl is-active --quiet {AGENT}").ok else "its agent does not run"
         except (CannotReach, TimedOut) as error:
             return error.message
 
-    found = yield from map_hosts(site, hosts, active, "asking for the agents' state")
+    found = map_hosts_now(site, hosts, active, "asking for the agents' state")
     heard = _heard(site)
     missing = {host: words or heard.get(host, "the manager does not list it") for host, words in found.items()}
     return [f"{host}: {words}" for host, words in missing.items() if words]

@@ -6,19 +6,18 @@ from typing import TypeVar
 from pydantic import Field
 
 from maint.config.suggestions import meant
-from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
+from maint.errors import AnswerMissing, Refused, UnknownName
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.manager import Cluster, Command
+from maint.model.manager import Cluster, Place
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.steps.guards import Kept, Proven, cluster_proof, keep, plan_to_keep, prove_cluster, put_proof
-from maint.steps.manager.commands import run_command, wait_until
+from maint.steps.manager.commands import Mover, missing, move, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
-_LIMIT = 3600.0  # seconds; stopping a base cluster takes minutes, and no upper bound is published
-_SETTLE = 120.0  # seconds that states may lag behind a finished command
+_SETTLE = 120.0  # seconds that the list of clusters may lag behind a deletion
 
 
 class ClusterArguments(Arguments):
@@ -59,9 +58,14 @@ def resolve(manager: ManagerSight, name: str) -> Cluster:
     )
 
 
+def states_of(manager: ManagerSight, cluster: str) -> dict[str, str]:
+    """Return the states of a cluster's services, by their names."""
+    return {service.name: service.state for service in manager.services(cluster)}
+
+
 def restless(manager: ManagerSight, cluster: str) -> list[str]:
     """Return the services of a cluster that are not at rest, with their states."""
-    return [f"{service.name} is {service.state}" for service in manager.services(cluster) if not service.at_rest]
+    return missing(states_of(manager, cluster), "stop")
 
 
 class _Switch(Step[C]):
@@ -70,99 +74,54 @@ class _Switch(Step[C]):
     effect = Effect.CHANGE
     verb: str
     opposite: str
-    moving: str  # the state of a service that is on its way
-    wanted: str
-
-    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
-        """Return the services that are not yet where they should be, with their states."""
-        raise TypeError(f"{self.kind} wants no state")
 
     def plan(self, args: C, sight: Sight) -> Iterable[Action]:
         """Plan one command; the name is resolved once, here."""
         cluster = resolve(sight.manager, args.cluster)
-        yield self.switch(cluster, self.missing(sight.manager, cluster.name))
+        yield self.switch(cluster, missing(states_of(sight.manager, cluster.name), self.verb))
 
     def switch(
-        self, cluster: Cluster, missing: list[str], guard: Mapping[str, Json] | None = None, proof: str = ""
+        self, cluster: Cluster, lacking: list[str], guard: Mapping[str, Json] | None = None, proof: str = ""
     ) -> Action:
         """Return the action for one cluster; `guard` are the arguments of its guard, `proof` what it found."""
-        words = show_count(len(missing), "service") if missing else "nothing to do"
+        words = show_count(len(lacking), "service") if lacking else "nothing to do"
         return self.action(
             f"cluster {cluster.name}",
             f"{self.verb} cluster {cluster.name} ({words}){proof}",
             {"cluster": cluster.name, **(guard or {})},
             undo=f"maint cluster {self.opposite} {cluster.name}",
-            facts={"cluster": cluster.name, "moves": bool(missing), **({"proof": proof} if proof else {})},
+            facts={"cluster": cluster.name, "moves": bool(lacking), **({"proof": proof} if proof else {})},
         )
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
-        """Prove, just before a command is sent, that it may be."""
         yield from ()
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send the command once, wait for it, and believe the services' states."""
-        name = str(action.arguments["cluster"])
-        if not self.missing(site.manager, name):
-            return unchanged(f"cluster {name} is {self.wanted} already")
-        limit = work.timeout or _LIMIT
-        if any(service.state == self.moving for service in site.manager.services(name)):
-            finished = None  # somebody's command moves them: their states tell how it ends
-        else:
-            finished = yield from run_command(
-                site,
-                work,
-                limit,
-                under_way=lambda: self._under_way(site.manager, name),
-                send=lambda: site.manager.cluster_command(name, self.verb),
-                guard=lambda: self.guard(action, site),
-            )
-        missing = self.missing(site.manager, name)
-        failed = finished is not None and finished.success is False
-        if finished is not None and failed and missing:
-            raise WorkFailed(
-                f"the manager did not {self.verb} cluster {name}",
-                detail=[finished.reason, *missing],
-                hint="mend what it names, then `maint playbook resume`",
-            )
-        yield from wait_until(
-            site.clock,
-            _SETTLE if finished else limit,
-            lambda: self.missing(site.manager, name),
-            f"cluster {name} is not {self.wanted}",
-            "look at the manager, then `maint playbook resume`",
+        manager, name = site.manager, str(action.arguments["cluster"])
+        mover = Mover(
+            site,
+            Place(name),
+            lambda verb: manager.cluster_command(name, verb),
+            lambda: states_of(manager, name),
+            lambda: self.guard(action, site),
         )
-        if finished is not None and failed:
-            return done(
-                f"cluster {name} is {self.wanted}, although the manager calls its command {finished.name}"
-                f" ({finished.id}) failed: {finished.reason}"
-            )
-        return done(f"cluster {name} is {self.wanted}")
-
-    def _under_way(self, manager: ManagerSight, name: str) -> Command | None:
-        # The very command as the manager runs it now: the states lag behind one whose answer was lost.
-        active = (one for one in manager.active_commands(name) if one.active)
-        return next((one for one in active if one.name.lower() == self.verb), None)
+        return (yield from move(work, mover, self.verb))
 
 
 class StopCluster(_Switch[StopArguments]):
     """Stop a cluster and wait until every service is STOPPED or NA, once it is proven that it can come back."""
 
     kind = "cluster.stop"
-    verb, opposite, moving, wanted = "stop", "start", "STOPPING", "stopped"
-
-    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
-        """Return the services that still run."""
-        return restless(manager, cluster)
+    verb, opposite = "stop", "start"
 
     def plan(self, args: StopArguments, sight: Sight) -> Iterable[Action]:
         """Plan one command; refuses here already where nothing proves that the cluster can come back."""
         cluster = resolve(sight.manager, args.cluster)
-        missing = self.missing(sight.manager, cluster.name)
-        proof = proof_words(args, proven(args, sight, cluster)) if missing else ""
-        yield self.switch(cluster, missing, args.model_dump(include={"max_age", "no_safety_net"}), proof)
+        running = restless(sight.manager, cluster.name)
+        proof = proof_words(args, proven(args, sight, cluster)) if running else ""
+        yield self.switch(cluster, running, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
-        """Prove again that the cluster can come back."""
         yield from prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
 
 
@@ -170,11 +129,7 @@ class StartCluster(_Switch[ClusterArguments]):
     """Start a cluster and wait until every service is STARTED or NA."""
 
     kind = "cluster.start"
-    verb, opposite, moving, wanted = "start", "stop", "STARTING", "started"
-
-    def missing(self, manager: ManagerSight, cluster: str) -> list[str]:
-        """Return the services that do not run yet."""
-        return [f"{s.name} is {s.state}" for s in manager.services(cluster) if s.state not in ("STARTED", "NA")]
+    verb, opposite = "start", "stop"
 
 
 class StopAllClusters(Step[StopAllArguments]):
@@ -186,14 +141,14 @@ class StopAllClusters(Step[StopAllArguments]):
     def plan(self, args: StopAllArguments, sight: Sight) -> Iterable[Action]:
         """Plan one `cluster.stop` for each cluster that runs: the server may not do it on a restore (M14 U17)."""
         running = [(one, restless(sight.manager, one.name)) for one in sight.manager.clusters()]
-        running = [(cluster, missing) for cluster, missing in running if missing]
+        running = [(cluster, services) for cluster, services in running if services]
         put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""
         if put and not args.no_safety_net:
             put_proof(sight, put)
         guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
-        for cluster, missing in running:
+        for cluster, services in running:
             snapshot = "" if args.no_safety_net else put or proven(args, sight, cluster)
-            yield StopCluster().switch(cluster, missing, guard, proof_words(args, snapshot))
+            yield StopCluster().switch(cluster, services, guard, proof_words(args, snapshot))
 
 
 class DeleteCluster(Step[DeleteArguments]):

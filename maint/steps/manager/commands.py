@@ -1,17 +1,23 @@
 """The manager's asynchronous commands: sent once, waited for, and never taken up again once they have failed (M4)."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from maint.errors import AnswerMissing, TimedOut, Transient, WorkFailed
-from maint.model.formatting import show_duration
-from maint.model.manager import Command
+import msgspec
+
+from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, Refused, TimedOut, Transient, WorkFailed
+from maint.model.formatting import show_duration, show_some
+from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
 from maint.retry import delays
+from maint.steps.step import Progress, done, unchanged
 
 T = TypeVar("T")
 _FORGIVEN = 5  # transient answers in a row that official clients live through (M2.4)
 _NOTE = "command"
+LIMIT = 3600.0  # seconds for one command; stopping a base cluster takes minutes, and no upper bound is published
+_SETTLE = 120.0  # seconds that states may lag behind a finished command
+_BEGUN = "begun"
 
 
 def polls() -> Iterator[float]:
@@ -125,16 +131,149 @@ def wait_until(
         hint: what to do then.
     """
     begun, shown = clock.monotonic(), ""
-    for pause in polls():
-        missing = yield from patiently(clock, look)
-        if not missing:
-            return
-        waited = clock.monotonic() - begun
-        if waited > limit:
-            raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
-        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-        words = f"waiting: {missing[0]}{more}"
-        if words != shown:
-            yield words
-        shown = words
-        clock.sleep(pause)
+    missing: Sequence[str] = ()
+    try:
+        for pause in polls():
+            missing = yield from patiently(clock, look)
+            if not missing:
+                return
+            waited = clock.monotonic() - begun
+            if waited > limit:
+                raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
+            words = f"waiting: {show_some(missing, 1)}"
+            if words != shown:
+                yield words
+            shown = words
+            clock.sleep(pause)
+    except DeadlinePassed as error:
+        raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint) from error
+
+
+ENDS = {"stop": ("STOPPED", "NA"), "start": ("STARTED", "NA"), "restart": ("STARTED", "NA")}
+PAST = {"stop": "stopped", "start": "started", "restart": "restarted"}
+_MOVING = {"stop": "STOPPING", "start": "STARTING"}
+
+
+class Mover(msgspec.Struct, frozen=True):
+    """What can be moved, and how."""
+
+    site: Site
+    place: Place
+    send: Callable[[str], Command]  # sends a command by its name, once
+    # looks at the states that it has, by what has them; "" for what is gone
+    states: Callable[[], Mapping[str, str]] = dict
+    # proves, just before a command is sent, that it may be
+    guard: Callable[[], Generator[str, None, None]] = lambda: _nothing()
+
+    def under_way(self, name: str) -> Command | None:
+        """Return the very command as it runs now, None where it does not: states lag behind one."""
+        known = self.site.manager.commands_of(self.place)
+        return next((one for one in known if one.active and one.name.lower() == name.lower()), None)
+
+
+def missing(states: Mapping[str, str], verb: str) -> list[str]:
+    """Return what is not yet where a verb brings it, in words."""
+    return [f"{name} is {state or 'gone'}" for name, state in states.items() if state not in ENDS[verb]]
+
+
+def move(work: Work, mover: Mover, verb: str) -> Progress:
+    """Stop or start something, and believe its states alone (M4, M18)."""
+    states = mover.states()
+    if not missing(states, verb):
+        return unchanged(f"{mover.place} is {PAST[verb]} already")
+    limit, finished = work.timeout or LIMIT, None
+    if _MOVING[verb] not in states.values():  # else somebody's command moves it: its states tell how that ends
+        finished = yield from run_command(
+            mover.site,
+            work,
+            limit,
+            under_way=lambda: mover.under_way(verb),
+            send=lambda: mover.send(verb),
+            guard=mover.guard,
+        )
+    lacking = missing(mover.states(), verb)
+    failed = finished if finished is not None and finished.success is False else None
+    if failed and lacking:
+        raise WorkFailed(
+            f"the manager did not {verb} {mover.place}",
+            detail=[failed.reason, *lacking],
+            hint="mend what it names, then `maint playbook resume`",
+        )
+    yield from _settled(mover, verb, _SETTLE if finished else limit)
+    words = f"{mover.place} is {PAST[verb]}"
+    if failed:
+        words += f", although the manager calls its command {failed.name} ({failed.id}) failed: {failed.reason}"
+    return done(words)
+
+
+def restart(work: Work, mover: Mover) -> Progress:
+    """Restart something, and wait until it runs."""
+    yield from send_once(work, mover, "restart")
+    yield from _settled(mover, "restart", _SETTLE)
+    return done(f"{mover.place} is restarted")
+
+
+def _settled(mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
+    problem, hint = f"{mover.place} is not {PAST[verb]}", "look at the manager, then `maint playbook resume`"
+    yield from wait_until(mover.site.clock, limit, lambda: missing(mover.states(), verb), problem, hint)
+
+
+def _nothing() -> Generator[str, None, None]:
+    yield from ()
+
+
+def send_once(work: Work, mover: Mover, name: str, *, destroys: bool = False) -> Generator[str, None, Command]:
+    """Have a command done that leaves no state by which one could tell, and return it finished (M18.3).
+
+    Args:
+        destroys: whether it must not be sent again where nobody can tell whether it was done.
+
+    Raises:
+        WorkFailed: it failed; or its answer was lost and the manager does not run it, so that nobody can tell.
+    """
+    site, limit = mover.site, work.timeout or LIMIT
+    if work.noted(_BEGUN) and work.noted(_NOTE) is None and mover.under_way(name) is None:
+        if destroys:
+            raise WorkFailed(
+                f"nobody saw whether {name} of {mover.place} was done, so it is not sent again",
+                hint=f"look at the manager; then `maint playbook dismiss {work.run} --reason WORDS`",
+            )
+        yield f"whether an earlier attempt has sent {name} cannot be told, and nothing of it runs: it is sent again"
+
+    def guard() -> Generator[str, None, None]:
+        work.note(_BEGUN, True)
+        if work.noted(_NOTE) is not None:
+            work.note(_NOTE, None)  # that one failed; of the one that is sent now nothing is known yet
+        yield from ()
+
+    finished = yield from run_command(
+        site, work, limit, under_way=lambda: mover.under_way(name), send=lambda: _sent(work, mover, name), guard=guard
+    )
+    if finished is None and (running := mover.under_way(name)) is not None:
+        work.note(_NOTE, running.id)
+        finished = yield from finish(site.manager, site.clock, running, limit)
+    if finished is None:
+        raise WorkFailed(
+            f"whether {name} of {mover.place} was done cannot be told: its answer was lost, and nothing of it runs",
+            hint=f"look at the manager's history; then `maint playbook dismiss {work.run} --reason WORDS`"
+            if destroys
+            else "look at the manager's history; `maint playbook resume` sends it again",
+        )
+    if finished.success is False:
+        work.note(_BEGUN, None)  # its end is known: it may be sent again
+        raise WorkFailed(
+            f"the manager did not do {name} of {mover.place}",
+            detail=[finished.reason],
+            hint="mend what it names, then `maint playbook resume`",
+        )
+    return finished
+
+
+def _sent(work: Work, mover: Mover, name: str) -> Command:
+    try:
+        return mover.send(name)
+    except (AnswerMissing, TimedOut, Transient):
+        raise  # it may have been taken
+    except (CannotReach, Refused, WorkFailed):
+        work.note(_BEGUN, None)
+        raise

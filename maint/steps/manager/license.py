@@ -39,7 +39,6 @@ class UploadLicense(Step[LicenseArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, upload, look again when the answer is missing."""
         uuid = str(action.arguments["uuid"])
         present = site.manager.license()
         if present is not None and present.uuid == uuid:

@@ -32,7 +32,6 @@ class StartManagement(Step[RolesArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: RolesArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the roles of these types that do not run."""
         if sight.manager.management_service() is None:
             yield self.action(
                 "management service", "the manager has no management service", {"roles": []}, effect=Effect.READ
@@ -53,7 +52,6 @@ class StartManagement(Step[RolesArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Start those that do not run, once, and wait for their states."""
         wanted = texts(action.arguments["roles"])
         if not wanted:
             return skipped("nothing of that kind here")

@@ -8,6 +8,7 @@ from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager.commands import polls
 from maint.steps.step import NoArguments, Progress, Step, done
 
@@ -30,7 +31,6 @@ class ProbeServer(Step[NoArguments]):
         yield self.action(f"manager {sight.settings.manager.host}", "probe the version")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Ask, and give back what was found."""
         value = yield from _probe(site.manager)
         door = "TLS" if value["door"] == Door.TLS else "no TLS"
         return done(f"release {value['release']}, API v{value['api']}, {door}, logged in as {value['account']}", value)
@@ -108,13 +108,16 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
         if words and words != before.get(host):
             yield f"{UNIT} on {host} was restarted already"
             continue
-        yield f"restarting {UNIT} on {host}"
-        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
-        if not ran.ok:
-            said = ran.err.decode(errors="replace").strip()[-500:]
-            hint = f"on {host}: systemctl status {UNIT}; then `maint playbook resume`"
-            raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[said], hint=hint)
+        yield from restart_unit(site, host, f"on {host}: systemctl status {UNIT}; then `maint playbook resume`")
     site.manager.forget_login()
+
+
+def restart_unit(site: Site, host: str, hint: str) -> Generator[str, None, None]:
+    """Restart the server on one host; WorkFailed, with this hint, where that is not done."""
+    yield f"restarting {UNIT} on {host}"
+    ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
+    if not ran.ok:
+        raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[error_text(ran)], hint=hint)
 
 
 def serves_tls_next(site: Site, work: Work) -> bool:
@@ -191,7 +194,6 @@ class RestartServer(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the restart of each manager host."""
         require_ssh(sight)
         hosts = [host.name for host in sight.settings.hosts_in("manager")]
         yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")

@@ -8,8 +8,9 @@ from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.manager import Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
+from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager import java_options
-from maint.steps.manager.server import UNIT
+from maint.steps.manager.server import restart_unit
 
 ABSENT = "absent"  # stands for the digest of a file that is not there
 CLOSE_COMMAND = "maint manager export --close-window"
@@ -49,8 +50,8 @@ def delete_options(site: Site, host: str) -> None:
     """Delete the options file of a host; WorkFailed where that is not done."""
     ran = site.shell.run(host, f"rm -f {java_options.PATH}", timeout=60.0)
     if not ran.ok:
-        said = ran.err.decode(errors="replace").strip()[-500:]
-        raise WorkFailed(f"{java_options.PATH} on {host} could not be removed", detail=[said], hint=CLOSE_COMMAND)
+        words = f"{java_options.PATH} on {host} could not be removed"
+        raise WorkFailed(words, detail=[error_text(ran)], hint=CLOSE_COMMAND)
 
 
 def running_off(sight: Sight, host: str) -> bool | None:
@@ -62,11 +63,5 @@ def running_off(sight: Sight, host: str) -> bool | None:
 def restart_servers(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
     """Restart the server on these hosts; WorkFailed where one could not be."""
     for host in hosts:
-        yield f"restarting {UNIT} on {host}"
-        ran = site.shell.run(host, f"systemctl restart {UNIT}", timeout=300.0)
-        if not ran.ok:
-            said = ran.err.decode(errors="replace").strip()[-500:]
-            raise WorkFailed(
-                f"{UNIT} on {host} could not be restarted", detail=[said], hint=f"{CLOSE_COMMAND} tries again"
-            )
+        yield from restart_unit(site, host, f"{CLOSE_COMMAND} tries again")
     site.manager.forget_login()

@@ -19,7 +19,6 @@ class AwaitTls(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the wait, or say that it does not apply."""
         settings, expected = sight.settings.manager, verdict_of(sight, chosen(sight, args.snapshot)).summary.web_tls
         serving = sight.manager.presence().door is Door.TLS
         words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
@@ -45,7 +44,6 @@ class SwitchTls(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan a restart, or say why there is none."""
         serving = sight.manager.presence().door is Door.TLS
         wanted = serving or sight.manager.settings().get("WEB_TLS", "").lower() == "true"
         words = "restart the manager server so that WEB_TLS takes effect"

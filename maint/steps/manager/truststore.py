@@ -117,7 +117,6 @@ class CheckTruststore(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the check, or say that it does not apply."""
         outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
         expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
         if expected:
@@ -130,7 +129,6 @@ class CheckTruststore(Step[SnapshotArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Fetch, and try it on the first manager host."""
         if not action.arguments["expected"]:
             return skipped("no Auto-TLS in this deployment, or an API below v41")
         if site.manager.api_version() < _SINCE:

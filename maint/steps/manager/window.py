@@ -62,11 +62,6 @@ def remembered(state: Path) -> Window | None:
         ) from None
 
 
-def _remember(state: Path, window: Window) -> None:
-    # On disk, whole, before anything is edited.
-    files.replace(state / _RECORD, msgspec.json.encode(window))
-
-
 class CloseArguments(Arguments):
     """Which windows."""
 
@@ -94,7 +89,6 @@ class OpenWindow(Step[NoArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Keep the originals, remember the window, edit, restart, wait."""
         window = remembered(site.state)
         if window is None:
             contents = {host: read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
@@ -110,7 +104,6 @@ class OpenWindow(Step[NoArguments]):
         return done(f"redaction is off until the window closes; API v{version} answers")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the window of an earlier attempt is still open: on the hosts, not only in its record."""
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
@@ -174,7 +167,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         for host, content in contents.items()
     }
     window = Window(work.run, show_time(site.clock.now()), hosts)
-    _remember(site.state, window)
+    files.replace(site.state / _RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
     return window
 
 
@@ -236,7 +229,10 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             continue
         if seen == edited.after:
             yield f"putting {java_options.PATH} on {host} back as it was"
-            _put_back(site, host, edited)
+            if edited.before != ABSENT:
+                site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
+            else:
+                delete_options(site, host)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
@@ -244,10 +240,3 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     _forget(site, window)  # last: who finds the record finishes what is above
-
-
-def _put_back(site: Site, host: str, edited: EditedFile) -> None:
-    if edited.before != ABSENT:
-        site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
-    else:
-        delete_options(site, host)

@@ -1,11 +1,15 @@
-"""Put a snapshot's deployment in place of what is there, or add some of its clusters to it."""
+"""Put a snapshot's deployment in place of what is there, add some of its clusters, or compare it with what is there."""
 
 from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
 
+from maint.deployment.compare import Comparison, compare, masked
+from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.normalize import Tree
 from maint.deployment.secret_index import SecretIndex
+from maint.errors import WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.secret import know_those_in
@@ -14,12 +18,11 @@ from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
-from maint.restore.subset import refuse_existing
+from maint.restore.subset import refuse_existing, same_places
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
-from maint.steps.restore.put_outcome import Added, PutOutcome, Replaced, look
-from maint.steps.restore.send_deployment import LIMIT, send, settled
+from maint.steps.restore.send_deployment import LIMIT, Added, PutOutcome, Replaced, look, send, settled
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -46,7 +49,6 @@ class PutDeployment(Step[PutArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the call, with what it will replace."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
         put_proof(sight, snapshot.id)
@@ -158,3 +160,64 @@ def _edits(edit: Edit) -> str:
     if edit.leftovers:
         words.append(f"; {len(edit.leftovers)} texts still name an old host")
     return "".join([*words, *(f"; not brought back: {name}" for name in edit.left_out)])
+
+
+_SHOWN = 20  # differences named in a message; the value registered holds them all
+
+
+class CompareArguments(EditedArguments):
+    """With which snapshot, which of its hosts have become others, and which clusters alone are compared."""
+
+    clusters: list[str] = Field(
+        default_factory=list, description="only these clusters and what was brought back with them"
+    )
+
+
+class CompareDeployment(Step[CompareArguments]):
+    """Read the deployment back and compare it with a snapshot by meaning; differences fail."""
+
+    kind = "deployment.compare"
+    effect = Effect.READ
+
+    def plan(self, args: CompareArguments, sight: Sight) -> Iterable[Action]:
+        snapshot = chosen(sight, args.snapshot)
+        edit, part = planned_edit(sight, snapshot, args.clusters, args.map_hosts), ", ".join(args.clusters)
+        yield self.action(
+            f"manager {sight.settings.manager.host}",
+            f"compare {f'cluster {part}' if part else 'the configuration'} with snapshot {snapshot.id}",
+            {"snapshot": snapshot.id, "edit": edit.to_json()},
+            facts=manifest_fact(snapshot),
+        )
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        snapshot = planned(site, action)
+        out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
+        yield "reading the configuration back"
+        site.manager.forget_login()
+        known = SecretIndex()
+        wanted, present = out.tree(site, known), tree_of_server(site, known)
+        found = compare(wanted, present if out.whole else same_places(present, wanted))
+        found.differences = masked(found.differences, [known], site_fingerprint(site))
+        if found.differences:
+            raise WorkFailed(
+                f"the configuration differs from snapshot {snapshot.id} in {len(found.differences)} places",
+                detail=[_spelled(found, index) for index in range(min(len(found.differences), _SHOWN))],
+                hint="look at these places in the manager",
+            )
+        return done(_words(found), found.to_json())
+
+
+def _spelled(found: Comparison, index: int) -> str:
+    difference = found.differences[index]
+    return f"{difference.path}: {difference.before or 'nothing'} → {difference.after or 'nothing'}"
+
+
+def _words(found: Comparison) -> str:
+    words = ["nothing differs"]
+    if found.not_comparable:
+        words.append(f"{len(found.not_comparable)} values not comparable, since the server hides them")
+    if found.added_keys:
+        words.append(f"{len(found.added_keys)} keys that only the server has: {', '.join(found.added_keys[:5])}")
+    if found.volatile:
+        words.append(f"{show_count(found.volatile, 'volatile value')} passed over")
+    return "; ".join(words)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_some
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
@@ -27,7 +27,6 @@ class RestoreHostFiles(Step[SnapshotArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        """Plan what the host lacks, by looking at it."""
         snapshot = chosen(sight, args.snapshot)
         kept = _wanted(snapshot)
         missing: Sequence[str] = ()
@@ -47,7 +46,6 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look again, and put each one back."""
         snapshot = planned(site, action)
         kept, host = _wanted(snapshot), _host(site)
         if not kept:
@@ -61,9 +59,8 @@ class RestoreHostFiles(Step[SnapshotArguments]):
                 if member.path in missing or _above(member.path, missing):
                     _put(site, host, member, content)
         shown = sorted(missing)
-        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
         return done(
-            f"{show_count(len(shown), 'file')} put back on {host}: {', '.join(shown[:5])}{more}", {"files": list(shown)}
+            f"{show_count(len(shown), 'file')} put back on {host}: {show_some(shown, 5)}", {"files": list(shown)}
         )
 
 

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
-from maint.model.manager import Command, Place
+from maint.model.manager import Place
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.services.moving import Mover, send_once
+from maint.steps.manager.commands import Mover, send_once
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
-from maint.steps.services.roles import role_mover
+from maint.steps.services.services import role_mover
 from maint.steps.step import Progress, Step, done
 
 _HARMFUL = re.compile(
@@ -32,12 +32,10 @@ class CommandArguments(PlaceArguments):
 
 
 class RunCommand(Step[CommandArguments]):
-    """Sends a command by its name, and waits for its end; what it does is not known here."""
+    """Run any command of the manager by its name, on the manager, a cluster, service, role or host."""
 
     kind = "command.run"
-    help = "Run any command of the manager by its name, on the manager, a cluster, service, role or host."
     effect = Effect.DESTROY
-    arguments = CommandArguments
 
     def plan(self, args: CommandArguments, sight: Sight) -> Iterable[Action]:
         """Plan the command; one whose name sounds harmful asks for the name of what it is done to."""
@@ -59,18 +57,14 @@ class RunCommand(Step[CommandArguments]):
         """Send it once and wait; on resume the one that was sent is asked for; what destroys is not sent blindly."""
         place, name = place_from(action.arguments), str(action.arguments["name"])
         mover = role_mover(site, place) if place.role else _mover(site, place, action.arguments["arguments"])
-        finished = yield from send_once(site, work, mover, name, destroys=action.effect is Effect.DESTROY)
+        finished = yield from send_once(work, mover, name, destroys=action.effect is Effect.DESTROY)
         said = f": {finished.message}" if finished.message else ""
         return done(f"{name} of {place} is done{said}", {"id": finished.id, "message": finished.message})
 
 
 def _mover(site: Site, place: Place, arguments: Json) -> Mover:
     given = arguments if isinstance(arguments, dict) and arguments else None
-
-    def send(name: str) -> Command:
-        return site.manager.place_command(place, name, given)
-
-    return Mover(str(place), lambda: "", send, lambda: list(site.manager.commands_of(place)))
+    return Mover(site, place, lambda name: site.manager.place_command(place, name, given))
 
 
 def _refuse(args: CommandArguments, place: Place) -> None:

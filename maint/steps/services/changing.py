@@ -1,7 +1,7 @@
 """Change one setting: the old value kept, what became of it decided by reading, nobody else's change undone."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -10,12 +10,14 @@ from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.sensitive import REDACTED, hidden, masked, sensitive
 from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
 from maint.model.manager import Place, Setting
+from maint.model.plan import Action
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.restore.settings import settings_in
 from maint.steps.guards import put_proof
 from maint.steps.services.kept_settings import KeptSetting, changed_since, keep, kept_settings, put_back_by
+from maint.steps.services.places import place_from
 from maint.steps.step import Progress, done, unchanged
 
 HIDDEN, UNSET = "hidden", "unset"  # prints of what cannot be read, and of what is not set
@@ -24,24 +26,29 @@ _LONGEST = 60  # characters of a value that is shown
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change.
-
-    Attributes:
-        wanted: the value to be set, None to unset it.
-        secret: whether the value is one.
-        before: the print of the value that the plan has seen.
-        source: the snapshot that has the old value where the manager hides it; "" where it is read.
-    """
+    """One change."""
 
     place: Place
     name: str
-    wanted: str | None
-    secret: bool
-    before: str
-    source: str = ""
+    wanted: str | None  # the value to be set, None to unset it
+    secret: bool  # whether the value is one
+    before: str  # the print of the value that the plan has seen
+    source: str = ""  # the snapshot that has the old value where the manager hides it; "" where it is read
 
     def __repr__(self) -> str:
         return f"Change({self.name} of {self.place})"
+
+
+def planned(action: Action, wanted: str | None) -> Change:
+    """Return the change that an action stands for."""
+    return Change(
+        place_from(action.arguments),
+        str(action.arguments["name"]),
+        wanted,
+        action.facts["secret"] is True,
+        str(action.facts["before"]),
+        str(action.facts["source"]),
+    )
 
 
 def setting_of(manager: ManagerSight, place: Place, name: str) -> Setting:
@@ -95,6 +102,14 @@ def shown(value: str | None, *, secret: bool, default: str | None = None) -> str
     return repr(value)
 
 
+def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> str:
+    """Return old and new value as a plan shows them; `new` is what a new secret is called."""
+    old = "a secret that the manager hides"
+    if not is_hidden(live):
+        old = shown(live.value, secret=secret, default=live.default)
+    return f"{old} → {new if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)}"
+
+
 def refuse_mask(place: Place, name: str, value: str | None) -> None:
     """Refuse a value that only stands in a secret's place (M8.1, M19.2)."""
     if value == REDACTED or masked(value):
@@ -144,7 +159,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
     """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
     place, name = change.place, change.name
     live = current(site.manager, place, name) or Setting(name)
-    if _is_so(live, change.wanted):
+    if is_so(live, change.wanted):
         if work.noted(_SENT):
             return done(f"{name} of {place} is set, by an earlier attempt{put_back_by(site.state, work.run)}")
         return unchanged(f"{name} of {place} is so already")
@@ -166,7 +181,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
         lost = error.message
         yield f"{lost}; reading what became of it"
     after = current(site.manager, place, name) or Setting(name)
-    if not is_hidden(after) and not _is_so(after, change.wanted):
+    if not is_hidden(after) and not is_so(after, change.wanted):
         raise WorkFailed(
             lost or f"the manager took {name} of {place}, and reads otherwise",
             detail=[f"it reads {shown(after.value, secret=change.secret)}"],
@@ -186,10 +201,11 @@ def _left_by(site: Site, run: str, change: Change) -> str | None:
     return mine[-1].print if mine and mine[-1].print != HIDDEN else None
 
 
-def _is_so(live: Setting, wanted: str | None) -> bool:
-    # A server may drop what equals the default (M19.3); what is hidden is never known to be so.
+def is_so(live: Setting, wanted: str | None) -> bool:
+    """Return whether a setting has a value; what is hidden is never known to."""
     if is_hidden(live):
         return False
+    # A server may drop what equals the default (M19.3).
     return live.value == wanted or (live.value is None and wanted is not None and live.default == wanted)
 
 
@@ -213,6 +229,5 @@ def _keep(site: Site, work: Work, change: Change, live: Setting) -> None:
 
 
 def _from_snapshot(site: Site, change: Change) -> str | None:
-    held: Mapping[str, Setting] = settings_in(site, chosen(site, change.source), change.place)
-    value = held[change.name].value if change.name in held else None
-    return Secret(value).reveal() if value is not None else None
+    held = settings_in(site, chosen(site, change.source), change.place).get(change.name)
+    return Secret(held.value).reveal() if held and held.value is not None else None

@@ -6,10 +6,10 @@ from maint.errors import WorkFailed
 from maint.model.manager import Command, Place
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.steps.services.moving import Mover, send_once
+from maint.steps.manager.commands import Mover, send_once
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
-_IMPORT, _GENERATE = "importAdminCredentials", "generateCredentials"
+_IMPORT = "importAdminCredentials"
 
 
 def missing_principals(manager: ManagerSight) -> Sequence[str]:
@@ -22,7 +22,6 @@ def missing_principals(manager: ManagerSight) -> Sequence[str]:
 
 class _Credentials(Step[NoArguments]):
     effect = Effect.CHANGE
-    arguments = NoArguments
     command: str
     words: str  # what is done, for the plan
 
@@ -53,22 +52,19 @@ class _Credentials(Step[NoArguments]):
             return skipped(action.summary)
         if not missing_principals(site.manager):
             return unchanged("no credentials are missing")
-        mover = Mover(
-            "the manager", lambda: "", lambda _: self.send(site), lambda: list(site.manager.commands_of(Place()))
-        )
-        finished = yield from send_once(site, work, mover, self.command)
+        mover = Mover(site, Place(), lambda _: self.send(site))
+        finished = yield from send_once(work, mover, self.command)
         return done(finished.message or f"{self.command} is done")
 
     def send(self, site: Site) -> Command:
         """Send the command."""
-        raise TypeError(f"{self.kind} sends nothing")
+        return site.manager.place_command(Place(), self.command)
 
 
 class ImportCredentials(_Credentials):
-    """Imports the account with which the manager makes principals."""
+    """Import the KDC's account of the config into the manager, where Kerberos credentials are missing."""
 
     kind = "credentials.import"
-    help = "Import the KDC's account of the config into the manager, where Kerberos credentials are missing."
     command, words = _IMPORT, "import the KDC's account"
 
     def send(self, site: Site) -> Command:
@@ -79,12 +75,7 @@ class ImportCredentials(_Credentials):
 
 
 class GenerateCredentials(_Credentials):
-    """Makes the credentials that are missing."""
+    """Make the Kerberos credentials that services need and that are missing, as after a restore."""
 
     kind = "credentials.generate"
-    help = "Make the Kerberos credentials that services need and that are missing, as after a restore."
-    command, words = _GENERATE, "make the missing Kerberos credentials"
-
-    def send(self, site: Site) -> Command:
-        """Send the command."""
-        return site.manager.place_command(Place(), _GENERATE)
+    command, words = "generateCredentials", "make the missing Kerberos credentials"

@@ -3,69 +3,60 @@
 import json
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from maint import files
 from maint.errors import WorkFailed
 from maint.model.json import Moment
 from maint.model.manager import Place
 from maint.ports import Site, Undo
-
-KEPT_FOR = timedelta(days=30)
+from maint.steps.undo_records import KEPT_FOR, UndoRecords
 
 
 class KeptSetting(msgspec.Struct, frozen=True):
-    """One setting that was changed.
-
-    Attributes:
-        sealed: name of the sealed old value.
-        before: the old value as it may be shown.
-        after: the new one as it may be shown.
-        print: stands for the new value, so that it is told whether somebody has changed it since.
-        secret: whether the value is one.
-        was: stands for the old value; "" in records of older versions.
-    """
+    """One setting that was changed."""
 
     place: Place
     name: str
-    sealed: str
-    before: str
-    after: str
-    print: str
-    secret: bool
-    was: str = ""
+    sealed: str  # name of the sealed old value
+    before: str  # the old value as it may be shown
+    after: str  # the new one as it may be shown
+    print: str  # stands for the new value, so that it is told whether somebody has changed it since
+    secret: bool  # whether the value is one
+    was: str = ""  # stands for the old value; "" in records of older versions
 
 
 class _Kept(msgspec.Struct, frozen=True):
     until: Moment
     settings: Sequence[KeptSetting] = ()
 
+    @property
+    def names(self) -> Sequence[str]:
+        return [one.sealed for one in self.settings]
 
-def _path(state: Path, run: str) -> Path:
-    return state / "setting-undo" / f"{run}.json"
+
+_RECORDS = UndoRecords(
+    "setting-undo",
+    _Kept,
+    "which settings run {run} changed is not known",
+    "move the file away; a snapshot may hold the old values: `maint restore config`",
+)
+expire = _RECORDS.expire
 
 
 def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
     """Return what a run has changed, in its order; WorkFailed where the record is damaged."""
-    found = _read(state, run)
+    found = _RECORDS.read(state, run)
     return found.settings if found else ()
 
 
 def promised(state: Path, now: datetime) -> dict[str, str]:
     """Return the runs whose settings can be put back still, each with the day until which that was said."""
-    found = {}
-    for path in sorted(_path(state, "x").parent.glob("*.json")):
-        try:
-            record = _read(state, path.stem)
-        except WorkFailed:
-            continue  # its own undo says so
-        if record is not None and record.until >= now:
-            found[path.stem] = f"{record.until:%Y-%m-%d}"
-    return found
+    records = _RECORDS.all(state)
+    return {run: f"{record.until:%Y-%m-%d}" for run, record in records if record.until >= now}
 
 
 def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str:
@@ -82,17 +73,16 @@ def overwritten_by(state: Path, run: str, one: KeptSetting, own: Container[str])
 def _changes(state: Path, place: Place, name: str) -> Iterator[tuple[str, datetime, KeptSetting]]:
     """Yield who changed a setting, when it was last at one, and how it left this one; the newest first."""
     found = []
-    for path in sorted(_path(state, "x").parent.glob("*.json")):
-        record = _read(state, path.stem)
-        mine = [one for one in record.settings if (one.place, one.name) == (place, name)] if record else []
-        if record is not None and mine:
-            found.append((record.until - KEPT_FOR, path.stem, mine[-1]))
+    for run, record in _RECORDS.all(state, damaged=True):
+        mine = [one for one in record.settings if (one.place, one.name) == (place, name)]
+        if mine:
+            found.append((record.until - KEPT_FOR, run, mine[-1]))
     yield from ((run, at, one) for at, run, one in sorted(found, key=lambda each: each[:2], reverse=True))
 
 
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
-    found = _read(state, run)
+    found = _RECORDS.read(state, run)
     return f"; `maint playbook undo {run}` puts it back until {found.until:%Y-%m-%d}" if found else ""
 
 
@@ -105,7 +95,7 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
     with suppress(KeyError):  # an earlier attempt sealed it, and was killed before it wrote that down
         site.undo.keep(json.dumps({"value": value}).encode(), one.sealed)
     until = site.clock.now() + KEPT_FOR
-    files.replace(_path(site.state, run), msgspec.json.encode(_Kept(until, (*before, one))))
+    _RECORDS.write(site.state, run, _Kept(until, (*before, one)))
 
 
 def old_value(undo: Undo, sealed: str) -> str | None:
@@ -126,28 +116,3 @@ def spans(settings: Sequence[KeptSetting]) -> Iterator[KeptSetting]:
         first = newest.get((one.place, one.name), one)
         newest[one.place, one.name] = replace(first, after=one.after, print=one.print)
     yield from reversed(newest.values())
-
-
-def _read(state: Path, run: str) -> _Kept | None:
-    path = _path(state, run)
-    try:
-        return files.load(path, _Kept)
-    except files.Damaged as error:
-        raise WorkFailed(
-            f"{path} is damaged: which settings run {run} changed is not known",
-            detail=[str(error)],
-            hint="move the file away; a snapshot may hold the old values: `maint restore config`",
-        ) from None
-
-
-def expire(state: Path, undo: Undo, now: datetime) -> None:
-    """Drop the old values of settings that were kept long enough."""
-    for path in sorted(_path(state, "x").parent.glob("*.json")):
-        try:
-            record = _read(state, path.stem)
-        except WorkFailed:
-            continue  # its own undo says so
-        if record is not None and record.until < now:
-            for one in record.settings:
-                undo.drop(one.sealed)
-            files.remove(path)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from maint.config.suggestions import meant
 from maint.errors import Refused, UnknownName, UsageError
+from maint.model.formatting import show_some
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
 from maint.ports import ManagerSight
@@ -154,6 +155,5 @@ def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
 
 
 def _unknown(words: str, name: str, known: Sequence[str], listing: str) -> UnknownName:
-    shown = ", ".join(known[:12]) + (f", and {len(known) - 12} more" if len(known) > 12 else "")
     hint = meant(name, known, f"`maint {listing}` shows what there is")
-    return UnknownName(words, name, detail=[f"there is {shown or 'none'}"], hint=hint)
+    return UnknownName(words, name, detail=[f"there is {show_some(known, 12) or 'none'}"], hint=hint)

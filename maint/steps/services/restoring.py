@@ -16,20 +16,23 @@ from maint.restore.select_snapshot import planned as planned_snapshot
 from maint.restore.settings import groups_in, settings_in
 from maint.steps.guards import put_proof
 from maint.steps.services.changing import (
-    Change,
     carry_out,
+    difference,
     is_hidden,
     is_secret,
+    is_so,
     no_setting,
     old_source,
+    planned,
     print_of,
     refuse_mask,
     refuse_unkept,
-    shown,
     value_print,
 )
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.step import Progress, Step, skipped
+
+_ITS = "the snapshot's secret"
 
 
 class RestoreArguments(PlaceArguments):
@@ -40,12 +43,10 @@ class RestoreArguments(PlaceArguments):
 
 
 class RestoreSettings(Step[RestoreArguments]):
-    """Puts back what differs; a service with its role config groups."""
+    """Put the settings of a service, role group, role, host or the manager back as a snapshot has them."""
 
     kind = "config.restore"
-    help = "Put the settings of a service, role group, role, host or the manager back as a snapshot has them."
     effect = Effect.CHANGE
-    arguments = RestoreArguments
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting that differs; refuses a snapshot that is not proven."""
@@ -68,7 +69,7 @@ class RestoreSettings(Step[RestoreArguments]):
                     unread.append(f"{name} of {one}")
                     continue
                 wanted = held[name].value if name in held else None
-                if is_hidden(now) or not _same(now, wanted):
+                if not is_so(now, wanted):
                     found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
         if unknown := [name for name in args.properties if name not in known]:
             raise no_setting(place, unknown, known)
@@ -77,30 +78,21 @@ class RestoreSettings(Step[RestoreArguments]):
             yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Set one of them."""
         if "name" not in action.arguments:
             return skipped(action.summary)
         snapshot, place = planned_snapshot(site, action), place_from(action.arguments)
         yield f"reading {action.arguments['name']} from snapshot {snapshot.id}"
         held = settings_in(site, snapshot, place).get(str(action.arguments["name"]))
-        wanted, secret = held.value if held else None, action.facts["secret"] is True
-        if secret and wanted is not None:
+        wanted = held.value if held else None
+        if action.facts["secret"] is True and wanted is not None:
             Secret(wanted)  # so that no answer of the manager shows it
-        before, source = str(action.facts["before"]), str(action.facts["source"])
-        change = Change(place, str(action.arguments["name"]), wanted, secret, before, source)
-        return (yield from carry_out(site, work, change))
+        return (yield from carry_out(site, work, planned(action, wanted)))
 
     def _change(
         self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, manifest: dict[str, str]
     ) -> Action:
         secret = is_secret(now)
         refuse_mask(place, now.name, wanted)
-        new = (
-            "the snapshot's secret"
-            if secret and wanted is not None
-            else shown(wanted, secret=secret, default=now.default)
-        )
-        old = "a hidden secret" if is_hidden(now) else shown(now.value, secret=secret, default=now.default)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
         source = old_source(sight, place, now)
         refuse_unkept(sight, place, now.name, source)
@@ -108,7 +100,7 @@ class RestoreSettings(Step[RestoreArguments]):
             "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
-        words = f"{now.name} of {place}: {old} → {new}"
+        words = f"{now.name} of {place}: {difference(now, wanted, secret=secret, new=_ITS)}"
         return self.action(str(place), words, arguments, undo="`maint playbook undo RUN` puts it back", facts=facts)
 
 
@@ -118,10 +110,6 @@ def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -
         return
     live = sight.manager.role_groups(place)
     yield from (name for name in groups_in(sight, chosen(sight, snapshot), place) if name in live)
-
-
-def _same(now: Setting, wanted: str | None) -> bool:
-    return now.value == wanted or (now.value is None and wanted is not None and now.default == wanted)
 
 
 def _summary(snapshot: str, found: Sequence[Action], unread: Sequence[str]) -> str:

@@ -1,101 +1,108 @@
-"""Services: stop, start, restart and refresh them (M18)."""
+"""Services and their roles: stop, start, restart and refresh them, and maintenance mode (M18, M20)."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+
+from msgspec.structs import replace
+from pydantic import Field
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Place
+from maint.model.manager import Command, Place, Role, Service
 from maint.model.plan import Action, Effect
-from maint.ports import Sight, Site, Work
-from maint.steps.manager.commands import finish
-from maint.steps.services.moving import ENDS, LIMIT, Mover, move, restart
-from maint.steps.services.places import ServiceArguments, find_service, place_from, place_to_json, service_of
-from maint.steps.step import Progress, Step, done
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.steps.manager.commands import ENDS, LIMIT, Mover, finish, move, restart
+from maint.steps.services.places import (
+    RoleArguments,
+    ServiceArguments,
+    find_roles,
+    find_service,
+    place_from,
+    place_to_json,
+    service_of,
+)
+from maint.steps.step import A, Progress, Step, done, unchanged
 
 # Roles that take a refresh (M18.2).
 _REFRESHABLE = ("NAMENODE", "DATANODE", "RESOURCEMANAGER", "JOBTRACKER")
 _OPPOSITE = {"stop": "start", "start": "stop"}
-A = TypeVar("A", bound=ServiceArguments)
 
 
-def service_mover(site: Site, place: Place) -> Mover:
-    """Return how a service is moved."""
-
-    def state() -> str:
-        found = service_of(site.manager, place)
-        return found.state if found else ""
-
-    return Mover(
-        str(place),
-        state,
-        lambda name: site.manager.place_command(place, name),
-        lambda: list(site.manager.commands_of(place)),
-    )
+def _state(place: Place, found: Service | Role | None) -> Mapping[str, str]:
+    return {str(place): found.state if found else ""}
 
 
-class _Verb(Step[ServiceArguments]):
+class _Moving(Step[A]):
+    """Sends one command to what its plan names, waits for it, and believes the state alone."""
+
     effect = Effect.CHANGE
-    arguments = ServiceArguments
     verb: str
 
+    def mover(self, site: Site, place: Place) -> Mover:
+        raise TypeError(f"{self.kind} moves nothing")
+
+    def why(self, state: str, more: str = "") -> str:
+        """Return what a plan says of the present state."""
+        return "nothing to do" if self.verb != "restart" and state in ENDS[self.verb] else f"it is {state}{more}"
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        mover = self.mover(site, place_from(action.arguments))
+        return (yield from restart(work, mover) if self.verb == "restart" else move(work, mover, self.verb))
+
+
+class _ServiceVerb(_Moving[ServiceArguments]):
     def plan(self, args: ServiceArguments, sight: Sight) -> Iterable[Action]:
         """Plan one command; the service is found here, once."""
         place = find_service(sight.manager, args.service, args.cluster)
         found = service_of(sight.manager, place)
         assert found is not None  # it was just found
-        idle = self.verb != "restart" and found.state in ENDS[self.verb]
         stale = f", its configuration {found.staleness}" if found.staleness not in ("", "FRESH") else ""
-        words = "nothing to do" if idle else f"it is {found.state}{stale}"
         opposite = _OPPOSITE.get(self.verb)
         yield self.action(
             str(place),
-            f"{self.verb} {place} ({words})",
+            f"{self.verb} {place} ({self.why(found.state, stale)})",
             place_to_json(place),
             undo=f"maint service {opposite} {_typed(place)}" if opposite else None,
             facts={"service": str(place), "state": found.state},
         )
 
-    def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send the command once, wait for it, and believe the service's state."""
-        mover = service_mover(site, place_from(action.arguments))
-        return (yield from restart(site, work, mover) if self.verb == "restart" else move(site, work, mover, self.verb))
+    def mover(self, site: Site, place: Place) -> Mover:
+        manager = site.manager
+        return Mover(
+            site,
+            place,
+            lambda name: manager.place_command(place, name),
+            lambda: _state(place, service_of(manager, place)),
+        )
 
 
-class StopService(_Verb):
-    """Stops a service."""
+class StopService(_ServiceVerb):
+    """Stop a service and wait until it is STOPPED or NA; what depends on it is not stopped."""
 
     kind = "service.stop"
-    help = "Stop a service and wait until it is STOPPED or NA; what depends on it is not stopped."
     verb = "stop"
 
 
-class StartService(_Verb):
-    """Starts a service."""
+class StartService(_ServiceVerb):
+    """Start a service and wait until it is STARTED or NA."""
 
     kind = "service.start"
-    help = "Start a service and wait until it is STARTED or NA."
     verb = "start"
 
 
-class RestartService(_Verb):
-    """Restarts a service."""
+class RestartService(_ServiceVerb):
+    """Restart a service and wait until it is STARTED; it takes over its changed configuration."""
 
     kind = "service.restart"
-    help = "Restart a service and wait until it is STARTED; it takes over its changed configuration."
     verb = "restart"
 
 
 class RefreshService(Step[ServiceArguments]):
-    """Refreshes the roles of a service that can be refreshed; doing it again does no harm."""
+    """Have the running roles of a service read their refreshable configuration anew; nothing restarts."""
 
     kind = "service.refresh"
-    help = "Have the running roles of a service read their refreshable configuration anew; nothing restarts."
     effect = Effect.CHANGE
-    arguments = ServiceArguments
 
     def plan(self, args: ServiceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the roles that know it and run."""
         place = find_service(sight.manager, args.service, args.cluster)
         roles = [one for one in sight.manager.roles(place) if one.type in _REFRESHABLE and one.state == "STARTED"]
         if not roles or not place.cluster:
@@ -109,7 +116,6 @@ class RefreshService(Step[ServiceArguments]):
         yield self.action(str(place), f"refresh {len(roles)} roles of {place} ({types})", given)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Send it to all of them, and wait."""
         place, names = place_from(action.arguments), action.arguments["roles"]
         assert isinstance(names, list | tuple)
         failed = []
@@ -126,3 +132,97 @@ class RefreshService(Step[ServiceArguments]):
 
 def _typed(place: Place) -> str:
     return f"{place.service} --cluster {place.cluster}" if place.cluster else place.service
+
+
+def role_mover(site: Site, place: Place) -> Mover:
+    """Return how a role is moved."""
+
+    def send(name: str) -> Command:
+        answered = site.manager.role_command(_service(place), name, [place.role])
+        return answered[0] if answered else Command(-1, name, active=False, success=False, message="nothing was begun")
+
+    return Mover(site, place, send, lambda: _state(place, _role(site.manager, place)))
+
+
+class _RoleVerb(_Moving[RoleArguments]):
+    def plan(self, args: RoleArguments, sight: Sight) -> Iterable[Action]:
+        """Plan one action for each role; they are carried out one after the other."""
+        service, roles = find_roles(sight.manager, args)
+        for role in roles:
+            if role.state == "NA":
+                continue
+            place = replace(service, role=role.name)
+            words = f"{self.verb} {place} ({self.why(role.state)})"
+            yield self.action(str(place), words, place_to_json(place), facts={"state": role.state})
+
+    def mover(self, site: Site, place: Place) -> Mover:
+        return role_mover(site, place)
+
+
+class StopRole(_RoleVerb):
+    """Stop roles of a service, one after the other."""
+
+    kind = "role.stop"
+    verb = "stop"
+
+
+class StartRole(_RoleVerb):
+    """Start roles of a service, one after the other."""
+
+    kind = "role.start"
+    verb = "start"
+
+
+class RestartRole(_RoleVerb):
+    """Restart roles of a service, one after the other; the next waits until the one before it runs."""
+
+    kind = "role.restart"
+    verb = "restart"
+
+
+class MaintenanceArguments(RoleArguments):
+    """Which roles, and which way."""
+
+    on: bool = Field(True, description="false: out of maintenance mode")
+
+
+class MaintainRole(Step[MaintenanceArguments]):
+    """Put roles of a service into maintenance mode, in which the manager raises no alerts, or take them out."""
+
+    kind = "role.maintenance"
+    effect = Effect.CHANGE
+
+    def plan(self, args: MaintenanceArguments, sight: Sight) -> Iterable[Action]:
+        service, roles = find_roles(sight.manager, args)
+        for role in roles:
+            place = replace(service, role=role.name)
+            words = f"{'put' if args.on else 'take'} {place} {'into' if args.on else 'out of'} maintenance mode"
+            same = " (nothing to do)" if role.maintenance == args.on else ""
+            yield self.action(str(place), words + same, {**place_to_json(place), "on": args.on})
+
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        place, on = place_from(action.arguments), action.arguments["on"] is True
+        yield f"looking at {place}"
+        if _in_maintenance(site.manager, place) == on:
+            return unchanged(f"{place} is {'in' if on else 'out of'} maintenance mode already")
+        answered = site.manager.maintain(place, on=on)
+        if answered.success is False:
+            raise WorkFailed(f"the manager did not change {place}", detail=[answered.reason], hint="try again")
+        if _in_maintenance(site.manager, place) != on:
+            return done(
+                f"{place} itself is out of maintenance mode; what it belongs to, its service or host, is still in it"
+            )
+        return done(f"{place} is {'in' if on else 'out of'} maintenance mode")
+
+
+def _service(place: Place) -> Place:
+    return Place(place.cluster, place.service)
+
+
+def _role(manager: ManagerSight, place: Place) -> Role | None:
+    return next((one for one in manager.roles(_service(place)) if one.name == place.role), None)
+
+
+def _in_maintenance(manager: ManagerSight, place: Place) -> bool:
+    found = _role(manager, place)
+    return found is not None and found.maintenance

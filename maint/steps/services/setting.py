@@ -11,12 +11,13 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.services.changing import (
     HIDDEN,
-    Change,
     carry_out,
     current,
+    difference,
     is_secret,
     later_run,
     old_source,
+    planned,
     print_of,
     refuse_mask,
     refuse_unkept,
@@ -25,7 +26,7 @@ from maint.steps.services.changing import (
     value_print,
 )
 from maint.steps.services.kept_settings import kept_settings, old_value, overwritten_by, spans
-from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
+from maint.steps.services.places import PlaceArguments, find_place, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
 
 
@@ -51,12 +52,10 @@ class SettingArguments(PlaceArguments):
 
 
 class SetSetting(Step[SettingArguments]):
-    """Sets one setting; what it was is sealed before, and conflicts are told."""
+    """Set one setting of a service, role group, role, host or the manager; its old value is kept, sealed."""
 
     kind = "config.set"
-    help = "Set one setting of a service, role group, role, host or the manager; its old value is kept, sealed."
     effect = Effect.CHANGE
-    arguments = SettingArguments
 
     def plan(self, args: SettingArguments, sight: Sight) -> Iterable[Action]:
         """Plan the change, old value and new one; refuses what could not be put back, and secrets in clear."""
@@ -70,17 +69,15 @@ class SetSetting(Step[SettingArguments]):
         refuse_mask(place, args.name, wanted)
         before, after = print_of(sight, live), value_print(sight, wanted)
         secret = secret or bool(args.secret)
-        old = (
-            "a secret that the manager hides"
-            if before == HIDDEN
-            else shown(live.value, secret=secret, default=live.default)
-        )
-        new = "another secret" if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)
-        words = f"{args.name} of {place}: {old} → {new}"
+        words = f"{args.name} of {place}: {difference(live, wanted, secret=secret, new='another secret')}"
+        given: dict[str, Json] = {
+            **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
+        }  # fmt: skip
         if before == after:
-            yield self.action(str(place), f"{args.name} of {place} is so already", effect=Effect.READ, arguments={
-                **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
-            }, facts={"before": before, "source": "", "secret": secret})  # fmt: skip
+            facts: dict[str, Json] = {"before": before, "source": "", "secret": secret}
+            yield self.action(
+                str(place), f"{args.name} of {place} is so already", given, effect=Effect.READ, facts=facts
+            )
             return
         source = old_source(sight, place, live)
         refuse_unkept(sight, place, args.name, source)
@@ -88,7 +85,7 @@ class SetSetting(Step[SettingArguments]):
         yield self.action(
             str(place),
             words + kept,
-            {**place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret},
+            given,
             undo="`maint playbook undo RUN` puts it back",
             facts={"before": before, "after": after, "source": source, "secret": secret},
         )
@@ -112,15 +109,12 @@ class UndoArguments(Arguments):
 
 
 class PutSettingsBack(Step[UndoArguments]):
-    """Puts settings back as they were before a run changed them; what somebody changed since is told and refused."""
+    """Put back the settings that a run has changed, unless somebody has changed them since."""
 
     kind = "config.put_back"
-    help = "Put back the settings that a run has changed, unless somebody has changed them since."
     effect = Effect.CHANGE
-    arguments = UndoArguments
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one action for each setting, the last changed first."""
         kept = kept_settings(sight.settings.state, args.run)
         settings = list(spans(kept))
         if not settings:
@@ -161,20 +155,7 @@ class PutSettingsBack(Step[UndoArguments]):
         yield from planned_ones
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Put one back."""
         if action.effect is Effect.READ:
             return skipped(action.summary)
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
         return (yield from carry_out(site, work, planned(action, wanted)))
-
-
-def planned(action: Action, wanted: str | None) -> Change:
-    """Return the change that an action stands for."""
-    return Change(
-        place_from(action.arguments),
-        str(action.arguments["name"]),
-        wanted,
-        action.facts["secret"] is True,
-        str(action.facts["before"]),
-        str(action.facts["source"]),
-    )

@@ -62,7 +62,6 @@ class PruneSnapshots(Step[PruneArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Decide again under the lock, and remove what both the plan and this decision let go."""
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
         finished = prune.clean_up(site)
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
@@ -100,11 +99,16 @@ def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
     return prune.verdict(sight, thaw=True, damaged=damaged)
 
 
-class HoldArguments(Arguments):
-    """Which snapshot, why, and until when."""
+class ReleaseArguments(Arguments):
+    """Which snapshot, and why."""
 
     snapshot: str = Field(description="which one")
     reason: str = Field(description="why")
+
+
+class HoldArguments(ReleaseArguments):
+    """Which snapshot, why, and until when."""
+
     until: str = Field("", description="last day of the hold, such as 2027-06-30")
 
 
@@ -125,7 +129,6 @@ class HoldSnapshot(Step[HoldArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write the record, unless an earlier attempt did."""
         yield "signing the hold"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         until = _day(str(action.arguments["until"]))
@@ -136,13 +139,6 @@ class HoldSnapshot(Step[HoldArguments]):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
         records.add_hold(site, snapshot_id, reason, until, user())
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
-
-
-class ReleaseArguments(Arguments):
-    """Which snapshot, and why."""
-
-    snapshot: str = Field(description="which one")
-    reason: str = Field(description="why")
 
 
 class ReleaseSnapshot(Step[ReleaseArguments]):
@@ -157,7 +153,6 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         yield self.action(f"snapshot {snapshot_id}", f"release {snapshot_id}: {args.reason}", _named(args, snapshot_id))
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write the record where something is held."""
         yield "signing the release"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         if not any(one.holds for one in entries(site) if one.id == snapshot_id):
@@ -166,7 +161,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
 
 
-def _named(args: HoldArguments | ReleaseArguments, snapshot_id: str) -> dict[str, str]:
+def _named(args: ReleaseArguments, snapshot_id: str) -> dict[str, str]:
     return {**args.model_dump(), "snapshot": snapshot_id}
 
 

@@ -13,12 +13,10 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
-from maint.snapshots.capture import described, recipients_of, taken_once
-from maint.snapshots.catalogue import load
+from maint.snapshots.capture import NOTE, committed, described, recipients_of, taken_once
 from maint.snapshots.extra_parts import lacking
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate
-from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
@@ -63,7 +61,6 @@ class TakeSnapshot(Step[TakeArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Take it, unless an earlier attempt has committed it already."""
         purpose = Purpose(str(action.arguments["purpose"]))
         snapshot = yield from taken_once(site, work, purpose, accept_empty=action.arguments.get("accept_empty") is True)
         others = open_elsewhere(site) if purpose is Purpose.BACKUP else ()
@@ -173,7 +170,6 @@ class CopySnapshots(Step[NoArguments]):
     effect = Effect.READ
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the copies, where there are further stores."""
         copies = list(sight.settings.backup.copies) if sight.settings.backup else []
         if copies:
             words = f"copy what is missing to {', '.join(copies)}, and verify the copies"
@@ -192,8 +188,6 @@ LACKING = (
     "what could not be read is tried again by the next backup; "
     "where there really is so little, `--accept-empty` says that it is so"
 )
-_NOTE = "snapshot"  # the id, written down before anything is stored
-_SOUND = 2
 
 
 class TakeClusterArguments(VcArguments):
@@ -210,7 +204,6 @@ class TakeCluster(VcStep[TakeClusterArguments]):
     effect = Effect.READ
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the reading."""
         settings = sight.settings.virtual_cluster(args.vc)
         if args.purpose not in {purpose.value for purpose in Purpose}:
             raise Refused("a snapshot's purpose is backup or safety", hint="`backup` is the usual one")
@@ -219,12 +212,10 @@ class TakeCluster(VcStep[TakeClusterArguments]):
         yield self.action(f"virtual cluster {settings.name}", words, {**args.model_dump(), "vc": settings.name})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Take it, unless an earlier attempt has committed it already."""
-        noted = work.noted(_NOTE)
-        if isinstance(noted, str) and (found := _committed(site, noted)) is not None:
+        if (found := committed(site, work)) is not None:
             return unchanged(snapshot_line(found), {"id": found.id})
         snapshot_id = new_id(site.clock.now(), os.urandom)
-        work.note(_NOTE, snapshot_id)
+        work.note(NOTE, snapshot_id)
         taken = yield from take_alone(
             site,
             str(action.arguments["vc"]),
@@ -235,14 +226,6 @@ class TakeCluster(VcStep[TakeClusterArguments]):
         )
         lacks = bool(shortcomings(taken.snapshot))
         return done(snapshot_line(taken.snapshot), {"id": snapshot_id}, partly=lacks, hint=LACKING if lacks else "")
-
-
-def _committed(site: Site, snapshot_id: str) -> Snapshot | None:
-    try:
-        snapshot = load(site, snapshot_id)
-    except WorkFailed:
-        return None
-    return snapshot if verify(site, snapshot_id, _SOUND).depth >= _SOUND else None
 
 
 def snapshot_line(snapshot: Snapshot) -> str:

@@ -30,19 +30,12 @@ _NOTE = "shared"
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A certificate with its chain, and its key.
+    """A certificate with its chain, and its key."""
 
-    Attributes:
-        chain: as configured (PEM), the server's own certificate first.
-        key: the private key (PEM).
-        until: when the certificate ends.
-        known: whether the `ca` of the virtual cluster accepts it.
-    """
-
-    chain: bytes
-    key: SecretBytes
-    until: datetime
-    known: bool
+    chain: bytes  # as configured (PEM), the server's own certificate first
+    key: SecretBytes  # the private key (PEM)
+    until: datetime  # when the certificate ends
+    known: bool  # whether the `ca` of the virtual cluster accepts it
 
 
 def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[str]) -> Pair | None:

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import shlex
 import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
@@ -19,19 +18,17 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back
 from maint.steps.virtual_clusters.init_host import (
-    SETUP,
     SHARED_SECRET,
     Address,
     Found,
     address_of,
-    fed,
+    call_utility,
     kubectl,
     last_words,
     look,
     master_of,
     require_ingress,
     require_utility,
-    script,
     siblings,
     sweep,
 )
@@ -62,7 +59,6 @@ class InitCluster(Step[InitClusterArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: InitClusterArguments, sight: Sight) -> Iterable[Action]:
-        """Judge the certificate, look at the virtual cluster, and name everybody whom it concerns."""
         settings = sight.settings.virtual_cluster(args.vc)
         if args.later:
             pair = pair_of(settings, sight.secrets, ())
@@ -103,7 +99,6 @@ class InitCluster(Step[InitClusterArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look again, call the script, and see that its certificate is in place and served."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         address, host = address_of(settings), master_of(site)
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))
@@ -143,8 +138,10 @@ class InitCluster(Step[InitClusterArguments]):
         if pair is None and stays:
             yield from keep_shared(site, work, found.host, address)
         yield f"calling the utility script on {found.host}"
+        files = {} if pair is None else {"cert.pem": pair.chain, "key.pem": pair.key.reveal()}
+        how = "-a" if pair is None else '-c "$d/in/cert.pem" -k "$d/in/key.pem"'
         try:
-            _call(site, found, settings, address, pair)
+            call_utility(site, found, settings, f"init-virtual-cluster -h {address.host} {how}", files)
         except (MaintError, KeyboardInterrupt):
             sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
             yield from put_shared_back(site, work, found.host, address)
@@ -152,7 +149,6 @@ class InitCluster(Step[InitClusterArguments]):
         yield from put_shared_back(site, work, found.host, address)
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the virtual cluster still has a certificate as this run left it."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         address = address_of(settings)
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))
@@ -221,22 +217,6 @@ def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool)
     after = "it is put back a moment later, since it is a good one" if stays else "their clients must trust it"
     whole = f"; the certificate of {address.gateway} is replaced for all virtual clusters of the service, {after}: "
     return whole + ", ".join(named)
-
-
-def _call(site: Site, found: Found, settings: VirtualClusterSettings, address: Address, pair: Pair | None) -> None:
-    """Run the script in a private folder; a key comes over standard input."""
-    files = {} if pair is None else {"cert.pem": pair.chain, "key.pem": pair.key.reveal()}
-    how = "-a" if pair is None else '-c "$d/in/cert.pem" -k "$d/in/key.pem"'
-    utility = shlex.quote(require_utility(found, settings))
-    body = f"bash {utility} init-virtual-cluster -h {address.host} {how}"
-    command = SETUP + script(site.state, files, body)
-    ran = site.shell.run(found.host, command, stdin=fed(files), timeout=300.0)
-    if not ran.ok:
-        raise WorkFailed(
-            f"{found.host}: the utility script failed (exit {ran.status})",
-            detail=last_words(ran),
-            hint="mend what it names, then `maint playbook resume`; the script may be run again",
-        )
 
 
 def _verify(

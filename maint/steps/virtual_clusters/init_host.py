@@ -11,7 +11,8 @@ import msgspec
 
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.ports import Ran, Shell, ShellSight, Sight
+from maint.ports import Ran, Shell, ShellSight, Sight, Site
+from maint.steps.manager.server import require_ssh
 from maint.steps.virtual_clusters.step import own_prefix
 
 GROUP = "ecs-master"
@@ -99,11 +100,7 @@ def master_of(sight: Sight) -> str:
     Raises:
         Refused: the config has no such host, or no `ssh`.
     """
-    if sight.settings.ssh is None:
-        raise Refused(
-            f"site {sight.settings.name} has no `ssh:` in its config, and an ECS master host must be worked on",
-            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
-        )
+    require_ssh(sight, "an ECS master host")
     hosts = sight.settings.hosts_in(GROUP)
     if not hosts:
         raise Refused(
@@ -114,19 +111,12 @@ def master_of(sight: Sight) -> str:
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the master says.
+    """What the master says."""
 
-    Attributes:
-        host: its name.
-        utility: path of the script, "" where there is none.
-        release: of the data services, as far as the parcel's name tells; "" where it does not.
-        ingresses: the ingresses of the service.
-    """
-
-    host: str
-    utility: str
-    release: str
-    ingresses: Sequence[str]
+    host: str  # its name
+    utility: str  # path of the script, "" where there is none
+    release: str  # of the data services, as far as the parcel's name tells; "" where it does not
+    ingresses: Sequence[str]  # the ingresses of the service
 
     @property
     def too_new(self) -> bool:
@@ -303,6 +293,24 @@ def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
             "printf '%s\\n' \"$said\" >&2; exit ${status:-0}",
         ]
     )
+
+
+def call_utility(
+    site: Site, found: Found, settings: VirtualClusterSettings, words: str, files: Mapping[str, bytes]
+) -> None:
+    """Run the utility script in a private folder; files come over standard input, and lie in `$d/in` while it runs.
+
+    Raises:
+        WorkFailed: it failed.
+    """
+    body = f"bash {shlex.quote(require_utility(found, settings))} {words}"
+    ran = site.shell.run(found.host, SETUP + script(site.state, files, body), stdin=fed(files), timeout=300.0)
+    if not ran.ok:
+        raise WorkFailed(
+            f"{found.host}: the utility script failed (exit {ran.status})",
+            detail=last_words(ran),
+            hint="mend what it names, then `maint playbook resume`; the script may be run again",
+        )
 
 
 def fed(files: Mapping[str, bytes]) -> bytes:

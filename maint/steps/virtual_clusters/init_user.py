@@ -24,16 +24,13 @@ from maint.ports import Secrets, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.init import InitArguments
 from maint.steps.virtual_clusters.init_host import (
-    SETUP,
     Address,
     Found,
     address_of,
-    fed,
-    last_words,
+    call_utility,
     look,
     master_of,
     require_utility,
-    script,
     sweep,
 )
 from maint.steps.virtual_clusters.kubernetes_secrets import (
@@ -73,19 +70,12 @@ _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity",
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a user's jobs log in with.
+    """What a user's jobs log in with."""
 
-    Attributes:
-        principal: its name.
-        keytab: the file as it is.
-        key: its newest usable key.
-        tried: what kinit said to it, in words.
-    """
-
-    principal: str
-    keytab: SecretBytes
-    key: Key
-    tried: str
+    principal: str  # its name
+    keytab: SecretBytes  # the file as it is
+    key: Key  # its newest usable key
+    tried: str  # what kinit said to it, in words
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -94,11 +84,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def user_of(settings: VirtualClusterSettings, name: str) -> VirtualClusterUser:
-    """Return a configured user.
-
-    Raises:
-        Invalid: none of that name is configured.
-    """
+    """Return a configured user; Invalid: none of that name is configured."""
     for user in settings.users:
         if user.name == name:
             return user
@@ -262,7 +248,6 @@ class InitUser(Step[InitUserArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: InitUserArguments, sight: Sight) -> Iterable[Action]:
-        """Prove principal and keytab, look at the virtual cluster, and plan what must be written."""
         settings, names = sight.settings.virtual_cluster(args.vc), names_of(args.user)
         identity = identity_of(user_of(settings, args.user), sight.secrets)
         arguments: dict[str, Json] = {"vc": settings.name, "user": args.user, "later": args.later}
@@ -298,7 +283,6 @@ class InitUser(Step[InitUserArguments]):
         return f", by {_SCRIPT}, which deletes before it creates: the old ones are sealed first"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Prove again, keep the old ones, write, verify, put back where that fails."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names, host = address_of(settings), names_of(user), master_of(site)
@@ -313,7 +297,6 @@ class InitUser(Step[InitUserArguments]):
         return (yield from change.carry_out(found, user))
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
-        """Whether the user has these secrets still."""
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names = address_of(settings), names_of(user)
@@ -339,7 +322,6 @@ class _Change:
         self._fresh = digest(names.both, self._wanted)
 
     def carry_out(self, found: Found, user: str) -> Progress:
-        """Write the secrets, or put the old ones back."""
         site, both = self._site, self._names.both
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)
@@ -376,22 +358,9 @@ class _Change:
             )
 
     def _call(self, found: Found, user: str) -> None:
-        """Run the script; keytab and principal come over standard input and lie in a private folder while it runs."""
         settings = next(one for one in self._site.settings.virtual_clusters if address_of(one) == self._address)
-        utility, files = require_utility(found, settings), self._identity.files
-        body = (
-            f"bash {shlex.quote(utility)} init-user-in-virtual-cluster -h {self._address.host} -u {shlex.quote(user)}"
-            ' -p "$d/in/principal" -k "$d/in/keytab"'
-        )
-        ran = self._site.shell.run(
-            found.host, SETUP + script(self._site.state, files, body), stdin=fed(files), timeout=300.0
-        )
-        if not ran.ok:
-            raise WorkFailed(
-                f"{found.host}: {_SCRIPT} failed (exit {ran.status})",
-                detail=last_words(ran),
-                hint="mend what it names, then `maint playbook resume`",
-            )
+        how = f'-h {self._address.host} -u {shlex.quote(user)} -p "$d/in/principal" -k "$d/in/keytab"'
+        call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
 
     def _back(self, kept: OldSecrets, error: BaseException, *, apply: bool) -> Generator[str, None, None]:
         """Put the old secrets back; where that fails too, they stay sealed for the next attempt."""

@@ -8,8 +8,8 @@ from pydantic import Field, JsonValue
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Job, Object, covers, normal_job, sendable_job
-from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.model.virtual_cluster import Job, Object, same_job, sendable_job
+from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.safety_net import callers_of, listed, net, seal_before, way_back
@@ -43,11 +43,7 @@ class PauseArguments(JobArguments):
 
 
 def known_job(sight: VirtualClusterSight, name: str) -> Job:
-    """Return a job.
-
-    Raises:
-        Refused: there is none.
-    """
+    """Return a job; Refused: there is none."""
     job = sight.job(name)
     if job is None:
         raise Refused(f"there is no job {name!r}", hint="`maint vc job list` shows what there is")
@@ -61,7 +57,6 @@ class CreateJob(VcStep[CreateJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: CreateJobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the creation."""
         name = args.definition.get("name")
         if not isinstance(name, str) or not name or args.definition.get("type") not in ("spark", "airflow"):
             raise Refused("a job has a name, and the type spark or airflow", hint="give both")
@@ -73,15 +68,17 @@ class CreateJob(VcStep[CreateJobArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
-        cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
-        name = str(definition["name"])
-        live = cluster.job(name) if work.resumed else None
-        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
-            return unchanged(f"job {name} is there")
-        yield f"creating job {name}"
-        cluster.create_job(definition)
-        return done(f"job {name} is created")
+        return (yield from create_once(cluster_of(action, site), work, cast(Object, action.arguments["definition"])))
+
+
+def create_once(cluster: VirtualCluster, work: Work, definition: Object) -> Progress:
+    """Create a job, unless an earlier attempt did."""
+    name = str(definition["name"])
+    if work.resumed and same_job(cluster.job(name), definition):
+        return unchanged(f"job {name} is there")
+    yield f"creating job {name}"
+    cluster.create_job(definition)
+    return done(f"job {name} is created")
 
 
 class UpdateJob(VcStep[UpdateJobArguments]):
@@ -91,7 +88,6 @@ class UpdateJob(VcStep[UpdateJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UpdateJobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the update."""
         job = known_job(sight.virtual_cluster(args.vc), args.job)
         if job.type == "airflow" and "schedule" in args.changes:
             raise Refused(
@@ -137,7 +133,6 @@ class DeleteJob(VcStep[DeleteJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: DeleteJobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion, and name the DAGs that call the job."""
         cluster = sight.virtual_cluster(args.vc)
         there = cluster.job(args.job) is not None
         if not there and not args.if_exists:
@@ -152,7 +147,6 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Seal it, then delete it."""
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         live = cluster.job(name)
         if live is None:
@@ -170,14 +164,12 @@ class PauseJob(VcStep[PauseArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the change."""
         job = known_job(sight.virtual_cluster(args.vc), args.job)
         words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
         there = " (it is so already)" if job.paused is args.paused else ""
         yield self.action(f"job {args.job}", f"{words} of job {args.job}{there}", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, then change."""
         cluster, name = cluster_of(action, site), str(action.arguments["job"])
         job, paused = known_job(cluster, name), action.arguments["paused"] is True
         yield f"looking at job {name}"

@@ -73,11 +73,7 @@ class Cabinet:
         self._space = space
 
     def read(self, shell: ShellSight, names: Sequence[str]) -> dict[str, Manifest]:
-        """Return those secrets that are there, by name.
-
-        Raises:
-            WorkFailed: kubectl does not answer.
-        """
+        """Return those secrets that are there, by name; WorkFailed: kubectl does not answer."""
         ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
         if not ran.ok:
             raise self._failed("secrets cannot be read", ran)
@@ -101,11 +97,7 @@ class Cabinet:
         raise self._failed("secrets could not be written", ran)
 
     def apply(self, shell: Shell, manifests: Sequence[Manifest]) -> None:
-        """Write secrets by server-side apply: each one old or new at any time.
-
-        Raises:
-            WorkFailed: not all could be written.
-        """
+        """Write secrets by server-side apply: each one old or new at any time; WorkFailed: not all could be written."""
         ran = self._act(shell, f"apply -n {self._space} -f -", *_APPLY, stdin=_listed(manifests))
         if not ran.ok:
             raise self._failed("the secrets could not be written", ran)
@@ -124,11 +116,7 @@ class Cabinet:
             raise self._failed("a secret could not be put back", ran)
 
     def remove(self, shell: Shell, name: str) -> None:
-        """Remove a secret that was not there before.
-
-        Raises:
-            WorkFailed: it could not be removed.
-        """
+        """Remove a secret that was not there before; WorkFailed: it could not be removed."""
         ran = self._act(shell, f"delete secret {name} -n {self._space}", "ignore-not-found")
         if not ran.ok:
             raise self._failed("a secret that was not there before could not be removed", ran)
@@ -176,17 +164,11 @@ def _listed(manifests: Sequence[Manifest]) -> bytes:
 
 
 class OldSecrets(msgspec.Struct, frozen=True):
-    """The old secrets of a user.
+    """The old secrets of a user."""
 
-    Attributes:
-        old: by name; None for one that was not there.
-        sealed: the name under which they are sealed.
-        path: the record that says so.
-    """
-
-    old: Mapping[str, Manifest | None]
-    sealed: str
-    path: Path
+    old: Mapping[str, Manifest | None]  # by name; None for one that was not there
+    sealed: str  # the name under which they are sealed
+    path: Path  # the record that says so
 
 
 def record_of(state: Path, namespace: str, secret: str) -> Path:

@@ -1,7 +1,7 @@
 """Find a virtual cluster that is to come back, or wait for its new address, and recover it from a snapshot."""
 
 import ssl
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
-from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out
+from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out, refuse_live_source
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -45,7 +45,6 @@ class FindCluster(VcStep[FindArguments]):
     effect = Effect.READ
 
     def plan(self, args: FindArguments, sight: Sight) -> Iterable[Action]:
-        """Say what is looked for, without looking: whether it is there already changes nothing of the plan."""
         settings = sight.settings.virtual_cluster(args.vc)
         snapshot = beside(sight, chosen(sight, args.snapshot), settings.name)
         if snapshot is None:
@@ -54,7 +53,7 @@ class FindCluster(VcStep[FindArguments]):
                 hint="`maint backup show` tells what a snapshot holds",
             )
         source = read_document(sight, snapshot, settings.name).base_url
-        self.refuse_living(sight, settings.name, source, source_gone=args.source_gone)
+        refuse_live_source(source, sight.virtual_cluster(settings.name), gone=args.source_gone)
         arguments: dict[str, Json] = {
             "vc": settings.name,
             "snapshot": snapshot.id,
@@ -76,7 +75,7 @@ class FindCluster(VcStep[FindArguments]):
         if not cluster.answers(settings.base_url):
             raise missing(settings)
         gone = action.arguments["source_gone"] is True or work.answers.get("source_gone") is True
-        self.refuse_living(site, settings.name, source, source_gone=gone, again=True)
+        refuse_live_source(source, cluster, gone=gone, waiver=f"--set vc.{settings.name}.source_gone=true")
         held, done_already = contents_of(cluster), work.answers.get("initialised") is True
         work.note("bare", held is None)
         if held and settings.base_url.rstrip("/") == source.rstrip("/") and work.noted("fresh") is not True:
@@ -110,28 +109,6 @@ class FindCluster(VcStep[FindArguments]):
         """Whether what was found still stands: somebody may have given it a certificate since."""
         trust_own(site, str(action.arguments["vc"]))
         return work.noted("bare") is not True
-
-    @staticmethod
-    def refuse_living(sight: Sight, name: str, source: str, *, source_gone: bool, again: bool = False) -> None:
-        """Refuse while the source still answers at another address (J14).
-
-        Args:
-            source: where it was when the snapshot was taken.
-            source_gone: whether it does no harm.
-            again: whether this is a run that is taken up.
-
-        Raises:
-            Refused: it answers there.
-        """
-        live = sight.virtual_cluster(name)
-        if source_gone or source.rstrip("/") == live.settings.base_url.rstrip("/") or not live.answers(source):
-            return
-        waiver = f"`--set vc.{name}.source_gone=true`" if again else "`--source-gone`"
-        raise Refused(
-            f"the virtual cluster that the snapshot was taken of still answers at {source}",
-            detail=["two live copies would run every scheduled job twice"],
-            hint=f"pause its schedules or take it away; {waiver} says that it does no harm",
-        )
 
 
 def trust_own(site: Site, name: str) -> str:
@@ -232,26 +209,19 @@ class RecoverCluster(VcStep[RecoverArguments]):
         if work.noted("began") is None:
             try:
                 refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
-                found = yield from self._in_the_way(action, site, work, cluster)
+                document, decided = _document(action, site, cluster), Resolution.from_json(action.arguments["decided"])
+                host = urlsplit(cluster.settings.base_url).hostname
+                yield f"looking whether {host} holds anything of that name already"
+                same = _same_already(site, work, cluster, document, decided)
             except CannotReach as error:
                 raise mended(error, cluster.settings, site.state) from None
-            if found is not None:
+            if same:
+                found = f"it is as the snapshot has it already: {words_of(document, decided)}"
                 return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": []})
             work.note("began", True)
         result = yield from bring_back(action, site, work)
         value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value
         return replace(result, value=value)
-
-    def _in_the_way(
-        self, action: Action, site: Site, work: Work, cluster: VirtualCluster
-    ) -> Generator[str, None, str | None]:
-        """Return in words that it is as the snapshot has it already, None where it is empty enough."""
-        document = _document(action, site, cluster)
-        decided = Resolution.from_json(action.arguments["decided"])
-        yield f"looking whether {urlsplit(cluster.settings.base_url).hostname} holds anything of that name already"
-        if _same_already(site, work, cluster, document, decided):
-            return f"it is as the snapshot has it already: {words_of(document, decided)}"
-        return None
 
 
 def _same_already(

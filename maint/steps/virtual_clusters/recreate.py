@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator, Iterable, Sequence
-from functools import partial
 from typing import cast
 
 from pydantic import Field
@@ -10,13 +9,19 @@ from pydantic import Field
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object, covers, normal_job, sendable_job, sendable_resource
+from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, Undo, VirtualCluster, Work
-from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
-from maint.steps.virtual_clusters.jobs import JobArguments, known_job
-from maint.steps.virtual_clusters.safety_net import Sealed, create_asleep, remember, seal_download, way_back
+from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
+from maint.steps.virtual_clusters.safety_net import (
+    Sealed,
+    create_asleep,
+    drop_unfinished,
+    remember,
+    seal_files,
+    way_back,
+)
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
 from maint.steps.virtual_clusters.undo import (
     Kept,
@@ -44,7 +49,6 @@ class KeepJob(VcStep[KeepArguments]):
     effect = Effect.READ
 
     def plan(self, args: KeepArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the keeping."""
         cluster = sight.virtual_cluster(args.vc)
         known_job(cluster, args.job)
         resource = cluster.resource(args.resource, files=False)
@@ -59,21 +63,17 @@ class KeepJob(VcStep[KeepArguments]):
         job = known_job(cluster, str(action.arguments["job"]))
         resource = cluster.resource(str(action.arguments["resource"]))
         before, files = read(site.state, work.run), list[KeptFile]()
-        _drop_sealed(site, work)
+        drop_unfinished(site, work)
         try:
-            for file in resource.files if resource else ():
-                yield f"keeping {file.path}"
-                seal = partial(seal_download, cluster, site.undo, resource.name if resource else "", file)
-                files.append(retry_truncated(site.clock, seal))
-                work.note("sealed", [name for one in files for name in one.chunks])
+            if resource is not None:
+                files = yield from seal_files(site, work, cluster, resource, resource.files)
         except (WorkFailed, OSError) as error:
-            _drop_sealed(site, work)
+            drop_unfinished(site, work)
             if not (waived := str(action.arguments["no_safety_net"])):
                 raise _unsealed(error) from error
             yield f"WARNING: no safety net, the files of the resource are not kept: {waived}"
-            files.clear()
         except MaintError:
-            _drop_sealed(site, work)
+            drop_unfinished(site, work)
             raise
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
         generation = before.generation + 1 if before else 1
@@ -96,13 +96,6 @@ def _unsealed(error: WorkFailed | OSError) -> Refused:
     )
 
 
-def _drop_sealed(site: Site, work: Work) -> None:
-    """Drop what was sealed and is kept by nothing yet."""
-    for name in cast(list[str], work.noted("sealed") or []):
-        site.undo.drop(name)
-    work.note("sealed", None)
-
-
 class RecreateJob(VcStep[JobArguments]):
     """Create a job again from the definition that `recreate.keep` kept."""
 
@@ -110,22 +103,14 @@ class RecreateJob(VcStep[JobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the creation."""
         words = f"put the files back that were not replaced, and create job {args.job} as it was defined"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
         cluster, kept = cluster_of(action, site), _kept(site, work)
         job, resource = old(site.undo, kept)
-        definition = sendable_job(job)
         yield from _others_back(cluster, site, kept, resource)
-        live = cluster.job(str(action.arguments["job"])) if work.resumed else None
-        if live is not None and covers(normal_job(live.raw), normal_job(definition)):
-            return unchanged(f"job {live.name} is there")
-        yield f"creating job {definition['name']}"
-        cluster.create_job(definition)
-        return done(f"job {definition['name']} is created")
+        return (yield from create_once(cluster, work, sendable_job(job)))
 
 
 def _others_back(
@@ -155,12 +140,10 @@ class PutBack(VcStep[JobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back."""
         words = f"put job {args.job} and its files back as they were, its schedule paused"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Compare, and replace what is not as it was."""
         kept = read(site.state, work.run)
         if kept is None:
             return skipped("nothing was touched yet")
@@ -170,7 +153,7 @@ class PutBack(VcStep[JobArguments]):
         job, resource = old(site.undo, kept)
         same = _same_files(cluster, resource)
         live = cluster.job(name)
-        if same and live is not None and covers(normal_job(live.raw), normal_job(sendable_job(job))):
+        if same and same_job(live, sendable_job(job)):
             mark_put_back(site.state, work.run, kept, site.undo)
             return unchanged(f"job {name} is as it was")
         if live is not None:
@@ -210,13 +193,11 @@ class ForgetOld(VcStep[JobArguments]):
     effect = Effect.READ
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan it."""
         yield self.action(
             f"job {args.job}", "keep the old definition and files, sealed, for 30 days", args.model_dump()
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Write down what comes back with `vc.undo`, then forget the recreation."""
         kept = read(site.state, work.run)
         yield "handing over what was kept"
         if kept is None:

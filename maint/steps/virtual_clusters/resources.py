@@ -1,20 +1,20 @@
 """Resources of a virtual cluster: create, upload into, delete."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path
 from typing import cast
 
 from pydantic import Field, JsonValue
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object, covers, normal_resource
-from maint.ports import Sight, Site, VirtualClusterSight, Work
-from maint.ports.virtual_cluster import Content
+from maint.model.virtual_cluster import Object, same_resource
+from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
 
@@ -53,7 +53,6 @@ class CreateResource(VcStep[CreateResourceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: CreateResourceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the creation."""
         definition = {"name": args.resource, "hidden": args.hidden, "type": args.type, **args.more}
         yield self.action(
             f"resource {args.resource}",
@@ -63,63 +62,13 @@ class CreateResource(VcStep[CreateResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Create it, unless an earlier attempt did."""
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
-        live = cluster.resource(name, files=False) if work.resumed else None
-        if live is not None and covers(normal_resource(live.raw), normal_resource(definition)):
+        if work.resumed and same_resource(cluster.resource(name, files=False), definition):
             return unchanged(f"resource {name} is there")
         yield f"creating resource {name}"
         cluster.create_resource(definition)
         return done(f"resource {name} is created")
-
-
-def local(path: Path) -> Content:
-    """Return a local file as something to upload."""
-    return Content(lambda: path.open("rb"), path.stat().st_size)
-
-
-def placed(files: Iterable[str], folder: str) -> dict[str, str]:
-    """Return where local files go within a resource: path there → path here.
-
-    Args:
-        files: local paths.
-        folder: the folder; for a single file that does not end with `/`, its whole path.
-
-    Raises:
-        Refused: a file is not there, or two would get the same path.
-    """
-    found: dict[str, str] = {}
-    given = list(files)
-    for text in given:
-        if not Path(text).is_file():
-            raise Refused(f"there is no file {text}", hint="name files that are there")
-        alone = len(given) == 1 and folder and not folder.endswith("/")
-        there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
-        if there in found:
-            raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
-        found[there] = str(Path(text).absolute())
-    return found
-
-
-def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mapping[str, str]) -> None:
-    """Refuse to believe an upload until the resource shows it.
-
-    Args:
-        resource: which.
-        sent: signatures of what was sent, by path.
-
-    Raises:
-        WorkFailed: a file is not there, or is another one.
-    """
-    live = cluster.resource(resource)
-    wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
-    if wrong:
-        raise WorkFailed(
-            f"resource {resource} does not hold what was uploaded",
-            detail=[f"{path} has another signature, or is not there" for path in wrong],
-            hint="upload again; is somebody else writing into it?",
-        )
 
 
 class UploadFiles(VcStep[UploadArguments]):
@@ -129,7 +78,6 @@ class UploadFiles(VcStep[UploadArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UploadArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the upload."""
         if not args.files:
             raise Refused("there is no file to upload", hint="name at least one")
         files = placed(args.files, args.path)
@@ -161,7 +109,6 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: DeleteResourceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the deletion, and name the jobs that mount the resource."""
         cluster = sight.virtual_cluster(args.vc)
         live = cluster.resource(args.resource)
         there = live is not None and (not args.file or live.file(args.file) is not None)
@@ -179,7 +126,6 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Seal it, then delete it."""
         cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
         what = f"{name}/{file}" if file else f"resource {name}"
         live = cluster.resource(name)

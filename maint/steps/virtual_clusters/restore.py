@@ -14,13 +14,11 @@ from maint.model.virtual_cluster import (
     File,
     Job,
     Resource,
-    covers,
-    normal_job,
-    normal_resource,
+    same_job,
+    same_resource,
     sendable_resource,
 )
 from maint.ports import Sight, Site, VirtualCluster, Work
-from maint.ports.virtual_cluster import Content
 from maint.restore.conflicts import (
     POLICIES,
     Resolution,
@@ -40,10 +38,9 @@ from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.arrivals import own_damage, prove_arrival
+from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content
 from maint.steps.virtual_clusters.jobs import known_job
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
-from maint.steps.virtual_clusters.stored_content import open_content
 
 RECORD = "vcrestore"
 _SHOWN = 10
@@ -73,14 +70,13 @@ class RestoreCluster(VcStep[RestoreArguments]):
     effect = Effect.DESTROY
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
-        """Look at both sides, and decide what becomes of each name."""
         if args.on_conflict not in POLICIES:
             raise Refused(f"a conflict is met with one of {', '.join(POLICIES)}", hint="`refuse` is the usual one")
         cluster = sight.virtual_cluster(args.vc)
         name = cluster.settings.name
         snapshot = chosen_cluster(sight, args.snapshot, name)
         document, app = read_document(sight, snapshot, name), cluster.info().get("appName")
-        refuse_live_source(document, cluster, source_gone=args.source_gone)
+        refuse_live_source(document.base_url, cluster, gone=args.source_gone)
         dags = dags_of(sight, document)
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
         arguments: dict[str, Json] = {
@@ -98,7 +94,6 @@ class RestoreCluster(VcStep[RestoreArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Bring back, then compare."""
         return (yield from bring_back(action, site, work))
 
 
@@ -183,7 +178,6 @@ class ResumeSchedules(VcStep[ResumeArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: ResumeArguments, sight: Sight) -> Iterable[Action]:
-        """Find the jobs."""
         cluster = sight.virtual_cluster(args.vc)
         name = cluster.settings.name
         order = args.order or _were_awake(sight, name)
@@ -282,7 +276,7 @@ class ClusterRestorer:
         name, replaced = self._decided.resource(resource.name), resource.name in self._decided.replaced_resources
         definition: dict[str, Json] = {**sendable_resource(resource.raw), "name": name}
         live = self._cluster.resource(name)
-        if live is not None and replaced and not covers(normal_resource(live.raw), normal_resource(definition)):
+        if live is not None and replaced and not same_resource(live, definition):
             self._cluster.delete_resource(name)
             live = None
         if live is None:
@@ -303,7 +297,7 @@ class ClusterRestorer:
             for one in live.files
             if (one.path, one.signature) not in wanted and not own_damage(self._work, live, one.path, one.signature)
         ]
-        if not self._resumed or not covers(normal_resource(live.raw), normal_resource(definition)):
+        if not self._resumed or not same_resource(live, definition):
             raise _taken(f"resource {live.name}")
         if other:
             raise _taken(f"resource {live.name} with {other[0]}")
@@ -314,7 +308,7 @@ class ClusterRestorer:
         what = f"{self._decided.resource(resource.name)}/{file.path}"
         if stored is None:
             return f"{what}: the snapshot does not hold it"
-        content = Content(lambda: open_content(self._site, stored), file.size)
+        content = stored_content(self._site, stored, file.size)
         signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")
@@ -415,13 +409,11 @@ class ClusterRestorer:
     def _create(self, job: Job, definition: dict[str, Json]) -> None:
         name, replaced = str(definition["name"]), job.name in self._decided.replaced_jobs
         live = self._cluster.job(name)
+        if same_job(live, definition, pauses=False) and (replaced or self._resumed):
+            return  # an earlier attempt made it
         if live is not None and not replaced:
-            if self._resumed and covers(normal_job(live.raw, pauses=False), normal_job(definition, pauses=False)):
-                return  # an earlier attempt made it
             raise _taken(f"job {name}")
         if live is not None:
-            if covers(normal_job(live.raw, pauses=False), normal_job(definition, pauses=False)):
-                return
             self._cluster.delete_job(name)
         self._cluster.create_job(definition)
 
@@ -451,7 +443,7 @@ class ClusterRestorer:
             return f"job {name} is not there"
         if (job.scheduled or job.type == "airflow") and not found.paused:
             return f"the schedule of job {name} is awake"
-        if not covers(normal_job(found.raw, pauses=False), normal_job(definition, pauses=False)):
+        if not same_job(found, definition, pauses=False):
             # Nothing that could be done about it: a server drops the keys that it does not know (J3.1).
             self.left.append(f"job {name} is not defined as in the snapshot: does this server know all its keys?")
         return ""

@@ -16,8 +16,8 @@ from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight,
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.jobs import JobArguments
-from maint.steps.virtual_clusters.resources import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
 from maint.steps.virtual_clusters.undo import generation
 
@@ -48,12 +48,10 @@ class RunJob(VcStep[RunJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: RunJobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan one run."""
         words = f"run job {args.job}" + (" and wait for its end" if args.wait else "")
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Start it, or go on with the run of an earlier attempt."""
         cluster, job = cluster_of(action, site), str(action.arguments["job"])
         yield f"starting a run of {job}"
         number = start_once(cluster, site, work, job, cast(dict[str, Json], action.arguments["variables"]))
@@ -74,14 +72,12 @@ class KillRun(VcStep[RunArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the kill."""
         run = sight.virtual_cluster(args.vc).run(args.run)
         if run is None:
             raise Refused(f"there is no run {args.run}", hint="`maint vc run list` shows what there is")
         yield self.action(f"run {args.run}", f"kill run {args.run} of job {run.job} ({run.status})", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Kill it, unless it has ended."""
         cluster, number = cluster_of(action, site), cast(int, action.arguments["run"])
         yield f"looking at run {number}"
         run = cluster.run(number)
@@ -98,11 +94,9 @@ class ListRuns(VcStep[JobArguments]):
     effect = Effect.READ
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the look."""
         yield self.action(f"job {args.job}", f"list the runs of job {args.job}", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """List them."""
         job = str(action.arguments["job"])
         yield f"listing the runs of {job}"
         runs = cluster_of(action, site).runs([f"job[eq]{job}"])
@@ -277,7 +271,6 @@ class RunOnce(VcStep[OnceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: OnceArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the run."""
         files = placed(args.files, "")
         size = show_size(sum(Path(path).stat().st_size for path in files.values()))
         what = f" and a resource with {', '.join(files)} ({size})" if files else ""

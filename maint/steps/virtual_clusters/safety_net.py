@@ -1,8 +1,7 @@
 """What protects others from a deletion: who uses what is deleted, what is sealed before, and how it comes back."""
 
 import json
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -11,9 +10,8 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import Field
 
-from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_some
 from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
@@ -21,42 +19,32 @@ from maint.model.virtual_cluster import (
     Job,
     Object,
     Resource,
-    covers,
-    normal_job,
-    normal_resource,
-    part_of,
+    same_job,
+    same_resource,
     sendable_job,
     sendable_resource,
     text_of,
 )
 from maint.ports import Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
-from maint.ports.streams import Answer
 from maint.restore.conflicts import dag_places
-from maint.restore.dag_source import Dag, read_dag
+from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
+from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
+from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
-KEPT_FOR = timedelta(days=30)
-_LONGEST_DAG = 4 * 1024 * 1024  # bytes
 _SHOWN = 10
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """A job or a resource that was sealed.
+    """A job or a resource that was sealed."""
 
-    Attributes:
-        what: `job` or `resource`.
-        name: its name.
-        definition: name of its sealed definition, which lists the sealed files with their signatures.
-        files: the files of a resource, in pieces.
-    """
-
-    what: str
-    name: str
-    definition: str
-    files: Sequence[KeptFile] = ()
+    what: str  # `job` or `resource`
+    name: str  # its name
+    definition: str  # name of its sealed definition, which lists the sealed files with their signatures
+    files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
 
     @property
     def names(self) -> Iterator[str]:
@@ -67,45 +55,25 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What a run deleted or replaced in a virtual cluster.
+    """What a run deleted or replaced in a virtual cluster."""
 
-    Attributes:
-        vc: the virtual cluster.
-        until: when it may be dropped.
-        objects: what it was, in the order of its sealing.
-    """
+    vc: str  # the virtual cluster
+    until: Moment  # when it may be dropped
+    objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
 
-    vc: str
-    until: Moment
-    objects: Sequence[Sealed] = ()
-
-
-def _path(state: Path, run: str) -> Path:
-    return state / "vc-undo" / f"{run}.json"
+    @property
+    def names(self) -> Iterator[str]:
+        """The names of all that is sealed."""
+        yield from (name for one in self.objects for name in one.names)
 
 
-def removed(state: Path, run: str) -> Removed | None:
-    """Return what of a run's deletions is still sealed, None where nothing is.
-
-    Raises:
-        WorkFailed: the record is damaged.
-    """
-    path = _path(state, run)
-    try:
-        return files.load(path, Removed)
-    except files.Damaged as error:
-        raise WorkFailed(
-            f"{path} is damaged: what run {run} deleted is not known",
-            detail=[str(error)],
-            hint="move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
-        ) from None
-
-
-def _write(state: Path, run: str, record: Removed) -> None:
-    if record.objects:
-        files.replace(_path(state, run), msgspec.json.encode(record))
-    else:
-        files.remove(_path(state, run))
+_RECORDS = UndoRecords(
+    "vc-undo",
+    Removed,
+    "what run {run} deleted is not known",
+    "move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
+)
+removed, expire = _RECORDS.read, _RECORDS.expire
 
 
 def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
@@ -114,7 +82,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
     record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
-    _write(site.state, run, record)
+    _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
 
 
@@ -124,39 +92,14 @@ def way_back(state: Path, run: str) -> str:
     return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
 
-def expire(state: Path, undo: Undo, now: datetime) -> None:
-    """Drop what was kept for its time."""
-    for path in sorted(_path(state, "x").parent.glob("*.json")):
-        try:
-            record = removed(state, path.stem)
-        except WorkFailed:
-            continue  # its own undo says so
-        if record is not None and record.until < now:
-            for one in record.objects:
-                _drop(undo, one)
-            files.remove(path)
-
-
 def _drop(undo: Undo, one: Sealed) -> None:
     for name in one.names:
         undo.drop(name)
 
 
-def resources_of(job: Job) -> set[str]:
-    """Return the names of all resources that a job uses."""
-    found = {*job.mounts, text_of(job.raw, "runtimeImageResourceName")}
-    for kind in ("spark", "airflow"):
-        inner = part_of(job.raw, kind)
-        found.add(text_of(inner, "pythonEnvResourceName"))
-        mounts = inner.get("fileMounts")
-        if isinstance(mounts, list):
-            found.update(text_of(one, "resourceName") for one in mounts if isinstance(one, Mapping))
-    return found - {""}
-
-
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
     """Return the names of the jobs that use a resource."""
-    return [job.name for job in cluster.jobs() if resource in resources_of(job)]
+    return [job.name for job in cluster.jobs() if resource in wanted_resources(job)]
 
 
 def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
@@ -178,15 +121,8 @@ def _dag(cluster: VirtualClusterSight, job: Job) -> Dag | None:
         live = cluster.resource(resource)
         if live is not None and live.file(path) is not None:
             with cluster.download(resource, path) as answer:
-                return read_dag(_whole(answer))
+                return read_dag_from(answer)
     return None
-
-
-def _whole(answer: Answer) -> bytes:
-    found = b""
-    while len(found) < _LONGEST_DAG and (block := answer.read(_LONGEST_DAG - len(found))):
-        found += block
-    return found
 
 
 def listed(names: Collection[str], words: str) -> str:
@@ -198,9 +134,8 @@ def listed(names: Collection[str], words: str) -> str:
     """
     if not names:
         return ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     verb = words if len(names) > 1 else words.replace("mount", "mounts").replace("call", "calls")
-    return f"; {show_count(len(names), 'job')} {verb}: {', '.join(list(names)[:_SHOWN])}{more}"
+    return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 
 def net(waived: str) -> str:
@@ -268,10 +203,7 @@ def _sealed(
         raw["files"] = [dict(file.raw) for file in going]
         if _known(site, work, "resource", raw):
             return way_back(site.state, work.run)
-        for file in going:
-            yield f"sealing {live.name}/{file.path}"
-            kept.append(retry_truncated(site.clock, partial(seal_download, cluster, site.undo, live.name, file)))
-            work.note("sealed", [name for one in kept for name in one.chunks])
+        kept = yield from seal_files(site, work, cluster, live, going)
     elif _known(site, work, "job", raw):
         return way_back(site.state, work.run)
     one = Sealed(
@@ -294,15 +226,26 @@ def _known(site: Site, work: Work, what: str, raw: Object) -> bool:
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
     record = removed(site.state, work.run)
-    known = {name for one in (record.objects if record else ()) for name in one.names}
+    known = set(record.names) if record else set()
     for name in cast(list[str], work.noted("sealed") or []):
         if name not in known:
             site.undo.drop(name)
     work.note("sealed", None)
 
 
-def seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
-    """Seal a file of a resource as it arrives."""
+def seal_files(
+    site: Site, work: Work, cluster: VirtualClusterSight, resource: Resource, files: Iterable[File]
+) -> Generator[str, None, list[KeptFile]]:
+    """Seal files of a resource as they arrive, noting what is sealed so far."""
+    kept = list[KeptFile]()
+    for file in files:
+        yield f"sealing {resource.name}/{file.path}"
+        kept.append(retry_truncated(site.clock, partial(_seal_download, cluster, site.undo, resource.name, file)))
+        work.note("sealed", [name for one in kept for name in one.chunks])
+    return kept
+
+
+def _seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file: File) -> KeptFile:
     with cluster.download(resource, file.path) as answer:
         return seal_file(undo, file, answer)
 
@@ -338,7 +281,6 @@ class UndoDeletions(VcStep[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the way back, resources before the jobs that mount them."""
         record = removed(sight.settings.state, args.run)
         if record is None or (args.vc and args.vc != record.vc):
             raise Refused(
@@ -358,7 +300,6 @@ class UndoDeletions(VcStep[UndoArguments]):
             yield self.action(f"{one.what} {one.name}", words, arguments, facts={"there": there})
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look, seal what is in the way, bring back, and drop the sealed copy."""
         run, name = str(action.arguments["run"]), str(action.arguments["object"])
         record = removed(site.state, run)
         one = next((one for one in record.objects if one.definition == name), None) if record else None
@@ -367,7 +308,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
         back = self._job_back if one.what == "job" else self._resource_back
         words = yield from back(site, work, cluster, raw, one)
-        _write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
+        _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
         _drop(site.undo, one)
         return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
 
@@ -376,8 +317,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
     ) -> Generator[str, None, str]:
         live = cluster.job(one.name)
-        wanted = normal_job(sendable_job(raw), pauses=False)
-        if live is not None and covers(normal_job(live.raw, pauses=False), wanted):
+        if same_job(live, sendable_job(raw), pauses=False):
             return ", as it was"
         if live is not None:
             yield from seal_before(site, work, cluster, live, "")
@@ -391,7 +331,7 @@ class UndoDeletions(VcStep[UndoArguments]):
     ) -> Generator[str, None, str]:
         live, wanted = cluster.resource(one.name), signatures(raw)
         here = signatures(live.raw) if live is not None else {}
-        other = live is not None and not covers(normal_resource(live.raw), normal_resource(sendable_resource(raw)))
+        other = live is not None and not same_resource(live, sendable_resource(raw))
         going = [path for path in wanted if path in here and here[path] != wanted[path]]
         if live is not None and (other or going):
             yield from seal_before(site, work, cluster, live, "", () if other else going)

@@ -66,12 +66,10 @@ class ProbeCluster(VcStep[VcArguments]):
     locks = False
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the look."""
         settings = sight.settings.virtual_cluster(args.vc)
         yield self.action(f"virtual cluster {settings.name}", f"look at {settings.base_url}", args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Look."""
         cluster = cluster_of(action, site)
         try:
             found = yield from looked(cluster)
@@ -116,7 +114,6 @@ class Smoke(VcStep[VcArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the test."""
         settings = sight.settings.virtual_cluster(args.vc)
         prefix = own_prefix(sight.settings.state)
         yield self.action(
@@ -126,7 +123,6 @@ class Smoke(VcStep[VcArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Make, run, read."""
         cluster, name = cluster_of(action, site), temporary(site.state, "smoke", work.run)
         marker = f"{name} works"
         definition: Object = {"name": name, "type": "spark", "spark": {"file": APPLICATION}}
@@ -178,7 +174,6 @@ class Sweep(VcStep[VcArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the sweep."""
         settings = sight.settings.virtual_cluster(args.vc)
         prefix = own_prefix(sight.settings.state)
         yield self.action(
@@ -186,7 +181,6 @@ class Sweep(VcStep[VcArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Kill, delete jobs, delete resources."""
         cluster, prefix = cluster_of(action, site), own_prefix(site.state)
         swept = []
         for job in [job.name for job in cluster.jobs() if job.name.startswith(prefix)]:

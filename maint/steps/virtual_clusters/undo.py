@@ -30,21 +30,13 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What a run keeps.
+    """What a run keeps."""
 
-    Attributes:
-        generation: how often the run has begun anew.
-        put_back: whether all is as it was before.
-        old: name of the sealed definitions; empty once they were put back.
-        files: the files of the old resource.
-        vc: the virtual cluster.
-    """
-
-    generation: int
-    put_back: bool
-    old: str
-    files: Sequence[KeptFile]
-    vc: str = ""
+    generation: int  # how often the run has begun anew
+    put_back: bool  # whether all is as it was before
+    old: str  # name of the sealed definitions; empty once they were put back
+    files: Sequence[KeptFile]  # the files of the old resource
+    vc: str = ""  # the virtual cluster
 
     @property
     def names(self) -> Iterator[str]:
@@ -150,29 +142,14 @@ def content(undo: Undo, file: KeptFile) -> Content:
     """Return a sealed file as something to upload."""
 
     def opened() -> BinaryIO:
-        return io.BufferedReader(_Chunks(undo, file.chunks), 1024 * 1024)
+        names, left = iter(file.chunks), io.BytesIO()
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            while not (block := left.read(size)) and (name := next(names, "")):
+                left = io.BytesIO(undo.fetch(name))
+            return block
+
+        return io.BufferedReader(files.AsFile(read), 1024 * 1024)
 
     return Content(opened, file.size)
-
-
-class _Chunks(io.RawIOBase):
-    """Reads sealed pieces one after the other."""
-
-    def __init__(self, undo: Undo, names: Sequence[str]) -> None:
-        self._undo = undo
-        self._names = iter(names)
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: "memoryview[int]", /) -> int:  # type: ignore[override]  # typeshed asks for any buffer
-        """Fill a buffer."""
-        if not self._left:
-            name = next(self._names, None)
-            self._left = memoryview(self._undo.fetch(name)) if name is not None else self._left
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count

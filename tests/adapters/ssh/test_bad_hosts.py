@@ -1,11 +1,18 @@
 """A hundred hosts of which some are bad, each in its own way: each answers, or its failure has a name."""
 
 import socket
+import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from maint.adapters.ssh.connections import Connections
 from maint.checks.gather import parse, script
 from maint.checks.registry import QUESTIONS
+from maint.config.schema import HostSettings, SshSettings
+from maint.errors import CannotReach
 from tests.adapters.ssh.conftest import Ground
 
 TOKEN = "maint-0123456789abcdef"
@@ -79,6 +86,27 @@ def test_what_is_no_ssh_server_is_named(openssh: Ground, silent: Callable[..., i
     (seen,) = fleet.keys(hosts)
     assert seen.reason
     assert seen.fingerprint == ""
+
+
+def test_a_damaged_greeting_is_a_reason_and_no_crash(openssh: Ground) -> None:
+    algorithms = bytes([20]) + bytes(16) + struct.pack(">I", 4) + b"\xff\xfe\xff\xfe"  # names that are no UTF-8
+    packet = struct.pack(">IB", 1 + len(algorithms) + 10, 10) + algorithms + bytes(10)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            near, _ = server.accept()
+            with near:
+                near.sendall(b"SSH-2.0-torn\r\n" + packet)
+                while near.recv(65_536):
+                    pass
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        host = HostSettings.model_construct(name="torn", address="127.0.0.1", port=server.getsockname()[1])
+        connections = Connections(SshSettings(user="root", key=openssh.key, connect_timeout=20.0))
+        with pytest.raises(CannotReach, match="damaged"):
+            connections.open(connections.address(host))
+        thread.join()
 
 
 def test_a_name_without_an_address_is_told(openssh: Ground) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,11 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name
 from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
-from maint.errors import Invalid, WorkFailed
+from maint.errors import DeadlinePassed, Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
 
@@ -180,6 +182,32 @@ def test_a_service_that_is_down_is_a_failure_with_words() -> None:
     assert "some-secret" not in repr(failure.value) + str(failure.value.detail)
 
 
+@pytest.mark.parametrize("by", ["config", "environment", "environment, but not there"])
+def test_a_proxy_is_gone_through_where_config_or_environment_name_one(
+    by: str, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = httpserver.url_for("").rstrip("/")
+    service = "http://127.0.0.1:1" if by.endswith("not there") else "http://s3.elsewhere.invalid"
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    if by != "config":
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+    s3 = S3Settings.model_construct(
+        endpoint=service, access_key="some-id", secret_key="some-secret", proxy=proxy if by == "config" else None
+    )
+    backup = BackupSettings.model_construct(store="s3://backups/x", s3=s3)
+    store = open_store("s3://backups/x", Access(backup, None, Values()))
+    if by.endswith("not there"):
+        with pytest.raises(WorkFailed):
+            store.size("a")
+        assert httpserver.log == []
+    else:
+        assert store.size("a") is None
+        assert [request.host for request, _ in httpserver.log] == ["s3.elsewhere.invalid"]
+
+
 def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
     httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data("")
@@ -241,3 +269,12 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]
     with pytest.raises(ClientError, match=r"AccessDenied|object protected"):
         client.delete_object(Bucket=bucket, Key="site/a/part", VersionId=versions[0]["VersionId"])
+
+
+@pytest.mark.parametrize("work", [lambda store: list(store.names()), lambda store: put(store, "prod/1/a")])
+def test_a_limit_that_strikes_within_a_request_to_a_bucket_is_that_limit(work: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store: Any = opened_from(("s3://backups/x", f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        assert store._client  # made before the limit is set
+        with pytest.raises(DeadlinePassed), SystemClock().limit(1.0):
+            work(store)

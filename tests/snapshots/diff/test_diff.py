@@ -15,7 +15,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.diff import differences, latest, of_server, of_snapshot, unified
 from maint.snapshots.diff import place as told
 from maint.snapshots.parts import REDACTED_COPY
-from maint.steps.restore.compare import CompareDeployment
+from maint.steps.restore.deployment import CompareDeployment
 from tests.snapshots.conftest import Manager
 
 NO_NOTES: Any = None  # of a step that takes none

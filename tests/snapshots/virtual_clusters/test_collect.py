@@ -23,7 +23,7 @@ from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
-from maint.snapshots.replicate import SiteWithStore, replicate
+from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.blobs import collect, object_name, unused
 from maint.snapshots.virtual_clusters.capture import take_alone
@@ -182,7 +182,7 @@ def test_dead_flags_of_this_state_folder_go_with_the_next_backup(place: Place) -
 
 def test_each_copy_keeps_what_its_own_snapshots_need(place: Place, tmp_path: Path) -> None:
     place.copies = [LocalStore(tmp_path / "second")]
-    copy: Any = SiteWithStore(place, place.copies[0])
+    copy: Any = with_store(place, place.copies[0])
     old, new = commit(place, [1, 2]), commit(place, [2, 3])
     assert to_the_end(replicate(place)) == []
     stored(copy, 9)
@@ -248,7 +248,7 @@ def test_when_the_first_store_is_down_a_backup_of_a_virtual_cluster_goes_into_a_
     away.rename(ground.root)
     ground.clock.time += timedelta(minutes=5)
     assert run(replicate(ground)) == []
-    for site in (ground, SiteWithStore(ground, ground.copies[0])):
+    for site in (ground, with_store(ground, ground.copies[0])):
         assert len(entries(site)) == 2
         assert all(verify(site, entry.id, 2).result is Trust.VERIFIED for entry in entries(site))
 

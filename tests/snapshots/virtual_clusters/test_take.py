@@ -15,8 +15,9 @@ from maint.snapshots.catalogue import entries, load
 from maint.snapshots.heal import heal, values_of
 from maint.snapshots.parts import object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
+from maint.snapshots.records import Taken
 from maint.snapshots.verify import verify
-from maint.snapshots.virtual_clusters.capture import TakenClusters, take_alone
+from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
 from tests.adapters.virtual_clusters.server import Api
@@ -27,12 +28,12 @@ Run = Callable[[Any], Any]
 
 
 @pytest.fixture
-def alone(ground: Ground, run: Run) -> Callable[..., TakenClusters]:
+def alone(ground: Ground, run: Run) -> Callable[..., Taken]:
     """Take a snapshot of the virtual cluster alone, some minutes after the one before."""
 
-    def take_it(**more: Any) -> TakenClusters:
+    def take_it(**more: Any) -> Taken:
         ground.clock.time += timedelta(minutes=5)
-        taken: TakenClusters = run(take_alone(ground, VC, recipients_of(ground), **more))
+        taken: Taken = run(take_alone(ground, VC, recipients_of(ground), **more))
         return taken
 
     return take_it
@@ -53,7 +54,7 @@ def test_a_site_backup_holds_its_virtual_clusters_and_verifies_to_the_last_level
 
 
 def test_every_job_resource_and_byte_comes_back_as_it_was_with_unknown_keys(
-    ground: Ground, api: Api, alone: Callable[..., TakenClusters]
+    ground: Ground, api: Api, alone: Callable[..., Taken]
 ) -> None:
     api.jobs["pi-estimate"]["a-key-of-tomorrow"] = {"deep": ["ümlaut", "\ud800", 12345678901234567890]}
     snapshot = alone().snapshot
@@ -71,14 +72,14 @@ def test_every_job_resource_and_byte_comes_back_as_it_was_with_unknown_keys(
     assert any("Airflow variables" in words for words in document.uncovered)
 
 
-def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: Callable[..., TakenClusters]) -> None:
+def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: Callable[..., Taken]) -> None:
     taken = alone()
     assert not taken.snapshot.restorable
     assert [part.restorable for part in taken.snapshot.parts if part.name.startswith("vc/")] == [True]
     assert taken.verification.result is Trust.VERIFIED
 
 
-def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..., TakenClusters]) -> None:
+def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..., Taken]) -> None:
     first = alone().snapshot
     seen = downloads(api)
     assert seen == len({hashlib.sha1(one).hexdigest() for files in api.files.values() for one in files.values()})
@@ -89,7 +90,7 @@ def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..
 
 
 def test_files_of_other_recipients_are_stored_anew(
-    ground: Ground, api: Api, run: Run, alone: Callable[..., TakenClusters]
+    ground: Ground, api: Api, run: Run, alone: Callable[..., Taken]
 ) -> None:
     alone()
     seen = downloads(api)
@@ -99,7 +100,7 @@ def test_files_of_other_recipients_are_stored_anew(
     assert downloads(api) == 2 * seen
 
 
-def test_what_a_killed_backup_left_is_written_anew(ground: Ground, alone: Callable[..., TakenClusters]) -> None:
+def test_what_a_killed_backup_left_is_written_anew(ground: Ground, alone: Callable[..., Taken]) -> None:
     taken = alone().snapshot
     for name in list(ground.store.names(f"prod/{taken.id}")):
         ground.store.remove(name)
@@ -112,7 +113,7 @@ def test_what_a_killed_backup_left_is_written_anew(ground: Ground, alone: Callab
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
 def test_a_stored_file_that_is_damaged_fails_the_verification(
-    ground: Ground, alone: Callable[..., TakenClusters], damage: str
+    ground: Ground, alone: Callable[..., Taken], damage: str
 ) -> None:
     snapshot = alone().snapshot
     path = ground.root / object_name("prod", snapshot.objects[0].id)
@@ -162,7 +163,7 @@ def test_alone_it_must_be_reached(ground: Ground, run: Run) -> None:
 
 @pytest.mark.parametrize("left", ["none", "few"])
 def test_much_less_than_before_is_not_believed_and_freezes_retention(
-    ground: Ground, api: Api, alone: Callable[..., TakenClusters], left: str
+    ground: Ground, api: Api, alone: Callable[..., Taken], left: str
 ) -> None:
     alone()
     kept = [] if left == "none" else sorted(api.jobs)[:2]
@@ -179,7 +180,7 @@ def test_much_less_than_before_is_not_believed_and_freezes_retention(
 
 
 def test_a_snapshot_of_virtual_clusters_alone_freezes_nothing_of_the_manager(
-    ground: Ground, run: Run, alone: Callable[..., TakenClusters]
+    ground: Ground, run: Run, alone: Callable[..., Taken]
 ) -> None:
     run(take(ground))
     alone()
@@ -187,7 +188,7 @@ def test_a_snapshot_of_virtual_clusters_alone_freezes_nothing_of_the_manager(
 
 
 def test_a_resource_that_changes_while_it_is_read_is_read_again(
-    ground: Ground, api: Api, alone: Callable[..., TakenClusters], monkeypatch: pytest.MonkeyPatch
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, changed = Api._file, list[str]()
 
@@ -208,7 +209,7 @@ def test_a_resource_that_changes_while_it_is_read_is_read_again(
 
 
 def test_a_resource_that_the_list_hides_is_fetched_by_name(
-    ground: Ground, api: Api, alone: Callable[..., TakenClusters], monkeypatch: pytest.MonkeyPatch
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.resources["etl-data"]["hidden"] = True
     plain = Api._listed
@@ -221,7 +222,7 @@ def test_a_resource_that_the_list_hides_is_fetched_by_name(
     assert "etl-data" in {one.name for one in document.resources}
 
 
-def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., TakenClusters]) -> None:
+def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken]) -> None:
     api.jobs["pi-estimate"]["mounts"] = [{"resourceName": "our-repository"}]
     document = read_document(ground, alone().snapshot, VC)
     assert any("our-repository" in words for words in document.uncovered)
@@ -240,7 +241,7 @@ def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground
 
 
 def test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew(
-    ground: Ground, api: Api, alone: Callable[..., TakenClusters]
+    ground: Ground, api: Api, alone: Callable[..., Taken]
 ) -> None:
     first = alone().snapshot
     rotten = first.objects[0]
@@ -257,7 +258,7 @@ def test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew(
     assert verify(ground, first.id, 1).result is Trust.FAILED
 
 
-def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone: Callable[..., TakenClusters]) -> None:
+def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone: Callable[..., Taken]) -> None:
     first = alone()
     assert first.verification.files_read == ground.clock.now()
     second = alone()

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +62,7 @@ class Host:
         return judge_paths(survey.found, survey.mounts)
 
     def remove(self, removals: Sequence[Removal]) -> Ran:
-        return self.ask("one", SHELL, stdin=script("ecs-remove", removals=[one.to_json() for one in removals]))
+        return self.ask("one", SHELL, stdin=script("ecs-remove", removals=msgspec.to_builtins(removals)))
 
     def tree(self) -> set[str]:
         return set(tree(self.machine.root))

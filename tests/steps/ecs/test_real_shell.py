@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from maint.lab.hosts.furnish import furnish_host
@@ -125,7 +126,7 @@ def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_i
     assert held == [("/var/lib/kubelet/pods/1", True)]
     assert do(script("ecs-unmount", targets=held)).ok
     for _ in ("once", "and again, when all is gone"):
-        ended = do(script("ecs-remove", removals=[one.to_json() for one in removals]))
+        ended = do(script("ecs-remove", removals=msgspec.to_builtins(removals)))
         assert ended.ok, ended.err
     left = do(f"{LIST}\n".encode()).out.decode().splitlines()
     assert [path for path in left if path in LEFT or path.startswith(("/data/", "/mnt/", "/run/k", "/run/l"))] == LEFT
@@ -135,5 +136,5 @@ def test_what_is_looked_at_unmounted_and_removed_is_what_a_real_shell_makes_of_i
 def test_what_has_become_something_else_is_left_alone_by_a_real_shell(do: Do) -> None:
     assert do(b"mkdir -p /data/a /data/b; touch /data/b/kept; ln -s /data/b /data/link\n").ok
     for one in (Removal("/data/link", "folder", "/data/link", ""), Removal("/data/link", "link", "/data/a", "")):
-        assert do(script("ecs-remove", removals=[one.to_json()])).status == 9
+        assert do(script("ecs-remove", removals=[msgspec.to_builtins(one)])).status == 9
     assert do(b"cat /data/link/kept\n").ok

@@ -12,7 +12,7 @@ from maint.engine.load import Library, load
 from maint.errors import Invalid, Refused, TimedOut, Unfinished
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.steps.flow import approval
+from maint.steps import flow as approval
 from tests.engine.conftest import Bench, bench, site, steps
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator

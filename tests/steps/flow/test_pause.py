@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from maint.errors import Invalid
-from maint.steps.flow.pause import Pause, PauseArguments
+from maint.steps.flow import Pause, PauseArguments
 from tests.engine.conftest import Bench, bench, site, steps
 
 __all__ = ["bench", "site", "steps"]

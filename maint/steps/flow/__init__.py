@@ -1,1 +1,0 @@
-"""Steps about the run itself: conditions, pauses, and a person's word."""

@@ -1,0 +1,109 @@
+"""Files on their way into a virtual cluster: where each goes, what it is read from, whether it arrived whole."""
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
+
+from maint.errors import Refused, WorkFailed
+from maint.files import AsFile
+from maint.model.snapshot import StoredFile
+from maint.model.virtual_cluster import File, Resource
+from maint.ports import Sight, VirtualClusterSight, Work
+from maint.ports.virtual_cluster import Content
+from maint.snapshots.parts import open_object
+
+_NOTE = "damaged"  # the note under which a run keeps what of it arrived as something else: signatures by place
+
+
+def local(path: Path) -> Content:
+    """Return a local file as something to upload."""
+    return Content(lambda: path.open("rb"), path.stat().st_size)
+
+
+def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:
+    """Return a file of a snapshot as something to upload."""
+
+    def opened() -> io.BufferedReader:
+        stack = ExitStack()
+        stream = stack.enter_context(open_object(sight, stored))
+        return io.BufferedReader(AsFile(stream.read, stack.close), 256 * 1024)
+
+    return Content(opened, size)
+
+
+def placed(files: Iterable[str], folder: str) -> dict[str, str]:
+    """Return where local files go within a resource: path there → path here.
+
+    Args:
+        files: local paths.
+        folder: the folder; for a single file that does not end with `/`, its whole path.
+
+    Raises:
+        Refused: a file is not there, or two would get the same path.
+    """
+    found: dict[str, str] = {}
+    given = list(files)
+    for text in given:
+        if not Path(text).is_file():
+            raise Refused(f"there is no file {text}", hint="name files that are there")
+        alone = len(given) == 1 and folder and not folder.endswith("/")
+        there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
+        if there in found:
+            raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
+        found[there] = str(Path(text).absolute())
+    return found
+
+
+def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mapping[str, str]) -> None:
+    """Refuse to believe an upload until the resource shows it.
+
+    Args:
+        resource: which.
+        sent: signatures of what was sent, by path.
+
+    Raises:
+        WorkFailed: a file is not there, or is another one.
+    """
+    live = cluster.resource(resource)
+    wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
+    if wrong:
+        raise WorkFailed(
+            f"resource {resource} does not hold what was uploaded",
+            detail=[f"{path} has another signature, or is not there" for path in wrong],
+            hint="upload again; is somebody else writing into it?",
+        )
+
+
+def prove_arrival(cluster: VirtualClusterSight, work: Work, sent: Mapping[str, Sequence[File]]) -> None:
+    """Hold what was uploaded against what the server has.
+
+    Args:
+        sent: the files by the name of their resource.
+
+    Raises:
+        WorkFailed: something arrived as other bytes; it is noted, so that a resume replaces it.
+    """
+    wrong = {
+        f"{name}/{file.path}": found.signature
+        for name, files in sent.items()
+        for live in [cluster.resource(name)]
+        for file in files
+        if live is not None and (found := live.file(file.path)) is not None and found.signature != file.signature
+    }
+    if wrong:
+        before = work.noted(_NOTE)
+        work.note(_NOTE, {**(before if isinstance(before, Mapping) else {}), **wrong})
+        raise WorkFailed(
+            f"uploads were damaged on their way: {len(wrong)}",
+            detail=[
+                f"resource {place.partition('/')[0]}: {place.partition('/')[2]} is not what was sent" for place in wrong
+            ],
+            hint="`maint playbook resume` uploads them again; where it stays so, look at the proxy in between",
+        )
+
+
+def own_damage(work: Work, live: Resource, path: str, signature: str) -> bool:
+    """Whether a file is what an upload of this very run became on its way."""
+    noted = work.noted(_NOTE)
+    return isinstance(noted, Mapping) and noted.get(f"{live.name}/{path}") == signature

@@ -1,0 +1,56 @@
+"""kill -9 at random moments of `backup rekey --prune-old`: nothing half is listed; done again it ends as if whole."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.siteconfig import SITE
+from tests.campaigns.size import size
+from tests.campaigns.test_killed_backups import left_over
+from tests.cli.test_rekey import changed, stored
+
+__all__ = ["changed"]
+
+KILLS = size(2, 60)
+SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
+REKEY = ("backup", "rekey", "--all", "--prune-old", "--yes")
+LONGEST = 1.5  # seconds from the first byte that is written to the end
+
+
+def until_it_writes(process: Any, store: Path) -> None:
+    """Wait until it has begun to write into the store, or is over; most of its time is the start of Python."""
+    before = set(store.glob("2*"))
+    while process.poll() is None and set(store.glob("2*")) == before:
+        time.sleep(0.002)
+
+
+@pytest.mark.timeout(120 * KILLS)
+def test_a_rekey_that_is_killed_at_any_moment_is_done_again_and_loses_nothing(changed: Any) -> None:
+    chance, store, struck = random.Random(SEED), changed.lab.folder / "backups", 0
+    before = stored(changed, "backups")
+    assert changed("backup", "hold", before[0], "--reason", "before the upgrade").code == 0
+    for _ in range(KILLS):
+        process = changed.start(*REKEY)
+        until_it_writes(process, store / SITE)
+        time.sleep(chance.uniform(0, LONGEST))
+        process.kill()
+        process.communicate()
+        struck += process.returncode == -signal.SIGKILL
+        listed = changed("backup", "list", "-o", "json").json["snapshots"]
+        assert [one for one in listed if one.get("problem")] == []
+        assert len(listed) >= len(before)
+    assert struck
+    said = changed(*REKEY)
+    assert said.code == 0, said.err
+    after = changed("backup", "list", "-o", "json").json["snapshots"]
+    assert len(after) == len(before) and {one["id"] for one in after}.isdisjoint(before)
+    assert next(one["holds"] for one in sorted(after, key=lambda one: one["taken_at"]))
+    assert stored(changed, "backups") == stored(changed, "second") == sorted(one["id"] for one in after)
+    assert left_over(store) == left_over(changed.lab.folder / "second") == []
+    for one in after:
+        assert changed("backup", "verify", one["id"], "--level", "3").code == 0
