@@ -56,7 +56,8 @@ class ConfiguredSite:
         from maint.adapters.manager.client import ManagerClient
         from maint.adapters.manager.session import PlainUse
 
-        client = ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn)
+        proxy = self.settings.proxy
+        client = ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn, proxy=proxy)
         if self._before_tls is not None:
             kind, bootstrap_only = self._before_tls
             client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))
@@ -181,7 +182,8 @@ class ConfiguredSite:
 
         settings = self.settings.virtual_cluster(name)
         if settings.name not in self._virtual_clusters:
-            client = VirtualClusterClient(Calls(settings, self.secrets, self.clock, warn=self._warn))
+            calls = Calls(settings, self.secrets, self.clock, warn=self._warn, proxy=self.settings.proxy)
+            client = VirtualClusterClient(calls)
             self._virtual_clusters[settings.name] = client
         return self._virtual_clusters[settings.name]
 

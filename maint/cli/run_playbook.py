@@ -12,6 +12,7 @@ from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags
+from maint.cli.proxies import proxies
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
@@ -139,6 +140,8 @@ def _prepared(
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
+    if through := list(proxies(site.settings)):
+        more, words = {**more, "proxies": through}, "\n\n".join(filter(None, [words, "\n".join(through)]))
     if around := _around(site, plan):
         more, words = {**more, "hooks": around}, "\n\n".join(filter(None, [words, _hook_lines(around)]))
     if flags.no_safety_net:

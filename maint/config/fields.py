@@ -101,6 +101,18 @@ def url(text: str) -> str:
     return text
 
 
+def _proxy(text: str) -> str:
+    wanted = "must be http://HOST:PORT, without user or password"
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme == "http" and parts.hostname and parts.port
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not whole or "@" in parts.netloc or parts.path not in ("", "/") or any(c.isspace() or c in "?#" for c in text):
+        raise ValueError(wanted)
+    return text
+
+
 def loopback(host: str) -> bool:
     """Whether a host name leads to this machine itself."""
     try:
@@ -217,6 +229,7 @@ ApiVersion = Annotated[
 ]
 Url = Annotated[str, AfterValidator(url)]
 UrlReference = Annotated[str, AfterValidator(_url_reference)]
+Proxy = Annotated[str, AfterValidator(_proxy)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 StoreAddress = Annotated[str, AfterValidator(_store), AfterValidator(_placed_store)]
 FilePath = Annotated[Path, BeforeValidator(_path), AfterValidator(_placed), WithJsonSchema({"type": "string"})]

@@ -19,6 +19,7 @@ from maint.config.fields import (
     Name,
     Port,
     Principal,
+    Proxy,
     PublicKey,
     Recipient,
     Reference,
@@ -30,6 +31,7 @@ from maint.config.fields import (
 )
 from maint.config.notices import Hooks, NoticeSettings
 from maint.config.secrets import FACTORY
+from maint.config.stores import S3Settings, SftpSettings
 from maint.errors import Invalid
 
 
@@ -195,85 +197,6 @@ class Keep(Strict):
     yearly: Count = Field(default=0, description="one a year", examples=[0])
 
 
-class SftpSettings(Strict):
-    """How stores on other hosts are reached, where that differs from the site's hosts."""
-
-    key: FilePath | None = Field(
-        default=None,
-        description="private key for SFTP stores; `ssh.key` when left out",
-        examples=["/etc/maint/id_backup"],
-    )
-    known_hosts: FilePath | None = Field(
-        default=None,
-        description="host keys of SFTP stores; `ssh.known_hosts` when left out",
-        examples=["/etc/maint/known_hosts_backup"],
-    )
-
-
-class S3Bucket(Strict):
-    """How one bucket is reached; what is left out is as for all."""
-
-    name: Text = Field(description="the bucket", examples=["offsite-backups"])
-    endpoint: Url | None = Field(default=None, description="its service", examples=["https://s3.elsewhere.example"])
-    region: Text | None = Field(default=None, description="its region", examples=["eu-west-1"])
-    access_key: Reference | None = Field(
-        default=None,
-        description="reference to the id of its access key",
-        examples=["file:/etc/maint/offsite-access-key"],
-    )
-    secret_key: Reference | None = Field(
-        default=None,
-        description="reference to its secret access key",
-        examples=["file:/etc/maint/offsite-secret-key"],
-    )
-    ca: FilePath | None = Field(
-        default=None, description="PEM bundle that its service must chain to", examples=["/etc/maint/offsite-ca.pem"]
-    )
-    lock: Duration | None = Field(default=None, description="object lock, as for all", examples=["35d"])
-
-
-class S3Settings(Strict):
-    """How S3-compatible stores are reached."""
-
-    endpoint: Url | None = Field(
-        default=None, description="the service; Amazon's when left out", examples=["https://s3.example.internal"]
-    )
-    region: Text = Field(default="us-east-1", description="region that requests are signed for")
-    access_key: Reference = Field(
-        default="env:AWS_ACCESS_KEY_ID",
-        description="reference to the access key's id",
-        examples=["file:/etc/maint/s3-access-key"],
-    )
-    secret_key: Reference = Field(
-        default="env:AWS_SECRET_ACCESS_KEY",
-        description="reference to the secret access key",
-        examples=["file:/etc/maint/s3-secret-key"],
-    )
-    ca: FilePath | None = Field(
-        default=None, description="PEM bundle that the service must chain to", examples=["/etc/maint/s3-ca.pem"]
-    )
-    proxy: Url | None = Field(default=None, description="an HTTP proxy; else HTTPS_PROXY and NO_PROXY count")
-    lock: Duration | None = Field(
-        default=None,
-        description="object lock: how long nobody can remove what is written; the bucket must have been made with it",
-        examples=["35d"],
-    )
-    lock_mode: Literal["compliance", "governance"] = Field(
-        default="compliance", description="governance: whoever has the right to may remove it all the same"
-    )
-    buckets: tuple[S3Bucket, ...] = Field(default=(), description="buckets that are reached in another way")
-
-    def own(self, bucket: str) -> S3Bucket | None:
-        """Return what is said of one bucket alone."""
-        return next((one for one in self.buckets if one.name == bucket), None)
-
-    def of(self, bucket: str) -> "S3Settings":
-        """Return how a bucket is reached: as all are, but for what is said of it alone."""
-        own = self.own(bucket)
-        said = own.model_dump(exclude={"name"}, exclude_none=True) if own else {}
-        return self.model_copy(update=said)
-
-
 class PartsSettings(Strict):
     """Further parts of a snapshot; left out: taken where they can be had; true: their lack is exit 7; false: never."""
 
@@ -417,6 +340,11 @@ class Site(Strict):
     hosts: tuple[HostSettings, ...] = Field(default=(), description="the hosts")
     backup: BackupSettings | None = Field(default=None, description="backups")
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
+    proxy: Proxy | None = Field(
+        default=None,
+        description="HTTP proxy to manager and virtual clusters; NO_PROXY counts, HTTPS_PROXY does not",
+        examples=["http://proxy.example.internal:3128"],
+    )
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
     notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
     shared_state: StoreAddress | None = Field(

@@ -20,7 +20,8 @@ import requests
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.open import Access, open_store
-from maint.config.schema import BackupSettings, S3Settings, SshSettings
+from maint.config.schema import BackupSettings, SshSettings
+from maint.config.stores import S3Settings
 from maint.config.yaml import dump, load
 from maint.engine.lease import Lease
 from maint.lab.manager.load import Options

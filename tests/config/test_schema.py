@@ -51,6 +51,7 @@ sites:
       fingerprint_key: file:/etc/maint/fingerprint
       trusted_keys: ["{PUBLIC_KEY}"]
     metrics: metrics/maint.prom
+    proxy: http://proxy.example.internal:3128
     hooks: {{before_run: [[/bin/may-we, prod]], after_run: [[/bin/free]], on_failure: [[/bin/ticket]], timeout: 5s}}
     shared_state: sftp://maint@state.example.internal/srv/state
     shared_state_key: file:/etc/maint/shared-state-key
@@ -107,6 +108,7 @@ def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -
     assert site.ssh.sudo_password == "env:SUDO"
     assert site.accepted[0].until.isoformat() == "2027-06-30"
     assert site.metrics == tmp_path / "metrics/maint.prom"
+    assert site.proxy == "http://proxy.example.internal:3128"
     assert site.hooks
     assert (site.hooks.before_run, site.hooks.timeout) == ((("/bin/may-we", "prod"),), 5.0)
     assert site.shared_state == "sftp://maint@state.example.internal/srv/state"
@@ -166,6 +168,17 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "shared_state: sftp://maint@state.example.internal/srv/state\n    shared_state_key: file",
             "shared_state_key: ^file",
             "seals nothing without a shared_state",
+        ),
+        (
+            "proxy: http://proxy",
+            "proxy: ^http://me:hunter2@proxy",
+            "must be http://HOST:PORT, without user or password",
+        ),
+        ("proxy: http://", "proxy: ^https://", "must be http://HOST:PORT"),
+        (
+            "proxy: http://proxy.example.internal:3128",
+            "proxy: ^http://proxy.example.internal",
+            "must be http://HOST:PORT",
         ),
         ("tls_port: 7183", "tls_port: ^7180", "must differ from plain_port"),
         ("host: cm.example.internal\n", "host: ^https://cm.example.internal\n", "must be a host name"),

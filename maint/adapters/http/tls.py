@@ -1,13 +1,13 @@
 """Trust: TLS rules, why a certificate was not accepted and what mends that, and what a server presents."""
 
 import contextlib
-import socket
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from maint.adapters.http.proxy import connect
 from maint.errors import Invalid
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
@@ -62,37 +62,39 @@ def remedy(error: ssl.SSLCertVerificationError, *, authority: str, name: str) ->
     return authority
 
 
-def presented(place: tuple[str, int], name: str, timeout: float) -> tuple[str, ...]:
+def presented(place: tuple[str, int], name: str, timeout: float, proxy: str | None = None) -> tuple[str, ...]:
     """Return in words what a server shows for a name, trusted or not; nothing if it shows none in time (seconds)."""
-    shown = _presented(place, name, timeout)
+    shown = _presented(place, name, timeout, proxy)
     return _lines(shown) if shown else ()
 
 
-def presented_end(place: tuple[str, int], name: str, timeout: float) -> datetime | None:
+def presented_end(place: tuple[str, int], name: str, timeout: float, proxy: str | None = None) -> datetime | None:
     """Return when the certificate ends that a server shows, trusted or not; None if it shows none in time (seconds)."""
-    end = _presented(place, name, timeout).get("notAfter")
+    end = _presented(place, name, timeout, proxy).get("notAfter")
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(end), UTC) if isinstance(end, str) else None
 
 
-def _presented(place: tuple[str, int], name: str, timeout: float) -> dict[str, Any]:  # Any: ssl's shape
+def _presented(
+    place: tuple[str, int], name: str, timeout: float, proxy: str | None
+) -> dict[str, Any]:  # Any: ssl's shape
     with contextlib.suppress(OSError, ValueError):
-        raw = presented_der(place, name, timeout)
+        raw = presented_der(place, name, timeout, proxy)
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname = False
         trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _ANY_TIME
         trusting.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(raw))
         with (
-            socket.create_connection(place, timeout) as plain,
+            connect(place, proxy, timeout) as plain,
             trusting.wrap_socket(plain, server_hostname=name) as tls,
         ):
             return tls.getpeercert() or {}
     return {}
 
 
-def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT) -> bytes:
+def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT, proxy: str | None = None) -> bytes:
     """Return the certificate (DER) that a server shows for a name; OSError where none came in time (seconds)."""
     with (
-        socket.create_connection(place, timeout) as plain,
+        connect(place, proxy, timeout) as plain,
         _unverified().wrap_socket(plain, server_hostname=name) as tls,
     ):
         return tls.getpeercert(binary_form=True) or b""

@@ -23,6 +23,7 @@ from urllib3.util import Timeout
 from maint.adapters.clock import seconds_left
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
+from maint.adapters.http.proxy import ProxyFailed, connect, way
 from maint.adapters.http.request import Call, Timeouts
 from maint.errors import CannotReach, MaintError
 from maint.model.formatting import show_duration
@@ -55,6 +56,7 @@ class Peer(Struct, frozen=True):
     unverified: str = ""  # the warning for each new connection; `{origin}` is filled in
     # `HOST:PORT` to connect to whatever the name, which stays in TLS and in the Host header
     connect_to: str | None = None
+    proxy: str | None = None  # `http://HOST:PORT`, which leads to all hosts but those that NO_PROXY names
     keep_open: int = 0  # connections kept between calls; 0: each request gets a new one
 
     def place(self, host: str, port: int) -> tuple[str, int]:
@@ -127,6 +129,9 @@ class Transport:
         if isinstance(root, ssl.SSLCertVerificationError) and not connected:
             return self._untrusted(root, call)
         words = _words(root, call.read if connected else self.timeouts.connect)
+        proxy = None if isinstance(root, ProxyFailed) else way(self.peer.proxy, call.url)
+        if proxy:
+            words += f", through the proxy {urlsplit(proxy).netloc}"
         if connected:
             lost = NoAnswer(
                 f"{call.origin}: {words}",
@@ -134,17 +139,19 @@ class Transport:
             )
             lost.words, lost.late = words, isinstance(root, TimeoutError)
             return lost
-        unsent = NotSent(f"{call.origin}: {words}", hint=_tls_hint(call, root) or self.peer.unreachable(root))
+        hint = root.hint if isinstance(root, ProxyFailed) else _tls_hint(call, root) or self.peer.unreachable(root)
+        unsent = NotSent(f"{call.origin}: {words}", hint=hint)
         unsent.words, unsent.why = words, type(root)
         return unsent
 
     def _untrusted(self, error: ssl.SSLCertVerificationError, call: Call) -> Untrusted:
         host, port = _address(call.url)
-        words = tls.reason(error, host)
-        shown = tls.presented(self.peer.place(host, port), host, self.timeouts.connect)
+        words, proxy = tls.reason(error, host), way(self.peer.proxy, call.url)
+        shown = tls.presented(self.peer.place(host, port), host, self.timeouts.connect, proxy)
+        through = [f"through the proxy {urlsplit(proxy).netloc}"] if proxy else []
         failure = Untrusted(
             f"{call.origin} cannot be trusted: {words}",
-            detail=(f"trusted: {self.peer.ca or 'the authorities of the system'}", *shown),
+            detail=(f"trusted: {self.peer.ca or 'the authorities of the system'}", *shown, *through),
             hint=tls.remedy(error, authority=self.peer.authority_hint, name=self.peer.name_setting),
         )
         failure.words, failure.why = f"certificate not accepted: {words}", type(error)
@@ -221,6 +228,17 @@ def _arm(sock: "_Timed | _TimedTls") -> None:
 class _Watched(HTTPConnection):
     """A connection that says when it stands, and swaps the short time-out of connecting for that of sending."""
 
+    def __init__(self, *arguments: Any, through: str | None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.through = through
+
+    def connect(self) -> None:
+        """Connect, through the proxy if there is one."""
+        if self.through is None:
+            super().connect()
+        else:
+            self.sock = connect((self.host, self.port), self.through, cast(float, self.timeout))
+
     def request(self, *arguments: Any, **options: Any) -> None:
         """Send a request's head and body."""
         if self.sock is None:  # else http.client would connect with the headers, credentials too, in its frames
@@ -238,6 +256,14 @@ class _Watched(HTTPConnection):
 class _WatchedTls(_Watched, HTTPSConnection):
     """The same over TLS."""
 
+    def connect(self) -> None:
+        """Connect, through the proxy if there is one."""
+        super().connect()
+        if self.through is not None:
+            context = cast(ssl.SSLContext, self.ssl_context)
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.server_hostname)
+            self.is_verified = context.verify_mode is ssl.CERT_REQUIRED
+
 
 class _PlainPool(HTTPConnectionPool):
     ConnectionCls = _Watched
@@ -248,7 +274,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """Carries requests without what a requests session adds: redirects, cookies, .netrc, proxies, repeats (M2.1)."""
+    """Carries requests without what a requests session adds: redirects, cookies, .netrc, repeats (M2.1)."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -273,7 +299,7 @@ class _Adapter(HTTPAdapter):
         key = (urlsplit(url).scheme, host, port)
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = self._pool(*key)
+                self._pools[key] = self._pool(*key, way(self._peer.proxy, url))
             return self._pools[key]
 
     def close(self) -> None:
@@ -284,16 +310,17 @@ class _Adapter(HTTPAdapter):
             self._pools.clear()
         super().close()
 
-    def _pool(self, scheme: str, name: str, port: int) -> HTTPConnectionPool:
+    def _pool(self, scheme: str, name: str, port: int, through: str | None) -> HTTPConnectionPool:
         host, number = self._peer.place(name, port)
         most = max(self._peer.keep_open, 1)
         if scheme == "http":
-            return _PlainPool(host, number, maxsize=most)
+            return _PlainPool(host, number, maxsize=most, through=through)
         if self._context is None:
             self._context = tls.context(self._peer.ca, insecure=self._peer.insecure, hint=self._peer.ca_hint)
             self._context.sslsocket_class = _TimedTls
         mode = self._context.verify_mode.name
-        return _TlsPool(host, number, maxsize=most, ssl_context=self._context, cert_reqs=mode, server_hostname=name)
+        rules: dict[str, Any] = {"ssl_context": self._context, "cert_reqs": mode, "server_hostname": name}
+        return _TlsPool(host, number, maxsize=most, through=through, **rules)
 
 
 def _address(url: str) -> tuple[str, int]:
@@ -310,6 +337,8 @@ def _tls_hint(call: Call, root: BaseException) -> str | None:
 
 
 def _words(root: BaseException, seconds: float) -> str:
+    if isinstance(root, ProxyFailed):
+        return str(root)
     if isinstance(root, ConnectionRefusedError):
         return "refused"
     if isinstance(root, socket.gaierror):

@@ -45,12 +45,13 @@ class Calls:
         warn: Callable[[str], None],
         timeouts: Timeouts,
         pause: float,
+        proxy: str | None,
     ) -> None:
         self.settings = settings
         self.timeouts = timeouts
         self.clock = clock
         self._pause = pause
-        self._transport = Transport(peer_of(settings), timeouts, warn)
+        self._transport = Transport(peer_of(settings, proxy), timeouts, warn)
         self.session = ManagerSession(self._transport, settings, secrets, warn)
 
     def root(self, pinned: int) -> str:

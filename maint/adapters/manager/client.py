@@ -38,8 +38,10 @@ class ManagerClient(Reads):
         warn: Callable[[str], None],
         timeouts: Timeouts | None = None,
         pause: float = 2.0,
+        proxy: str | None = None,
     ) -> None:
-        super().__init__(Calls(settings, secrets, clock, warn=warn, timeouts=timeouts or Timeouts(), pause=pause))
+        limits = timeouts or Timeouts()
+        super().__init__(Calls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy))
 
     def cluster_command(self, cluster: str, name: str) -> Command:
         """Send `commands/start` or `commands/stop`; the answer may already be a rejection (M4.3)."""

@@ -1,8 +1,7 @@
 """Ask both ports without credentials, and tell which one serves (M2.1)."""
 
-import socket
-
 from maint.adapters.http.answers import NoAnswer
+from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
 from maint.adapters.http.request import Call
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import ManagerSettings
@@ -12,7 +11,7 @@ from maint.model.manager import Door, Presence
 _PATH = "/api/version"  # an anonymous 401 there proves that the server is up (M2.2)
 
 
-def peer_of(settings: ManagerSettings) -> Peer:
+def peer_of(settings: ManagerSettings, proxy: str | None) -> Peer:
     """Return how a manager is reached."""
     host, plain, tls = settings.host, settings.plain_port, settings.tls_port
     return Peer(
@@ -22,6 +21,7 @@ def peer_of(settings: ManagerSettings) -> Peer:
         name_setting="manager.host",
         unreachable=lambda _: f"is the manager up, and are {host}, {plain} and {tls} right?",
         insecure=settings.insecure,
+        proxy=proxy,
         unverified="the certificate of {origin} is not verified (insecure is set)",
     )
 
@@ -43,9 +43,12 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
         return Presence(door=Door.TLS, plain=plain, tls=_answer(transport, address(settings, Door.TLS)))
     except (NotSent, NoAnswer) as failure:
         words, chain, remedy = failure.words, "; ".join((failure.message, *failure.detail)), failure.hint
+        why = failure.why if isinstance(failure, NotSent) else None
+        if why is ProxyFailed:  # which says nothing of the port
+            return Presence(door=Door.CLOSED, plain=plain, tls=words, remedy=remedy)
     except Invalid as failure:
-        words, chain, remedy = failure.message, failure.message, failure.hint
-    if words == "refused" or not _listens(transport, settings):
+        why, words, chain, remedy = None, failure.message, failure.message, failure.hint
+    if words == "refused" or why is NothingBehind or not _listens(transport, settings):
         return Presence(door=otherwise, plain=plain, tls=words)
     return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy)
 
@@ -61,7 +64,8 @@ def _answer(transport: Transport, place: str) -> str:
 
 def _listens(transport: Transport, settings: ManagerSettings) -> bool:
     try:
-        socket.create_connection((settings.host, settings.tls_port), transport.timeouts.connect).close()
+        proxy = way(transport.peer.proxy, address(settings, Door.TLS))
+        connect((settings.host, settings.tls_port), proxy, transport.timeouts.connect).close()
     except OSError:
         return False
     return True

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from maint.adapters.http.answers import Reply
+from maint.adapters.http.proxy import way
 from maint.adapters.http.request import Basic, Call
 from maint.adapters.http.tls import presented_end
 from maint.adapters.http.transport import Transport
@@ -71,8 +72,9 @@ class ManagerSession:
         """Return when the certificate of the TLS port ends; None where none is shown."""
         if self.presence().door is not Door.TLS:
             return None
-        settings = self._settings
-        return presented_end((settings.host, settings.tls_port), settings.host, self._transport.timeouts.connect)
+        settings, transport = self._settings, self._transport
+        place, proxy = (settings.host, settings.tls_port), way(transport.peer.proxy, address(settings, Door.TLS))
+        return presented_end(place, settings.host, transport.timeouts.connect, proxy)
 
     def forget(self) -> None:
         """Forget port, account and version."""
@@ -125,7 +127,7 @@ class ManagerSession:
             raise CannotReach(
                 f"no port of {settings.host} serves the management API",
                 detail=(plain, tls),
-                hint="is the manager up? systemctl status cloudera-scm-server on its host",
+                hint=found.remedy or "is the manager up? systemctl status cloudera-scm-server on its host",
             )
         if found.chain is not None:
             raise CannotReach(

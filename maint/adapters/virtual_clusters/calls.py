@@ -63,13 +63,15 @@ class Calls:
         warn: Callable[[str], None],
         timeouts: Timeouts | None = None,
         patience: Patience | None = None,
+        proxy: str | None = None,
     ) -> None:
         self.settings = settings
+        self.proxy = proxy
         self.clock = clock
         self._patience = patience or Patience()
         self._waits = _Waits(self._patience, clock, warn)
         self._timeouts = timeouts or Timeouts()
-        self._transport = Transport(_peer(settings), self._timeouts, warn)
+        self._transport = Transport(_peer(settings, proxy), self._timeouts, warn)
         self.tokens = Tokens(settings, secrets, clock, self._token_reply)
         self._answered: set[str] = set()  # hosts that have answered: what fails there later may pass
 
@@ -299,7 +301,7 @@ def _lost(call: Call, failure: NoAnswer) -> AnswerMissing:
     )
 
 
-def _peer(settings: VirtualClusterSettings) -> Peer:
+def _peer(settings: VirtualClusterSettings, proxy: str | None) -> Peer:
     return Peer(
         ca=settings.ca,
         ca_hint=f"`ca` of the virtual cluster {settings.name} must be a PEM file",
@@ -311,6 +313,7 @@ def _peer(settings: VirtualClusterSettings) -> Peer:
         unverified=f"the certificate of {urlsplit(settings.base_url).hostname} is not verified: "
         "`tls-insecure` is set; anyone on the way can read the password",
         connect_to=settings.connect_to,
+        proxy=proxy,
         keep_open=_AT_ONCE,
     )
 

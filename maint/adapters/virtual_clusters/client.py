@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from maint.adapters.http.proxy import ProxyFailed, way
 from maint.adapters.http.request import Call, Timeouts
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
@@ -43,12 +44,12 @@ class VirtualClusterClient(Jobs, Resources, Runs):
     def answers(self, base_url: str) -> bool:
         """Return whether a jobs API, and not just an ingress, answers at an address, without logging in."""
         try:
-            return _answers(base_url, None)
+            return _answers(base_url, None, self._calls.proxy)
         except NotSent as failure:
-            if not issubclass(failure.why, socket.gaierror) or not self.settings.connect_to:
+            if not issubclass(failure.why, socket.gaierror | ProxyFailed) or not self.settings.connect_to:
                 return issubclass(failure.why, ssl.SSLError)  # somebody is there
         with contextlib.suppress(NotSent):
-            return _answers(base_url, self.settings.connect_to)
+            return _answers(base_url, self.settings.connect_to, self._calls.proxy)
         return False
 
     def certificates(self) -> Mapping[str, bytes]:
@@ -58,7 +59,8 @@ class VirtualClusterClient(Jobs, Resources, Runs):
             parts = urlsplit(url)
             name = parts.hostname or ""
             with contextlib.suppress(OSError):
-                found[name] = presented_der(_unverified(self.settings.connect_to).place(name, parts.port or 443), name)
+                place = _unverified(self.settings.connect_to, None).place(name, parts.port or 443)
+                found[name] = presented_der(place, name, proxy=way(self._calls.proxy, url))
         return found
 
     def close(self) -> None:
@@ -66,8 +68,8 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         self._calls.close()
 
 
-def _answers(base_url: str, connect_to: str | None) -> bool:
-    transport = Transport(_unverified(connect_to), Timeouts(connect=_LIMIT), lambda _: None)
+def _answers(base_url: str, connect_to: str | None, proxy: str | None) -> bool:
+    transport = Transport(_unverified(connect_to, proxy), Timeouts(connect=_LIMIT), lambda _: None)
     try:
         return transport.fetch(Call("GET", f"{base_url.rstrip('/')}/info", _LIMIT, total=_LIMIT)).status != _GONE
     except NotSent:
@@ -76,7 +78,7 @@ def _answers(base_url: str, connect_to: str | None) -> bool:
         return False
 
 
-def _unverified(connect_to: str | None) -> Peer:
+def _unverified(connect_to: str | None, proxy: str | None) -> Peer:
     # Asking without trust sends no secret, and an expired certificate is an answer, too.
     return Peer(
         ca=None,
@@ -86,4 +88,5 @@ def _unverified(connect_to: str | None) -> Peer:
         unreachable=lambda _: "",
         insecure=True,
         connect_to=connect_to,
+        proxy=proxy,
     )

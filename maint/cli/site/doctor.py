@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +18,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
+from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
@@ -286,23 +285,7 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _proxy(site: ConfiguredSite) -> Iterator[Line]:
-    """Say which stores go through a proxy; nothing where none does. All other addresses are reached directly."""
-    backup = site.settings.backup
-    for store in (backup.store, *backup.copies) if backup else ():
-        bucket = urlsplit(store).netloc
-        s3 = backup.s3.of(bucket) if backup and store.startswith("s3:") else None
-        if s3 is None:
-            continue
-        address = s3.endpoint or f"https://{bucket}.s3.{s3.region}.amazonaws.com"
-        proxy, where = s3.proxy, "backup.s3.proxy"
-        if proxy is None and not proxy_bypass(urlsplit(address).hostname or ""):
-            scheme = urlsplit(address).scheme
-            proxy, where = getproxies().get(scheme), f"{scheme.upper()}_PROXY"
-        if proxy:
-            words = (
-                f"{store} goes through {urlsplit(proxy).hostname} ({where}); manager, hosts and virtual clusters do not"
-            )
-            yield Line("proxy", OK, words)
+    yield from (Line("proxy", OK, words) for words in proxies(site.settings))
 
 
 def _store(site: ConfiguredSite) -> Iterator[Line]:

@@ -51,11 +51,13 @@ class Bench:
     clock: Patient = field(default_factory=Patient)
     warnings: list[str] = field(default_factory=list)
     timeouts: Timeouts = CALM
+    proxy: str | None = None
 
     def client(self, *, allow_plain: bool = False, **changes: object) -> ManagerClient:
         settings = self.settings.model_copy(update=changes)
         settings = settings.in_clear() if allow_plain else settings
-        return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=self.timeouts, pause=3)
+        ways = {"timeouts": self.timeouts, "proxy": self.proxy}
+        return ManagerClient(settings, Vault(), self.clock, warn=self.warnings.append, pause=3, **ways)
 
 
 @pytest.fixture

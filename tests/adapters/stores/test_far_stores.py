@@ -20,7 +20,8 @@ from pytest_httpserver import HTTPServer
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name
-from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
+from maint.config.schema import BackupSettings, SshSettings
+from maint.config.stores import S3Settings, SftpSettings
 from maint.errors import DeadlinePassed, Invalid, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store

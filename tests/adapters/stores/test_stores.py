@@ -13,7 +13,8 @@ import pytest
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.open import Access, open_store
-from maint.config.schema import BackupSettings, S3Settings, SftpSettings, SshSettings
+from maint.config.schema import BackupSettings, SshSettings
+from maint.config.stores import S3Settings, SftpSettings
 from maint.engine.lease import Lease, LeaseLost, Terms
 from maint.errors import Invalid, Locked
 from maint.lab.hosts.machine import Machine

@@ -48,11 +48,12 @@ class Bench:
     settings: VirtualClusterSettings
     clock: Hurried = field(default_factory=Hurried)
     warnings: list[str] = field(default_factory=list)
+    proxy: str | None = None
 
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = self.settings.model_copy(update=changes)
-        limits = Timeouts(connect=60, read=60, write=60)
-        calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, timeouts=limits, patience=patience)
+        ways = {"timeouts": Timeouts(connect=60, read=60, write=60), "proxy": self.proxy}
+        calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, patience=patience, **ways)
         return VirtualClusterClient(calls)
 
 

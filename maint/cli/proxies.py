@@ -1,0 +1,41 @@
+"""Say what is reached through a proxy."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from maint.config.schema import SiteSettings
+
+
+def proxies(settings: SiteSettings) -> Iterator[str]:
+    """Yield in words what goes through which proxy, never with its password; nothing where nothing does."""
+    if settings.proxy:
+        yield from _addresses(settings, settings.proxy)
+    backup = settings.backup
+    for store in (backup.store, *backup.copies) if backup else ():
+        bucket = urlsplit(store).netloc
+        s3 = backup.s3.of(bucket) if backup and store.startswith("s3:") else None
+        if s3 is None:
+            continue
+        address = s3.endpoint or f"https://{bucket}.s3.{s3.region}.amazonaws.com"
+        proxy, where = s3.proxy, "backup.s3.proxy"
+        if proxy is None and not proxy_bypass(urlsplit(address).hostname or ""):
+            scheme = urlsplit(address).scheme
+            proxy, where = getproxies().get(scheme), f"{scheme.upper()}_PROXY"
+        if proxy:
+            others = "" if settings.proxy else "; manager, hosts and virtual clusters do not"
+            yield f"{store} goes through {urlsplit(proxy).hostname} ({where}){others}"
+
+
+def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:
+    from maint.adapters.http.proxy import way  # slow to import, and few sites have a proxy
+
+    manager = settings.manager
+    host = f"[{manager.host}]" if ":" in manager.host else manager.host
+    addresses = {f"manager {manager.host}": f"https://{host}:{manager.tls_port}"}
+    for one in settings.virtual_clusters:
+        addresses[f"virtual cluster {one.name}"] = one.base_url
+        addresses[f"gateway of {one.name}"] = one.auth_url
+    for name, url in addresses.items():
+        through = f"goes through {urlsplit(proxy).netloc} (proxy)"
+        yield f"{name} {through}" if way(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"
