@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from maint.steps.flow.pause import Pause
 
 from maint.model.plan import Action
+from maint.steps.flow import Pause
 from maint.steps.step import Progress, done
 from tests.steps.operator import environment, maint
 from tests.steps.test_plugins import CONFIG

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from maint.lab import pki
 from maint.lab.faults import FAULTS, HOST, ONCE, TARGETS, FaultBox, UnknownFault
-from maint.lab.http.server import BodyCut, Exchange
+from maint.lab.http.server import BodyCut
 from maint.lab.manager import document, host_files, jks
 from maint.lab.manager.accounts import hash_password, matches, new_salt
 from maint.lab.manager.host_files import java_options, redaction_property
+from maint.lab.manager.http import ManagerExchange
 from maint.lab.manager.license import BadLicense, make_license, read_license
 from maint.lab.manager.views import Hide, hidden
 from maint.lab.siteconfig import yaml
@@ -256,7 +257,7 @@ def test_switches_are_read_by_name():
 
 def received(raw: bytes, left: int | None) -> bytes:
     """Return the body that an exchange takes from what comes; `left` is its length, None for chunks."""
-    exchange = Exchange.__new__(Exchange)  # without a connection
+    exchange = ManagerExchange.__new__(ManagerExchange)  # without a connection
     exchange.rfile, exchange._left = io.BytesIO(raw), left
     return b"".join(exchange.received())
 
