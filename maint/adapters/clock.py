@@ -47,9 +47,9 @@ class _Alarm:
         self._arm()
         return limit
 
-    def pop(self) -> None:
+    def pop(self, limit: _Limit) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self._open.pop()
+        self._open.remove(limit)  # not always the last: what a cycle held is let go later
         if self._open:
             self._arm()
             return
@@ -140,4 +140,4 @@ class SystemClock:
         try:
             yield limit.put_off
         finally:
-            _ALARM.pop()
+            _ALARM.pop(limit)

@@ -83,7 +83,7 @@ def resume(
     values: Annotated[list[str] | None, option("--set", "What it waits for: vc.NAME.base_url=URL; repeatable.")] = None,
 ) -> int:
     """Take up a run that stopped before its end; what it left open is decided by looking."""
-    return run_playbook.resume(flags, run_id, pairs_of("--set", values, "cluster=base"))
+    return run_playbook.resume(flags, run_id, pairs_of("--set", values, "vc.NAME.base_url=URL"))
 
 
 @command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")

@@ -1,4 +1,4 @@
-"""The tree of a large document in little memory: digests stand for roles, config groups and hosts until they differ."""
+"""The tree of a large document: digests stand for roles, config groups and hosts until they differ."""
 
 from collections.abc import Callable, Iterable
 from hashlib import blake2b

@@ -52,7 +52,7 @@ def make_plan(
 
 
 class AdhocStep(msgspec.Struct, frozen=True):
-    """One step."""
+    """One step that a command names itself, outside a playbook: what users typed is never a template."""
 
     name: str  # what it does, for people
     kind: str

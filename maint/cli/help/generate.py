@@ -19,7 +19,6 @@ from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
 from maint.config.schema import BackupSettings
-from maint.errors import UsageError
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
@@ -96,14 +95,12 @@ def alert_rules(max_age: int, drill_age: str) -> str:
 
 
 def _configured_age(flags: Flags) -> int:
-    """Return `backup.max_age` in seconds, of the site that is chosen, else of all; UsageError where they differ."""
+    """Return `backup.max_age` in seconds, of the site that is chosen, else the shortest of all."""
     settings = settings_of(flags)
     names = [] if settings.path is None else [settings.chosen] if settings.chosen else settings.names
     backups = {name: settings.site(name).backup for name in names}
     ages = {name: backup.max_age for name, backup in backups.items() if backup is not None}
     if len(set(ages.values())) > 1:
         told = ", ".join(f"{name} {show_duration(age)}" for name, age in ages.items())
-        raise UsageError(
-            f"`backup.max_age` is not the same in all sites: {told}", hint="choose one with --site, or give --max-age"
-        )
-    return round(next(iter(ages.values()), BackupSettings.model_fields["max_age"].default))
+        flags.screen().warn(f"`backup.max_age` differs, the shortest counts ({told}): choose with --site or --max-age")
+    return round(min(ages.values(), default=BackupSettings.model_fields["max_age"].default))
