@@ -160,7 +160,7 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
         return
     takeovers.mark(site.state, one, told=True)
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
-    more = {"run": one.run, "exit": Locked.exit_code, "hint": hint}
+    more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
     tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
 
 

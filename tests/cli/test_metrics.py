@@ -52,10 +52,13 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
-def test_a_drill_leaves_its_time_behind(measured):
+def test_a_drill_leaves_its_time_behind_and_no_lease(measured):
+    path = measured.lab.folder / "config.yaml"
+    path.write_text(path.read_text() + f"    shared_state: {measured.lab.folder}/shared\n")
     assert measured("backup", "drill").code == 0
     assert samples(measured)["maint_last_drill_timestamp_seconds", ""] > 0
     assert 0 < samples(measured)["maint_last_drill_recovery_seconds", ""] < 600
+    assert samples(measured)["maint_lease_held", ""] == 0
     assert measured("doctor").code == 0
 
 

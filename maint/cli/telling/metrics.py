@@ -26,7 +26,7 @@ from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window import remembered
 
-STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished")
+STATES = ("partly", *journal.RUN_STATES)
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     with suppress(OSError, MaintError):  # the rest of the figures is not lost with it
         row = newest_row(site.shared, site.settings.name)
         held = row is not None and bool(row.claim.token)
-    return held, datetime.fromisoformat(over.at).timestamp() if over else 0.0
+    return held, over.at.timestamp() if over else 0.0
 
 
 def _failed(ends: Sequence[Outcome], notice: str) -> bool:
