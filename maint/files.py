@@ -137,10 +137,11 @@ def remove(path: Path) -> None:
 
 def sweep(folder: Path, before: float) -> None:
     """Delete what writers that were killed before a moment (seconds since 1970) left anywhere below a folder."""
-    for staged in folder.rglob(f"{STAGING}*"):
-        with suppress(OSError):
-            if staged.stat().st_mtime < before:
-                staged.unlink()
+    with suppress(OSError):  # a folder may go while it is walked
+        for staged in folder.rglob(f"{STAGING}*"):
+            with suppress(OSError):
+                if staged.stat().st_mtime < before:
+                    staged.unlink()
 
 
 def publish(folder: int, staging: str, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -61,9 +61,18 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         _tell_end(site, screen, ending)
     # What failed may have failed because a store is silent, which is asked again here.
     failed = ending.failure is not None and not isinstance(ending.failure, PartlyDone)
-    for telling in (partial(metrics.publish, site, screen), partial(_summarize, site), partial(_pages, site, screen)):
-        with suppress(DeadlinePassed), site.clock.limit(_AFTER_FAILURE if failed else None):
-            telling()
+    for what, telling in (
+        (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),
+        ("the figures of `maint site list`", partial(_summarize, site)),
+        (f"the pages in {site.settings.report_folder}", partial(_pages, site, screen)),
+    ):
+        try:
+            with site.clock.limit(_AFTER_FAILURE if failed else None):
+                telling()
+        except DeadlinePassed as passed:
+            if not failed:  # it was not ours
+                raise
+            screen.warn(f"{what} are not written: {passed.message}")
     return files
 
 
@@ -79,6 +88,8 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
     """Warn of what fails in the block, with these words before why; it stops nothing."""
     try:
         yield
+    except DeadlinePassed:
+        raise
     except (OSError, MaintError) as error:
         screen.warn(f"{words}: {error}")
 
@@ -86,10 +97,14 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
 def _summarize(site: ConfiguredSite) -> None:
     """Keep for `maint site list` what is seen of the store; where that fails, the age of what is kept tells so."""
     if site.settings.backup is not None:
-        with suppress(OSError, MaintError):
+        try:
             known = entries(site)
             seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
             keep_record(site.state / summary.FILE, seen)
+        except DeadlinePassed:
+            raise
+        except (OSError, MaintError):
+            return
 
 
 def _pages(site: ConfiguredSite, screen: Screen) -> None:
@@ -160,7 +175,7 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
         return
     takeovers.mark(site.state, one, told=True)
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
-    more = {"run": one.run, "exit": Locked.exit_code, "hint": hint}
+    more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
     tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
 
 

@@ -54,10 +54,7 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None
     try:
         handle = os.open(state / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise WorkFailed(
-            f"the lock {state / _NAME} cannot be opened: {error.strerror}",
-            hint="run maint as the user who owns the state folder",
-        ) from error
+        raise _unopened(state, error) from error
     try:
         if not _taken(handle):
             raise _locked(state, site)
@@ -88,11 +85,13 @@ def _name(handle: int, holder: Holder | None) -> None:
 
 
 def is_held(state: Path) -> bool:
-    """Return whether a process holds the lock now; the kernel knows, whatever the lock's file says."""
+    """Return whether a process holds the lock now, by the kernel; WorkFailed where it cannot be opened."""
     try:
         handle = os.open(state / _NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return False
+    except OSError as error:
+        raise _unopened(state, error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -105,6 +104,11 @@ def is_held(state: Path) -> bool:
 def holder(state: Path) -> Holder | None:
     """Return who wrote their name into the lock last, None where nobody did."""
     return kept_record(state / _NAME, Holder)
+
+
+def _unopened(state: Path, error: OSError) -> WorkFailed:
+    hint = "run maint as the user who owns the state folder"
+    return WorkFailed(f"the lock {state / _NAME} cannot be opened: {error.strerror}", hint=hint)
 
 
 def _locked(state: Path, site: str) -> Locked:

@@ -186,7 +186,7 @@ class RunSession:
 def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:
     one = takeovers.last(site.state)  # by this run, or by what looked for it
     if one is not None and not one.journaled:
-        journal.write("lease", time=one.at, taken_over=one.holder, number=one.number)
+        journal.write("lease", time=show_time(one.at), taken_over=one.holder, number=one.number)
         takeovers.mark(site.state, one, journaled=True)
 
 

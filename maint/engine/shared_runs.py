@@ -326,8 +326,9 @@ def shared_runs(site: Site) -> SharedRuns | None:
 def taken(site: Site, lease: Lease) -> Iterator[str]:
     """Take the lease; yield words on it, and keep that it was taken over until that is told."""
     yield from lease.take()
-    if lease.taken_over is not None:
-        takeovers.keep(site.state, lease.taken_over, site.clock.now())
+    row = lease.taken_over
+    if row is not None and row.claim.owner != owner(site):  # of this machine its journal tells
+        takeovers.keep(site.state, row, site.clock.now())
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import msgspec
 
 from maint.engine.lease import Row
 from maint.files import keep_record, kept_record
-from maint.model.formatting import show_time
 
 _NAME = "takeover.json"
 
@@ -16,7 +15,7 @@ _NAME = "takeover.json"
 class Takeover(msgspec.Struct, frozen=True):
     """The last one."""
 
-    at: str
+    at: datetime
     holder: str  # who held it, for what
     playbook: str  # what it worked at
     run: str  # its run, "" where it had none yet
@@ -33,7 +32,7 @@ class Takeover(msgspec.Struct, frozen=True):
 def keep(state: Path, row: Row, now: datetime) -> None:
     """Keep that the lease was taken from the holder of this row."""
     playbook = row.claim.doing.partition(",")[0].removeprefix("playbook ")
-    _write(state, Takeover(show_time(now), str(row.claim), playbook, row.claim.run, row.number))
+    _write(state, Takeover(now, str(row.claim), playbook, row.claim.run, row.number))
 
 
 def last(state: Path) -> Takeover | None:

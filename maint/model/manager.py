@@ -39,11 +39,6 @@ class Service(msgspec.Struct, frozen=True):
     state: str
     staleness: str = ""  # FRESH, STALE, STALE_REFRESHABLE; "" where it is not told
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing of it runs: STOPPED, or NA for client-only services (M5)."""
-        return self.state in ("STOPPED", "NA")
-
 
 class Role(msgspec.Struct, frozen=True):
     """A role: where it runs and in what state."""

@@ -126,7 +126,10 @@ class ManagerSight(Protocol):
         """Return the names of a service's role config groups."""
 
     def settings_of(self, place: Place) -> Sequence[Setting]:
-        """Return all settings that a place knows, none where it is gone; secrets are REDACTED where it redacts."""
+        """Return all settings that a place knows; secrets are REDACTED where the manager redacts."""
+
+    def settings_if_there(self, place: Place) -> Sequence[Setting] | None:
+        """Return all settings that a place knows, None where it is gone."""
 
     def commands_of(self, place: Place) -> Sequence[Command]:
         """Return what runs now on a place itself; nothing for a host, whose commands are not listed."""

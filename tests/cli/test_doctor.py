@@ -97,6 +97,13 @@ def test_a_held_lock_is_told(loaded):
     assert (line["state"], "ops@h" in line["words"]) == ("warn", True)
 
 
+def test_a_lock_that_cannot_be_opened_fails(loaded):
+    (loaded.state / "lock").unlink()
+    (loaded.state / "lock").symlink_to("lock")
+    line = checks(loaded("doctor", "-o", "json"))["lock"]
+    assert (line["state"], "cannot be opened" in line["words"]) == ("FAIL", True)
+
+
 def test_hosts_that_nobody_knows_fail(loaded):
     (loaded.lab.folder / "ssh/known_hosts").unlink()
     assert states(loaded("doctor", "-o", "json"))["known hosts"] == "FAIL"

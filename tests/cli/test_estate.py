@@ -49,7 +49,7 @@ def call(site: str, folder: Path, limit: float = 50.0) -> Call:
     return Call(site, (site, str(folder)), limit)
 
 
-def processes(**more: float) -> Processes:
+def processes(**more: Any) -> Processes:
     return Processes(more.pop("grace", 0.0), program=(sys.executable, "-c", PROGRAM), **more)
 
 
@@ -59,6 +59,8 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
     assert (failed.exit, failed.warnings, failed.result) == (4, ("look out",), None)
     assert failed.error and failed.error["message"] == "no"
     assert died.exit == 137 and died.error and died.error["message"] == "it was ended by SIGKILL"
+    listened = processes(heard=lambda *_: None).carry_out(call("fails", tmp_path))
+    assert (listened.exit, listened.warnings, listened.error) == (4, ("look out",), failed.error)
 
 
 @pytest.mark.parametrize("site", ["slow", "deaf"])

@@ -2,12 +2,17 @@
 
 import re
 import stat
+import time
 
 import pytest
 
 from maint import __version__ as maint_version
+from maint.cli.after_run import Ending, after_run
+from maint.cli.screen import Screen
 from maint.config import yaml
+from maint.errors import DeadlinePassed, WorkFailed
 from maint.lab.siteconfig import SITE
+from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint
 
@@ -52,10 +57,13 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
-def test_a_drill_leaves_its_time_behind(measured):
+def test_a_drill_leaves_its_time_behind_and_no_lease(measured):
+    path = measured.lab.folder / "config.yaml"
+    path.write_text(path.read_text() + f"    shared_state: {measured.lab.folder}/shared\n")
     assert measured("backup", "drill").code == 0
     assert samples(measured)["maint_last_drill_timestamp_seconds", ""] > 0
     assert 0 < samples(measured)["maint_last_drill_recovery_seconds", ""] < 600
+    assert samples(measured)["maint_lease_held", ""] == 0
     assert measured("doctor").code == 0
 
 
@@ -89,6 +97,23 @@ def test_figures_that_cannot_be_written_stop_nothing(measured):
     said = measured("backup", "verify")
     assert said.code == 0
     assert "the metrics" in said.err
+
+
+@pytest.mark.parametrize("failure", [WorkFailed("no"), None])
+def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_not_lost(
+    tmp_path, monkeypatch, capsys, failure
+):
+    site = site_in(tmp_path)
+    site.settings = site.settings.model_copy(update={"metrics": tmp_path / "maint.prom"})
+    monkeypatch.setattr("maint.cli.telling.metrics.entries", lambda site: time.sleep(60))
+    monkeypatch.setattr("maint.cli.after_run._AFTER_FAILURE", 0.05)
+    ending = Ending("backup drill", site.clock.now(), failure=failure)
+    if failure:
+        after_run(site, Screen(), ending)
+        assert f"the metrics {tmp_path}/maint.prom are not written: the limit of" in capsys.readouterr().err
+    else:
+        with pytest.raises(DeadlinePassed), site.clock.limit(0.05):
+            after_run(site, Screen(), ending)
 
 
 def test_alert_rules_speak_of_metrics_that_are_written(measured):

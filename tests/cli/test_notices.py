@@ -141,7 +141,7 @@ def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the
     assert loaded("cluster", "stop", "base", "--yes").code == 0
     assert loaded("cluster", "stop", "base", "--yes").code == 0
     assert events(told) == [
-        ("failure", "backup create", 6),
+        ("failure", "backup create", 1),
         ("success", "stop-cluster", 0),
         ("success", "stop-cluster", 0),
     ]

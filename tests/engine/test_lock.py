@@ -88,6 +88,12 @@ def test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_nu
     assert not is_held(tmp_path / "nowhere")
 
 
+def test_a_lock_that_cannot_be_opened_is_not_called_free(tmp_path):
+    (tmp_path / "lock").symlink_to("lock")
+    with pytest.raises(WorkFailed, match="cannot be opened"):
+        is_held(tmp_path)
+
+
 def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):
     def nameless():
         raise KeyError("getpwuid(): uid not found: 4711")

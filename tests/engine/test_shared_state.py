@@ -17,7 +17,7 @@ from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.shared_runs import at_work
+from maint.engine.shared_runs import at_work, owner
 from maint.errors import Locked, Refused, WorkFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
@@ -273,3 +273,12 @@ def test_a_lease_that_was_taken_over_is_kept_and_stands_in_the_journal_once(one,
     (told,) = [line for line in lines if line["what"] == "lease"]
     assert "playbook restore" in told["taken_over"]
     assert [past.state for past in journals.history(other.site.state)] == ["done", "done"]
+    damaged = other.site.state / "takeover.json"
+    damaged.write_text(damaged.read_text().replace('"at":"', '"at":"about '))
+    assert takeovers.last(other.site.state) is None
+
+
+def test_a_lease_of_this_machine_that_was_not_given_back_is_no_other_machines(one):
+    list(Lease(one.site.shared, "prod", one.site.clock, owner(one.site), "playbook restore", Terms(beat=0.0)).take())
+    one.run(HEAD + "steps:\n" + A)
+    assert takeovers.last(one.site.state) is None

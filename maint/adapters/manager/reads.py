@@ -116,8 +116,13 @@ class Reads:
 
     def settings_of(self, place: Place) -> Sequence[Setting]:
         """Return all settings that a place knows: the full view alone has those that are not set (M19)."""
-        found = self._calls.objects_if_known(f"{self._root()}{path_of(place)}/config?view=full")
-        return [decoding.setting(item) for item in found]
+        return [decoding.setting(item) for item in self._listed(f"{path_of(place)}/config?view=full")]
+
+    def settings_if_there(self, place: Place) -> Sequence[Setting] | None:
+        """Return all settings that a place knows, None where it is gone."""
+        path = f"{self._root()}{path_of(place)}/config?view=full"
+        found = self._calls.object_if_known(path)
+        return None if found is None else [decoding.setting(item) for item in self._calls.as_list(dict(found), path)]
 
     def commands_of(self, place: Place) -> Sequence[Command]:
         """Return what runs now on a place itself; the API lists no commands of hosts (M18)."""

@@ -26,8 +26,8 @@ from maint.files import read_private
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-# What a failing connection raises: the last three are what paramiko's parsers let through of an answer that is damaged.
-BROKEN = (OSError, EOFError, SSHException, ValueError, IndexError, struct.error)
+BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
+_DAMAGED = (ValueError, IndexError, struct.error)  # what paramiko's parsers let through of a damaged greeting
 JUMP_LOST = "the connection to the jump host was lost"
 _REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
 
@@ -147,7 +147,7 @@ class Connections:
         except BaseException as error:
             transport = connection.client.get_transport()
             self.drop(connection)
-            if not isinstance(error, BROKEN):
+            if not isinstance(error, (*BROKEN, *_DAMAGED)):
                 raise
             said_no = isinstance(transport, SharedTransport) and transport.packetizer.login_refused
             # Whatever paramiko calls it, what takes so long is silence.
@@ -272,7 +272,7 @@ def reason(error: Exception, limit: float) -> str:
         return f"no answer within {limit:g} s"
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    if isinstance(error, ValueError | IndexError | struct.error):
+    if isinstance(error, _DAMAGED):
         return "no SSH connection: what it answers is damaged, or no SSH"
     return f"no SSH connection: {str(error) or 'closed by the host'}"
 

@@ -64,13 +64,13 @@ class Command:
     def begin(self, command: str) -> "Command":
         """Send the command, and wait until the host has taken it; TimedOut, Lost, or CannotReach where it said no."""
         try:
+            self._poller.register(self._channel.fileno(), select.POLLIN)  # which opens a pipe
             begin(self._channel, "exec", self._gate.command(command) if self._gate else command, self._timeout)
         except TimeoutError:
             raise self._late() from None
         except BROKEN as error:
             failure = CannotReach if self._channel.get_transport().is_active() else Lost
             raise failure(f"{self._host}: the command was not taken: {reason(error, self._timeout or 0)}") from None
-        self._poller.register(self._channel.fileno(), select.POLLIN)
         return self
 
     def finish(self) -> Ran:

@@ -20,7 +20,7 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
     staging_name,
 )
-from maint.errors import Invalid, MaintError, StoreFailed
+from maint.errors import DeadlinePassed, Interrupted, Invalid, MaintError, StoreFailed
 from maint.model.secret import Secret
 
 try:
@@ -209,7 +209,7 @@ class S3Store:
                 yield entry["Key"].removeprefix(self._prefix), entry["LastModified"]
             if not page.get("IsTruncated"):
                 return
-            token = {"ContinuationToken": page["NextContinuationToken"]}
+            token = self._after(page, "ContinuationToken")
 
     def _uploads(self, folder: str) -> list[Mapping[str, Any]]:
         token: dict[str, str] = {}
@@ -220,7 +220,16 @@ class S3Store:
             found += page.get("Uploads", ())
             if not page.get("IsTruncated"):
                 return found
-            token = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+            token = self._after(page, "KeyMarker", "UploadIdMarker")
+
+    def _after(self, page: Mapping[str, Any], *marks: str) -> dict[str, str]:
+        token = {mark: str(page.get(f"Next{mark}") or "") for mark in marks}
+        if not all(token.values()):
+            raise StoreFailed(
+                f"cannot list in {self.location}: the service says that there is more, and not where it goes on",
+                hint="use a service that lists in pages as S3 does",
+            )
+        return token
 
     def _prove_condition(self) -> None:
         if self._proven:
@@ -366,7 +375,7 @@ class _Upload:
 def _insist(error: BaseException) -> None:
     """Raise the signal or the limit that struck within botocore, which takes every failure for one of the network."""
     found: BaseException | None = error
-    while found is not None and not isinstance(found, MaintError):
+    while found is not None and not isinstance(found, Interrupted | DeadlinePassed):
         found = found.__cause__ or found.__context__
     if found is not None:
         raise found

@@ -39,8 +39,8 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
         with (
-            at_work(site, "backup drill", screen.say),
             followed(site, screen, "backup drill"),
+            at_work(site, "backup drill", screen.say),
         ):
             found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))

@@ -109,8 +109,8 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
     failed = list[str]()
     with (
-        at_work(site, "backup list, rebuilding", screen.say),
         followed(site, screen, "backup list"),
+        at_work(site, "backup list, rebuilding", screen.say),
     ):
         sweep(site, site.clock.now())
         for entry in entries(site):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, Thread, Timer
@@ -19,6 +20,7 @@ from maint.model.json import Json
 
 _OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process in so many words
 _PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
+_LINES = 10_000  # of what a process says beside its result, the last ones are kept
 _LAST_LINES = 5.0  # seconds for them to arrive once the process has ended
 _LAST_WORDS = 30.0  # seconds to put things in order after SIGTERM, before it is killed
 
@@ -76,7 +78,8 @@ class Processes:
             if process is None:
                 number = self._stopped or signal.SIGTERM
                 return Ended(call.site, 128 + number, _error("not begun: the others were interrupted", 128 + number))
-            listener = self._listened(process, call.site, words)
+            kept = deque[bytes](maxlen=_LINES)
+            listener = self._listened(process, call.site, kept)
             try:
                 in_time = self._waited(process, call.limit)
                 if listener is not None:  # what a grandchild might still say is not waited for
@@ -85,7 +88,8 @@ class Processes:
                 with self._lock:
                     self._live.discard(process)
             took = time.monotonic() - begun
-            return _read(call, process.returncode, _text(out), _text(words), took, in_time=in_time)
+            said = _text(words) if listener is None else _decoded(b"".join(kept))
+            return _read(call, process.returncode, _text(out), said, took, in_time=in_time)
 
     def forward(self, number: int) -> None:
         """Send a signal to all processes, begin no further ones, and kill those that outlast the grace."""
@@ -110,16 +114,19 @@ class Processes:
             self._live.add(process)
             return process
 
-    def _listened(self, process: "subprocess.Popen[bytes]", site: str, words: IO[bytes]) -> Thread | None:
+    def _listened(self, process: "subprocess.Popen[bytes]", site: str, kept: deque[bytes]) -> Thread | None:
         """Pass on what a process says while it says it, and keep it."""
         if (heard := self._heard) is None or (said := process.stderr) is None:
             return None
 
         def listen() -> None:
-            with said, suppress(ValueError):  # what it is kept in was closed: the answer has been read
+            with said:
                 for line in said:
-                    words.write(line)
-                    if isinstance(found := _json(line.decode("utf-8", "replace")), Mapping):
+                    with self._lock:
+                        if process not in self._live:  # the answer has been read
+                            return
+                        kept.append(line)
+                    if isinstance(found := _json(_decoded(line)), Mapping):
                         heard(site, found)
 
         thread = Thread(target=listen, daemon=True)
@@ -150,7 +157,11 @@ def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
 
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    return _decoded(file.read())
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: bool) -> Ended:

@@ -17,7 +17,7 @@ from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
 from maint.engine.expectations import Expectation, WorldForm
-from maint.engine.load import library
+from maint.engine.load import is_file, library
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
 from maint.errors import Invalid, MaintError, PartlyDone
@@ -90,7 +90,8 @@ class Worlds:
         """Return the folder of a lab, now down, from which labs of a world are copied."""
         world = wanted.form.world
         deployment = str(wanted.path.absolute().parent / world.deployment) if world.deployment else ""
-        key = repr((deployment, world.model_copy(update={"faults": [], "lost": False})))
+        beside = [str(wanted.path.absolute().parent / one.playbook) for one in world.after if is_file(one.playbook)]
+        key = repr((deployment, beside, world.model_copy(update={"faults": [], "lost": False})))
         if key not in self._laid_out:
             folder = self._place()
             password = None if world.fresh else f"test-{secrets.token_urlsafe(9)}"

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -14,7 +13,7 @@ from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
-from maint.errors import MaintError
+from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
 from maint.ports import Store
@@ -26,7 +25,7 @@ from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window import remembered
 
-STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished")
+STATES = ("partly", *journal.RUN_STATES)
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -69,6 +68,8 @@ def publish(site: ConfiguredSite, screen: Screen) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
         replace(path, metrics_text(gathered(site)).encode(), mode=0o644)  # nothing in it is secret
+    except DeadlinePassed:
+        raise
     except (OSError, MaintError) as error:
         screen.warn(f"the metrics {path} are not written: {error}")
 
@@ -111,11 +112,15 @@ def _stored(known: Sequence[Entry]) -> int:
 def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     if site.shared is None:
         return None
-    held, over = None, takeovers.last(site.state)
-    with suppress(OSError, MaintError):  # the rest of the figures is not lost with it
+    over = takeovers.last(site.state)
+    try:
         row = newest_row(site.shared, site.settings.name)
         held = row is not None and bool(row.claim.token)
-    return held, datetime.fromisoformat(over.at).timestamp() if over else 0.0
+    except DeadlinePassed:
+        raise
+    except (OSError, MaintError):  # the rest of the figures is not lost with it
+        held = None
+    return held, over.at.timestamp() if over else 0.0
 
 
 def _failed(ends: Sequence[Outcome], notice: str) -> bool:
@@ -137,6 +142,8 @@ def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     name = _label(copy.location)
     try:
         known = entries(with_store(site, copy))
+    except DeadlinePassed:
+        raise
     except (OSError, MaintError):
         return CopyFigures(name, reached=False)
     newest = newest_good(known, now)

@@ -67,8 +67,8 @@ def no_setting(place: Place, names: Sequence[str], known: Iterable[str]) -> Unkn
 
 def current(manager: ManagerSight, place: Place, name: str) -> Setting | None:
     """Return a setting as it is now, None where its place is gone; what an old server does not list is not set."""
-    listed = manager.settings_of(place)
-    return next((one for one in listed if one.name == name), Setting(name) if listed else None)
+    listed = manager.settings_if_there(place)
+    return None if listed is None else next((one for one in listed if one.name == name), Setting(name))
 
 
 def is_secret(setting: Setting) -> bool:

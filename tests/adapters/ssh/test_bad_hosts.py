@@ -1,5 +1,6 @@
 """A hundred hosts of which some are bad, each in its own way: each answers, or its failure has a name."""
 
+import errno
 import socket
 import struct
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from paramiko import Channel
 
 from maint.adapters.ssh.connections import Connections
 from maint.checks.gather import parse, script
@@ -107,6 +109,19 @@ def test_a_damaged_greeting_is_a_reason_and_no_crash(openssh: Ground) -> None:
         with pytest.raises(CannotReach, match="damaged"):
             connections.open(connections.address(host))
         thread.join()
+
+
+def test_a_host_for_which_no_pipe_can_be_opened_is_one_failure(
+    openssh: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(channel: Channel) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Channel, "fileno", full)
+    fleet, hosts = openssh.fleet()
+    assert {"Too many open files" in str(reply.reason) for reply in fleet.ask(hosts, {h.name: b"" for h in hosts})} == {
+        True
+    }
 
 
 def test_a_name_without_an_address_is_told(openssh: Ground) -> None:

@@ -22,7 +22,7 @@ from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
-from maint.errors import DeadlinePassed, Invalid, WorkFailed
+from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
 
@@ -181,6 +181,23 @@ def test_a_service_that_is_down_is_a_failure_with_words() -> None:
     with pytest.raises(WorkFailed, match="cannot list") as failure:
         list(store.names())
     assert "some-secret" not in repr(failure.value) + str(failure.value.detail)
+
+
+def test_a_failure_of_a_service_is_its_own_whatever_was_handled_before() -> None:
+    store = opened_from(("s3://backups/x", "http://127.0.0.1:1"))
+    with pytest.raises(StoreFailed, match="cannot look at a"):
+        try:
+            raise Invalid("another matter", hint="none")
+        except Invalid:
+            store.size("a")
+
+
+def test_a_listing_that_does_not_say_where_it_goes_on_is_a_failure_with_words(httpserver: HTTPServer) -> None:
+    page = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"
+    httpserver.expect_request("/backups").respond_with_data(page, content_type="application/xml")
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    with pytest.raises(StoreFailed, match="where it goes on"):
+        list(store.names())
 
 
 @pytest.mark.parametrize("by", ["config", "environment", "environment, but not there"])

@@ -43,6 +43,16 @@ def attempt(folder: Path, text: str, *words: str, **env: str) -> Said:
     return maint("playbook", "test", str(path), *words, **env)
 
 
+def test_a_world_made_by_a_file_is_not_taken_for_that_of_another_folder(worlds: Worlds, tmp_path: Path) -> None:
+    step = "{name: Set, do: config.set, with: {service: hdfs, name: dfs_replication, value: %s}}"
+    for value in ("2", "4"):
+        (tmp_path / value).mkdir()
+        (tmp_path / value / "own.yaml").write_text(f"name: own\nsummary: X.\nsteps:\n  - {step % value}\n")
+        mine = "playbook: ./own.yaml\nworld: {after: [{playbook: ./own.yaml}]}\nplan: ['READ Set: *so already*']\n"
+        (tmp_path / value / "mine.yaml").write_text(mine)
+        assert try_out(read(tmp_path / value / "mine.yaml"), worlds).differences == []
+
+
 OTHERWISE = """
 playbook: ./ask.yaml
 answer: {answer}

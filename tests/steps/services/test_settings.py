@@ -79,6 +79,17 @@ def test_undo_says_what_is_no_longer_there_and_puts_back_the_rest(loaded, live, 
     assert "service tez of base is no longer there" in said.err
 
 
+def test_undo_puts_back_the_only_setting_of_a_service_on_a_server_that_lists_only_what_is_set(loaded, monkeypatch):
+    monkeypatch.setattr("maint.lab.manager.api.settings._known", lambda world, kind: {})
+    with loaded.lab.world.lock:
+        services = loaded.lab.world.deployment["clusters"][0]["services"]
+        tez = next(one for one in services if one["name"] == "tez")
+        tez["config"] = {"items": [{"name": "yarn_service", "value": "yarn"}]}
+    assert loaded("setting", "unset", "yarn_service", "--service", "tez", "--yes").code == 0
+    said = loaded("playbook", "undo", run_id(loaded), "--dry-run")
+    assert "put back yarn_service of service tez of base: unset → 'yarn'" in said.out, said.err
+
+
 def test_undo_puts_back_though_the_server_dropped_the_new_value_for_it_is_the_default(make):
     operator = make(default_setting="drop")
     assert change(operator, "dfs_replication", "2", "--service", "hdfs").code == 0
