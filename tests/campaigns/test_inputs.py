@@ -117,6 +117,13 @@ steps:
 ECS = "cluster_type: ecs\ninstall_method: internet\ncluster_name: ecs-2\nhosts: [ds-01.example.internal]\n"
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 class Place:
     """A site whose every kind of file is there, and what stands in them."""
 
@@ -191,12 +198,12 @@ class Place:
         """Let every file be as it was."""
         window = self.folder / STATE / "window.json"
         for path in {*self._all(), window} - {*self.files} | {window}:
-            path.unlink(missing_ok=True)
+            _remove(path)
         for path, content in self.files.items():
             if path == window:
                 continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+            if path.is_dir():
+                _remove(path)
             if path.is_symlink() or not path.exists() or path.read_bytes() != content:
                 path.unlink(missing_ok=True)
                 path.parent.mkdir(parents=True, exist_ok=True)
