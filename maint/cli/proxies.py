@@ -23,8 +23,9 @@ def proxies(settings: SiteSettings) -> Iterator[str]:
             scheme = urlsplit(address).scheme
             proxy, where = getproxies().get(scheme), f"{scheme.upper()}_PROXY"
         if proxy:
+            host = urlsplit(proxy if "://" in proxy else f"//{proxy}").hostname  # the environment may name no scheme
             others = "" if settings.proxy else "; manager, hosts and virtual clusters do not"
-            yield f"{store} goes through {urlsplit(proxy).hostname} ({where}){others}"
+            yield f"{store} goes through {host} ({where}){others}"
 
 
 def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:

@@ -249,12 +249,13 @@ def test_a_reason_is_told_once(loaded):
     assert sum("for the reason of" in one["words"] for one in found) >= 2
 
 
-def test_doctor_says_which_stores_go_through_a_proxy(loaded):
+@pytest.mark.parametrize("proxy", ["http://user:secret@proxy.example:3128", "user:secret@proxy.example:3128"])
+def test_doctor_says_which_stores_go_through_a_proxy(loaded, proxy):
     path = loaded.lab.folder / "config.yaml"
     copies = '    backup:\n      copies: ["s3://a", "s3://b"]\n      s3: {endpoint: "https://s3.example.internal", '
     more = 'buckets: [{name: b, endpoint: "https://s3.elsewhere.example"}]}\n'
     path.write_text(path.read_text().replace("    backup:\n", copies + more, 1))
-    env = {"https_proxy": "http://user:secret@proxy.example:3128", "no_proxy": ".internal", "AWS_ACCESS_KEY_ID": "x"}
+    env = {"https_proxy": proxy, "no_proxy": ".internal", "AWS_ACCESS_KEY_ID": "x"}
     said = loaded("doctor", "-o", "json", **env, AWS_SECRET_ACCESS_KEY="y", ALL_PROXY="")
     lines = [one["words"] for one in said.json["checks"] if one["label"] == "proxy"]
     assert lines == ["s3://b goes through proxy.example (HTTPS_PROXY); manager, hosts and virtual clusters do not"], (
