@@ -59,6 +59,7 @@ def gather(site: ConfiguredSite) -> SiteFacts:
         settings.name, settings.manager.host, now, settings.labels, backup_limit=limit,
         drill_limit=parse_duration(DRILL_AGE), runs=_runs(site.state),
         checks=kept_record(site.state / _CHECKS, HostChecks),
+        store=str(settings.backup.store) if settings.backup else "",
     )  # fmt: skip
     try:
         known = entries(site)
