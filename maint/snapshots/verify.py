@@ -37,7 +37,7 @@ from maint.snapshots.parts import (
     flaw,
     open_part,
 )
-from maint.snapshots.records import DEPTHS, KEY, Record, Verification, write_record
+from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
@@ -99,8 +99,7 @@ def verify(
 
 def record(site: Site, verification: Verification) -> str:
     """Keep a verification beside the snapshot, signed; return the record's name."""
-    entry = Record("verify", verification.snapshot, site.settings.name, verification.at, verification.to_json())
-    return write_record(site, entry)
+    return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
 
 
 def usual_level(snapshot: Snapshot) -> int:
