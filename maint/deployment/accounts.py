@@ -44,8 +44,9 @@ class Accounts:
         """Take one user."""
         secrets = [str(user[field]) for field in SECRET_FIELDS if readable(user.get(field))]
         self.secrets += len(secrets)
-        for secret in secrets if self._secrets is not None else ():
-            self._secrets.add(secret)
+        if self._secrets is not None:
+            for secret in secrets:
+                self._secrets.add(secret)
         roles = [*(user.get("authRoles") or ()), *(user.get("roles") or ())]
         self._all.append(
             _Account(

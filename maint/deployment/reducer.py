@@ -48,7 +48,8 @@ class Rules:
         otherwise: Rule | None = KEEP,
         early: tuple[Rule, Callable[[Fields], bool]] | None = None,
     ) -> None:
-        self.late, self.early = early or (None, None)
+        self.late = early[0] if early else None
+        self.early = early[1] if early else None
         self._exact = exact
         self._ending = ending or {}
         self._otherwise = otherwise
