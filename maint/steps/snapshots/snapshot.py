@@ -8,8 +8,8 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.model.formatting import show_size
 from maint.model.events import Result
+from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
