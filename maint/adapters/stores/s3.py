@@ -11,15 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from maint.adapters.stores.stored_files import (
-    STAGING,
-    Reader,
-    Writer,
-    is_left_over,
-    split_name,
-    split_prefix,
-    staging_name,
-)
+from maint.adapters.stores import stored_files
 from maint.errors import DeadlinePassed, Interrupted, Invalid, MaintError, StoreFailed
 from maint.model.secret import Secret
 
@@ -86,7 +78,7 @@ class S3Store:
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """Yield the names of all committed files below a folder, in order."""
-        for name, _ in self._listed("/".join(split_prefix(prefix))):
+        for name, _ in self._listed("/".join(stored_files.split_prefix(prefix))):
             if not any(part.startswith(".") for part in name.split("/")):
                 yield name
 
@@ -114,7 +106,9 @@ class S3Store:
         if body is None:
             raise FileNotFoundError(f"no file {name} in {self.location}")
         try:
-            yield io.BufferedReader(Reader(partial(_read_body, body), partial(self._failing, words)), _BUFFER)
+            yield io.BufferedReader(
+                stored_files.Reader(partial(_read_body, body), partial(self._failing, words)), _BUFFER
+            )
         finally:
             body.close()
 
@@ -130,7 +124,7 @@ class S3Store:
         kept = {} if passing else self._service.retention()
         upload = _Upload(self._client, self._bucket, key, kept)
         try:
-            yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
+            yield cast(BinaryIO, stored_files.Writer(upload.write, partial(self._failing, words)))
             with self._failing(words):
                 upload.finish()
         except BaseException:
@@ -145,23 +139,23 @@ class S3Store:
 
     def sweep(self, prefix: str = "") -> int:
         """Abort uploads of dead writers; return how many."""
-        folder, now = "/".join(split_prefix(prefix)), datetime.now(UTC)
-        marks = [(n, at) for n, at in self._listed(folder) if n.rpartition("/")[2].startswith(STAGING)]
+        folder, now = "/".join(stored_files.split_prefix(prefix)), datetime.now(UTC)
+        marks = [(n, at) for n, at in self._listed(folder) if n.rpartition("/")[2].startswith(stored_files.STAGING)]
         living: set[str] = set()
         swept = 0
         with self._failing("cannot sweep"):
             for name, touched in marks:
                 folder_of, _, mark = name.rpartition("/")
-                if not is_left_over(mark, touched, now):
+                if not stored_files.is_left_over(mark, touched, now):
                     living.add(folder_of)
             for upload in self._uploads(folder):
                 where = upload["Key"].removeprefix(self._prefix).rpartition("/")[0]
                 marked = any(name.rpartition("/")[0] == where for name, _ in marks)
-                if where not in living and (marked or is_left_over("", upload["Initiated"], now)):
+                if where not in living and (marked or stored_files.is_left_over("", upload["Initiated"], now)):
                     _abort_upload(self._client, self._bucket, upload["Key"], upload["UploadId"])
                     swept += 1
             for name, touched in marks:
-                if is_left_over(name.rpartition("/")[2], touched, now):
+                if stored_files.is_left_over(name.rpartition("/")[2], touched, now):
                     self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
         return swept
 
@@ -189,7 +183,7 @@ class S3Store:
         )
 
     def _key(self, name: str) -> str:
-        return self._prefix + "/".join(split_name(name))
+        return self._prefix + "/".join(stored_files.split_name(name))
 
     def _facts(self, name: str) -> Mapping[str, Any] | None:
         key = self._key(name)
@@ -276,7 +270,7 @@ class _Upload:
     def __init__(self, client: Any, bucket: str, key: str, retention: Mapping[str, object]) -> None:
         self._retention = retention
         self._client, self._bucket, self._key = client, bucket, key
-        self._name = staging_name()
+        self._name = stored_files.staging_name()
         self._waiting = bytearray()
         self._pieces: list[dict[str, object]] = []
         self._id: str | None = None
