@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -106,9 +105,7 @@ class S3Store:
         if body is None:
             raise FileNotFoundError(f"no file {name} in {self.location}")
         try:
-            yield io.BufferedReader(
-                stored_files.Reader(partial(_read_body, body), partial(self._failing, words)), _BUFFER
-            )
+            yield stored_files.reader(body.read, partial(self._failing, words), _BUFFER)
         finally:
             body.close()
 
@@ -257,12 +254,6 @@ class S3Store:
             raise StoreFailed(
                 f"{what} in {self.location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
             ) from None
-
-
-def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's stream has no type
-    block = body.read(len(buffer))
-    buffer[: len(block)] = block
-    return len(block)
 
 
 class _Upload:

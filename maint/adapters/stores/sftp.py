@@ -1,6 +1,5 @@
 """Keep snapshots on a host over SFTP, each file written once, whole or not at all."""
 
-import io
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -62,7 +61,7 @@ class SftpStore:
                 session = stack.enter_context(self._sessions.session())
                 file = None if _size(session, path) is None else session.open(path)
             if file is not None:
-                yield io.BufferedReader(stored_files.Reader(file.readinto, partial(self._failing, words)), READ_AT_ONCE)
+                yield stored_files.reader(file.read, partial(self._failing, words), READ_AT_ONCE)
                 with self._failing(words):
                     file.close()
         if file is None:
