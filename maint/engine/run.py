@@ -369,5 +369,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, Unfinished):
         return error.message
     if isinstance(error, MaintError):
-        return "; ".join([error.message, *error.detail])
+        return error.in_a_line
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

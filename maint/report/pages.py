@@ -1,7 +1,7 @@
 """The catalogue pages: a file for the estate, for each site, for each day's changes; no script, no network."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -34,13 +34,20 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: dat
     return path
 
 
-def write_estate(folder: Path, sites: Sequence[SiteFacts], unseen: Sequence[str], now: datetime) -> Path:
-    """Write the page of all sites, those named `unseen` without facts; return it. Raises OSError."""
-    rows = sorted((_row(one, now) for one in sites), key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
+def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], now: datetime) -> Path:
+    """Write the page of all sites, by name; one without facts is named as such. Return it. Raises OSError."""
+    rows: list[dict[str, object]] = []
+    unseen: list[str] = []
+    for name, facts in sites:  # one at a time: those of a hundred are large
+        if facts is None:
+            unseen.append(name)
+        else:
+            rows.append(_row(facts, now))
+    rows.sort(key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]
     summary = [{"state": state, "words": f"{show_count(counts[state], 'site')} {words}"} for state, words in parts]
-    values = {"rows": rows, "unseen": list(unseen), "summary": [one for one in summary if counts[str(one["state"])]]}
+    values = {"rows": rows, "unseen": unseen, "summary": [one for one in summary if counts[str(one["state"])]]}
     path = folder / "index.html"
     _write(path, "page-estate.html.j2", {**_frame(now), **values})
     return path
@@ -90,7 +97,8 @@ def _site(site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> dict[str,
     newest = site.newest
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
     return {
-        **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "problem": site.problem,
+        **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
+        "problem": site.problem,
         "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},
         "drawn": dict(drawn), "lacking": "" if drawn or not site.shots else LACKING,
         "loud": [_shot(one, now) for one in reversed(loud[-_ROWS:])],

@@ -105,7 +105,8 @@ class SiteFacts(msgspec.Struct, frozen=True):
     manager: str
     seen: datetime
     labels: Mapping[str, str] = {}
-    problem: str = ""  # why its store cannot be read
+    store: str = ""  # where its snapshots lie
+    problem: str = ""  # why they cannot be read
     shots: Sequence[Shot] = ()  # the oldest first
     policy: str = ""  # why retention takes nothing; empty: it works
     copies: Sequence[Copy] = ()

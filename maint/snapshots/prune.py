@@ -9,7 +9,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import PRUNE, Record, read_records, write_record
+from maint.snapshots.records import PRUNE, read_records, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
@@ -126,8 +126,7 @@ def _kind(snapshot: Snapshot) -> str:
 
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
     """Remove a snapshot for good, under the lock: a signed record that says why, then the manifest, then the rest."""
-    name = site.settings.name
-    write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
+    write_record(site, PRUNE, snapshot_id, {"reasons": list(reasons)})
     _remove_files(site, snapshot_id)
 
 
@@ -188,7 +187,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 yield f"removed {snapshot_id} from {copy.location}"
             yield from collect(other)
         except WorkFailed as failure:
-            problems.append(": ".join([failure.message, *failure.detail]))
+            problems.append(failure.in_a_line)
     return problems
 
 

@@ -20,7 +20,7 @@ from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
-from maint.snapshots.records import Record, add_hold, write_record
+from maint.snapshots.records import add_hold, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
@@ -79,8 +79,7 @@ def rekey(
         made = writer.with_recipe(named)
         writer.commit(made)
     yield from prove_new(site, made, opening=True)
-    told = {"from": before.id, "recipients": list(recipients), "by": by}
-    write_record(site, Record(REKEY, made.id, made.site, site.clock.now(), told))
+    write_record(site, REKEY, made.id, {"from": before.id, "recipients": list(recipients), "by": by})
     return made
 
 

@@ -1,11 +1,8 @@
 """The catalogue pages of 100 sites with 100 snapshots each: time, memory and size, the first time and once more."""
 
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import dump
 from maint.files import keep_record
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
+from tests.benchmarks.measure import run
 
 SITES, SHOTS, DAYS, HOSTS = 100, 100, 14, 20
 NOW = datetime.now(UTC)
@@ -57,14 +55,11 @@ def main() -> None:
         for what in ("the first time", "nothing has changed", "one site has changed"):
             if what == "one site has changed":
                 keep_record(folder / names[0] / KEPT, facts("s777"))
-            begun = time.monotonic()
-            subprocess.run([sys.executable, "-m", "maint", *words], check=True, capture_output=True)
-            took = time.monotonic() - begun
+            cost = run([sys.executable, "-m", "maint", *words])
             pages = list((folder / "pages").iterdir())
-            most = resource.getrusage(resource.RUSAGE_CHILDREN)
             print(
-                f"{what}: {took:.1f} s, {most.ru_utime + most.ru_stime:.1f} s of the processor so far,"
-                f" at most {most.ru_maxrss / 1024:.0f} MB, {len(pages)} pages,"
+                f"{what}: {cost.wall:.1f} s, {cost.cpu:.1f} s of the processor,"
+                f" {cost.memory / 1e6:.0f} MB, {len(pages)} pages,"
                 f" the largest of {max(one.stat().st_size for one in pages) / 1000:.0f} kB"
             )
     finally:

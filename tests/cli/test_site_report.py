@@ -35,7 +35,7 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     assert sorted(path.name for path in pages.iterdir()) == ["index.html", f"{SITE}.html"]
     page = (pages / f"{SITE}.html").read_text()
     newest = next(path.name for path in sorted((operator.lab.folder / "backups" / SITE).glob("2*")))
-    assert f"--snapshot {newest}" in page and "Back in (last drill)" in page
+    assert f"<span>{newest}</span>" in page and "Back in (last drill)" in page
     assert "lacks 1 snapshot" in page
     assert "away" in (pages / "index.html").read_text()
     said = maint(

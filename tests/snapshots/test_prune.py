@@ -19,7 +19,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
@@ -265,7 +265,7 @@ def test_an_audit_only_snapshot_breaks_rules_of_a_restore_and_is_no_damaged_one_
 def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Place) -> None:
     newest = ids(aged)[-1]
     for result, counts in (("failed", False), ("passed", True)):
-        write_record(aged, Record("drill", newest, "prod", aged.clock.now(), {"result": result}))
+        write_record(aged, "drill", newest, {"result": result})
         aged.clock.time += timedelta(seconds=1)
         assert prune.good(entries(aged)[-1]) is counts
         assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")
@@ -335,7 +335,7 @@ def test_a_snapshot_from_the_future_is_not_counted_into_the_floor(aged: Place, r
 
 def test_two_records_of_one_millisecond_are_both_kept(aged: Place) -> None:
     for number in range(3):
-        write_record(aged, Record("note", ids(aged)[0], "prod", aged.clock.now(), {"number": number}))
+        write_record(aged, "note", ids(aged)[0], {"number": number})
     assert [one.facts["number"] for one in read_records(aged) if one.kind == "note"] == [0, 1, 2]
 
 

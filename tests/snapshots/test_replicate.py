@@ -17,7 +17,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
@@ -271,7 +271,7 @@ def test_what_could_not_come_home_is_tried_again(place: Any, second: Path, run: 
 
 def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
+    write_record(place, "hold", snapshot, {"reason": "audit"}, place.clock.now() + timedelta(seconds=1))
     run(replicate(place))
     kinds = [record.kind for record in read_records(with_store(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]

@@ -1,6 +1,6 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.site.page_facts import KEPT, gather
+from maint.config.precedence import Settings
 from maint.errors import UsageError
 from maint.files import keep_record, kept_record, writing
 from maint.model.formatting import show_count
@@ -45,13 +46,7 @@ def report(
         if flags.site or len(settings.names) == 1:
             with opened(flags) as (site, _):
                 written.append(str(_of_site(site, given)))
-        sites = [settings.site(name) for name in settings.names]
-        known = {site.name: kept_record(site.state / KEPT, SiteFacts) for site in sites}
-        for one in sites:
-            facts = known[one.name]
-            if facts is not None and str(given / f"{one.name}.html") not in written:
-                written.append(str(_written(given, one.state, facts)))
-        written.insert(0, str(_index(given, settings.names, [one for one in known.values() if one is not None])))
+        written.insert(0, str(write_estate(given, _others(given, settings, written), datetime.now(UTC))))
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
 
 
@@ -60,9 +55,17 @@ def after(site: ConfiguredSite) -> None:
     folder = site.settings.report_folder
     if folder is not None:
         _of_site(site, folder)
-        names = site.settings.beside
-        known = [kept_record(site.state.parent / name / KEPT, SiteFacts) for name in names]
-        _index(folder, names, [one for one in known if one is not None])
+        known = ((name, kept_record(site.state.parent / name / KEPT, SiteFacts)) for name in site.settings.beside)
+        write_estate(folder, known, datetime.now(UTC))
+
+
+def _others(folder: Path, settings: Settings, written: list[str]) -> Iterator[tuple[str, SiteFacts | None]]:
+    """Yield each site's facts, its pages written unless they are among those `written`, to which it adds."""
+    for name in settings.names:
+        facts = kept_record(settings.state / name / KEPT, SiteFacts)
+        if facts is not None and str(folder / f"{name}.html") not in written:
+            written.append(str(_written(folder, settings.state / name, facts)))
+        yield name, facts
 
 
 def _of_site(site: ConfiguredSite, folder: Path) -> Path:
@@ -73,11 +76,6 @@ def _of_site(site: ConfiguredSite, folder: Path) -> Path:
 
 def _written(folder: Path, state: Path, facts: SiteFacts) -> Path:
     return write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
-
-
-def _index(folder: Path, names: Sequence[str], known: Sequence[SiteFacts]) -> Path:
-    seen = {one.name for one in known}
-    return write_estate(folder, known, [name for name in names if name not in seen], datetime.now(UTC))
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:

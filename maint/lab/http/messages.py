@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-JSON, TEXT, BYTES, ZIP = "application/json", "text/plain; charset=utf-8", "application/octet-stream", "application/zip"
+JSON, TEXT, BYTES = "application/json", "text/plain; charset=utf-8", "application/octet-stream"
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from maint.model.json import Json
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.payload import Outgoing
 from maint.restore.preview import tree_of_server
+from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.steps.manager.commands import polls
 from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
@@ -139,17 +140,15 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
 
 def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -> Generator[str, None, PutOutcome]:
     """Look until it is settled, or until patience (seconds) is at its end: then it may still arrive."""
-    begun = site.clock.monotonic()
-    for pause in polls():
+    for _ in looks(site.clock, patience, polls()):
         decided = put_outcome(site, work, evidence)
-        if decided is not PutOutcome.OPEN or site.clock.monotonic() - begun > patience:
+        if decided is not PutOutcome.OPEN:
             return decided
         yield (
             "looking whether the deployment was applied; it may still be under way, "
             f"and is looked for {show_duration(patience)} at most"
         )
-        site.clock.sleep(pause)
-    raise AssertionError("polling never ends")
+    return PutOutcome.OPEN
 
 
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (M14 U16)

@@ -182,33 +182,6 @@ def test_every_fault_is_described() -> None:
     assert {"unreachable", "slow", "disk-full"} | set(AILMENTS) <= set(HOST_FAULTS)
 
 
-def test_files_come_and_go_by_sftp(machine: Machine, connect: Connect) -> None:
-    with connect().open_sftp() as sftp:
-        with sftp.open("/etc-file", "wb") as file:
-            file.write(b"content" * 100000)
-        sftp.chmod("/etc-file", 0o640)
-        sftp.mkdir("/folder")
-        sftp.posix_rename("/etc-file", "/folder/file")
-        assert sftp.listdir("/folder") == ["file"]
-        assert sftp.stat("/folder/file").st_mode == 0o100640
-        with sftp.open("/folder/file") as file:
-            assert file.read() == b"content" * 100000
-    assert machine.files.entry("/folder/file").mode == 0o640
-
-
-def test_sftp_does_not_leave_the_tree(tmp_path: Path, connect: Connect) -> None:
-    (tmp_path / "secret").write_text("outside")
-    with connect().open_sftp() as sftp:
-        sftp.symlink(str(tmp_path), "/out")
-        sftp.symlink("../../../../../" + str(tmp_path), "/up")
-        for path in ("/../secret", "/out/secret", "/up/secret", f"/../../..{tmp_path}/secret"):
-            with pytest.raises(OSError):
-                sftp.open(path)
-        with pytest.raises(OSError):
-            sftp.open("/out/new", "w")
-    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["one", "secret", "ssh", "two"]
-
-
 def test_a_lab_host_is_a_jump_host_to_the_labs_other_hosts(lab: SshLab, connect: Connect) -> None:
     near = connect().get_transport()
     assert near is not None

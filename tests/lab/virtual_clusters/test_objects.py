@@ -1,8 +1,6 @@
 """Jobs, resources and files of a virtual cluster: created, changed, deleted, refused."""
 
 import hashlib
-import io
-import zipfile
 
 import pytest
 
@@ -186,19 +184,6 @@ def test_bytes_may_not_match_their_signature(api):
     api.resource("r", {"a": b"content"})
     api.strike("vc-bad-signature")
     assert api.ask("GET", "/resources/r/a").response.damage == "flip"
-
-
-def test_an_export_is_taken_in_again_by_its_maker_alone(loaded, make_api):
-    exported = loaded.ask("GET", "/admin/export?exportjobs=true&exportresources=true").content
-    other = make_api()
-    report = other.ask("POST", "/admin/import?duplicatehandling=error", upload=exported)
-    assert len(report.json["jobs"]) == 8
-    assert other.get("/resources")["resources"] == loaded.get("/resources")["resources"]
-    assert other.ask("POST", "/admin/import?duplicatehandling=error", upload=exported).status == 409
-    foreign = io.BytesIO()
-    with zipfile.ZipFile(foreign, "w") as archive:
-        archive.writestr("index.json", "{}")
-    assert other.ask("POST", "/admin/import", upload=foreign.getvalue()).status == 400
 
 
 def test_state_survives(loaded):

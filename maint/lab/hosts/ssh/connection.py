@@ -18,7 +18,7 @@ from paramiko.common import (
 from paramiko.message import Message
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import execute
+from maint.lab.hosts.shell.executor import execute
 from maint.lab.hosts.shell.state import Incoming, Killed, Outgoing, decode
 
 Admits = Callable[[str, PKey | str], bool]
@@ -79,7 +79,7 @@ class Connection(Transport):
 
 
 class Guest(ServerInterface):
-    """What a client of one machine may do: log in with its key, run commands, SFTP, go on to the lab's other hosts."""
+    """What a client of one machine may do: log in with its key, run commands, go on to the lab's other hosts."""
 
     def __init__(self, machine: Machine, connection: Connection, admits: Admits, leads_to: LeadsTo) -> None:
         self._machine, self._connection, self._admits, self._leads_to = machine, connection, admits, leads_to

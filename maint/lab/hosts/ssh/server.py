@@ -8,12 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from paramiko import Ed25519Key, PKey, SFTPServer
+from paramiko import Ed25519Key, PKey
 
 from maint.lab.files import write_whole
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.connection import Admits, Connection, Guest, LeadsTo
-from maint.lab.hosts.ssh.sftp import TreeSftp
 from maint.lab.pki import new_ssh_key
 
 LOOPBACK = "127.0.0.1"
@@ -123,7 +122,6 @@ class Door:
         connection.daemon = True
         connection.set_log_channel(_LOG)
         connection.add_server_key(self._other_key() if self._machine.fault == "wrong-key" else self.host_key)
-        connection.set_subsystem_handler("sftp", SFTPServer, TreeSftp, self._machine)
         with self._lock:
             if not self._listening:
                 connection.close()

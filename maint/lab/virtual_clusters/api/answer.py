@@ -7,13 +7,12 @@ from msgspec.structs import replace
 
 from maint.lab.http.messages import Response
 from maint.lab.http.routes import Routes
-from maint.lab.virtual_clusters.api import archives, job_runs, jobs, resources
+from maint.lab.virtual_clusters.api import job_runs, jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
 from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
 
 Handler = Callable[[Cluster, Request], Response]
-_UPLOADS = (("PUT", "resources/"), ("POST", "admin/import"))
 
 
 def _info(cluster: Cluster, request: Request) -> Response:
@@ -52,8 +51,6 @@ ROUTES: dict[str, Handler] = {
     "POST job-runs/{run}/kill": job_runs.kill,
     "GET job-runs/{run}/log-types": job_runs.log_types,
     "GET job-runs/{run}/logs": job_runs.read_log,
-    "GET admin/export": archives.export,
-    "POST admin/import": archives.take_in,
 }
 CALLS = Routes(ROUTES)
 
@@ -86,7 +83,7 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     if found is None:
         allowed = ", ".join(CALLS.methods(path))
         return ApiError(405 if allowed else 404, "no such call", headers={"Allow": allowed} if allowed else {}).response
-    uploads = any(request.method == method and path.startswith(start) for method, start in _UPLOADS)
+    uploads = request.method == "PUT" and path.startswith("resources/")
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
 
