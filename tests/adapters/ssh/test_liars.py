@@ -197,9 +197,8 @@ def test_a_host_that_sends_more_than_it_was_given_room_for_is_left(
         port = server.getsockname()[1]
         (tmp_path / "known").write_text(sshd.known_as(port))
         shell = make_from({"one": port}, user=sshd.user, key=sshd.key, known_hosts=tmp_path / "known")
-        with shell.stream("one", "cat") as answer:
+        with pytest.raises(CannotReach), shell.stream("one", "cat") as answer:
             answer.read(1)
             assert POURED.wait(60)  # meanwhile nobody reads on
-            with pytest.raises(CannotReach):
-                while answer.read():
-                    pass
+            while answer.read():
+                pass
