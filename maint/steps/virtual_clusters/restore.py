@@ -70,6 +70,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
 
     kind = "vc.restore"
     effect = Effect.DESTROY
+    restores = True
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         if args.on_conflict not in POLICIES:
