@@ -72,11 +72,11 @@ def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
 
 def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
     for name in listing(sight, f"{sight.settings.name}/records"):
-        if name.endswith(".json") and (not kinds or _named(name)[0] in kinds):
+        if name.endswith(".json") and (not kinds or named(name)[0] in kinds):
             yield name, _read(sight, name)
 
 
-def _named(name: str) -> tuple[str, str]:
+def named(name: str) -> tuple[str, str]:
     """Return the kind and the id that the name of a record tells, whatever stands in it."""
     _, kind, id_ = (*name.rpartition("/")[2].removesuffix(".json").split("-", 2), "", "")[:3]
     return kind, id_
@@ -179,7 +179,7 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
     """
     past, found = list(records), dict[str, tuple[Hold, ...]]()
     over = {str(one.facts.get("run")) for one in past if one.kind == RESTORE and one.facts.get("state") == ENDED}
-    unread = [_doubted(name) for name in doubtful if _named(name)[0] == RESTORE]
+    unread = [_doubted(name) for name in doubtful if named(name)[0] == RESTORE]
     for record in sorted([*past, *(one for one in unread if one is not None)], key=lambda one: one.at):
         if record.kind == HOLD or (record.kind == RESTORE and str(record.facts.get("run")) not in over):
             found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
@@ -189,7 +189,7 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
 
 
 def _doubted(name: str) -> Record | None:
-    _, snapshot = _named(name)
+    _, snapshot = named(name)
     try:
         at = time_of(name.rpartition("/")[2])
     except ValueError:

@@ -74,7 +74,7 @@ def rekey(
         yield f"encrypting {before.id} anew"
         _rewrite(site, writer, before)
         origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
-        objects = _resealed(site, before, Objects(site, recipients, chance))
+        objects = resealed(site, before, Objects(site, recipients, chance))
         named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
         made = writer.with_recipe(named)
         writer.commit(made)
@@ -154,8 +154,8 @@ def _pack(site: Site, name: str, recipients: Sequence[str]) -> Pack:
     return seal.compress if name.endswith(".zst") else plain
 
 
-def _resealed(site: Site, before: Snapshot, objects: Objects) -> tuple[StoredFile, ...]:
-    """Encrypt the files of virtual clusters anew; documents name them by the ids that they had."""
+def resealed(site: Site, before: Snapshot, objects: Objects) -> tuple[StoredFile, ...]:
+    """Encrypt a snapshot's files of virtual clusters anew; documents name them by the ids that they had."""
     documents = [read_document(site, before, cluster) for cluster in clusters_in(before)]
     files = {
         stored.id: (file, stored)

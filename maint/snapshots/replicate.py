@@ -16,7 +16,7 @@ from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import Read, Tally, metered, object_name, of_stored
-from maint.snapshots.records import Taken, Verification, read_records, write_record
+from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -72,6 +72,7 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
         if entry.snapshot is None or entry.id not in stray:
             continue
         if entry.id in there or (yield from _copy(source, target, entry.snapshot, problems)):
+            _copy_records(source, target, entry.id)
             write_record(source, HOME, entry.id, {})
 
 
@@ -185,12 +186,18 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
     _copy_file(source, target, name, one, total)
 
 
-def _copy_records(source: Site, target: Site) -> None:
-    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first."""
+def _copy_records(source: Site, target: Site, home: str = "") -> None:
+    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first.
+
+    Args:
+        home: only what people said of this snapshot, which comes home: a restore from a copy needs that copy.
+    """
     folder = f"{source.settings.name}/records"
     there = set(target.store.names(folder))
     for name in source.store.names(folder):
-        if name.endswith(".json") and name not in there and name.split("-")[-3] not in _OWN:
+        kind, snapshot_id = named(name)
+        wanted = kind not in _OWN if not home else snapshot_id == home and kind in (HOLD, RELEASE)
+        if name.endswith(".json") and name not in there and wanted:
             _copy_file(source, target, f"{name}.sig")
             _copy_file(source, target, name)
 

@@ -369,3 +369,34 @@ def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Pl
         file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
     assert [records.moment(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
+
+
+def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    assert run(replicate(aged)) == []
+    copy, (oldest, *_) = with_store(aged, aged.copies[0]), ids(aged)
+    records.begin_restore(copy, oldest, "run-1", "root@one")
+    assert oldest in prune_all(aged)
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == [oldest, *ids(aged)]
+    assert run(replicate(aged)) == []
+    assert oldest not in ids(aged)
+    records.end_restore(copy, "run-1", "root@one")
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == ids(aged)
+
+
+def test_an_end_that_only_the_first_store_tells_yet_frees_the_copy(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    oldest, *_ = ids(aged)
+    records.begin_restore(aged, oldest, "run-1", "root@one")
+    assert run(replicate(aged)) == []
+    aged.clock.time += timedelta(seconds=1)
+    records.end_restore(aged, "run-1", "root@one")
+    assert oldest in prune_all(aged)
+    assert run(prune.follow(aged)) == []
+    assert ids(with_store(aged, aged.copies[0])) == ids(aged)

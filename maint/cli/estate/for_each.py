@@ -114,10 +114,8 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     changes = several.asks and not flags.dry_run
     if changes:
         ask_change(screen, f"carry out `maint {' '.join(said.command)}` for {_listed(sites)}?", yes=flags.yes)
-    limit = limit_of(flags) or parse_duration(several.limit)
     words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
-    tail = [word for given in said.options.values() for word in given]
-    calls = [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
+    calls = calls_of(words, flags, several, said, sites)
     return _show(screen, *_carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE))
 
 
@@ -136,6 +134,16 @@ def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
         hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
         raise UsageError(f"no site has {' and '.join(flags.labels)}", detail=[", ".join(known) or "none"], hint=hint)
     return found
+
+
+def calls_of(
+    words: Sequence[str], flags: Flags, several: Several, said: Said, sites: Sequence[SiteSettings]
+) -> Sequence[Call]:
+    """Return the call of each site, with a limit that it knows itself: so it puts things back before it is ended."""
+    limit = limit_of(flags) or parse_duration(several.limit)
+    words = [*words, f"--timeout={flags.timeout or several.limit}"]
+    tail = [word for given in said.options.values() for word in given]
+    return [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
 
 
 def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
@@ -172,7 +180,7 @@ def _refuse(flags: Flags, several: Several, said: Said) -> None:
 
 def _common(flags: Flags, *, yes: bool) -> list[str]:
     given = {"--yes": yes, "--dry-run": flags.dry_run, "--insecure": flags.insecure, "--allow-plain": flags.allow_plain}
-    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key, "--log-format": flags.log_format}
+    texts = {"--run-key": flags.run_key, "--log-format": flags.log_format}
     switches = [name for name, is_given in given.items() if is_given]
     return [*switches, *(f"{name}={text}" for name, text in texts.items() if text)]
 

@@ -70,6 +70,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
 
     kind = "vc.restore"
     effect = Effect.DESTROY
+    restores = True
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         if args.on_conflict not in POLICIES:
@@ -296,7 +297,7 @@ class ClusterRestorer:
         other = [
             one.path
             for one in live.files
-            if (one.path, one.signature) not in wanted and not own_damage(self._work, live, one.path, one.signature)
+            if (one.path, one.signature) not in wanted and not own_damage(self._work, live.name, one)
         ]
         if not self._resumed or not same_resource(live, definition):
             raise _taken(f"resource {live.name}")
