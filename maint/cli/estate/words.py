@@ -10,12 +10,16 @@ from maint.model.json import Json
 
 Answer = Mapping[str, Json]
 _STATES = ("fail", "error", "warn", "skip", "pass", "ok")  # the worst first
+_MOST = 240  # characters of why a site failed
 
 
 def in_words(one: Ended) -> str:
-    """Return how a site ended: its failure, else what its answer holds, else what its exit code means."""
+    """Return how a site ended: its failure and why, else what its answer holds, else what its exit code means."""
     if one.error is not None:
-        return str(one.error.get("message"))
+        detail = one.error.get("detail")
+        words = "; ".join(map(str, detail)) if isinstance(detail, list) else ""
+        words = ": ".join(filter(None, (str(one.error.get("message")), words)))
+        return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
     answer = one.result if isinstance(one.result, Mapping) else {}
     return next((words(answer) for key, words in _SAYS.items() if key in answer), meaning(one.exit))
 
