@@ -21,6 +21,11 @@ class MaintError(Exception):
         self.hint = hint
 
     @property
+    def in_a_line(self) -> str:
+        """What failed and why."""
+        return "; ".join([self.message, *self.detail])
+
+    @property
     def way_on(self) -> str | None:
         """What to do next: its own hint, else what is said for its class."""
         return self.hint or self.otherwise or None

@@ -1,7 +1,8 @@
-"""The delays between tries: the only place that computes them; how often and for how long is the caller's policy."""
+"""The delays between tries and looks: computed here alone; how often and for how long is the caller's policy."""
 
 import threading
 from collections.abc import Iterator
+from typing import Protocol
 
 _THREAD = threading.local()
 
@@ -30,3 +31,19 @@ def delays(first: float, longest: float, *, times: int | None = None, factor: fl
         yield pause
         pause = min(pause * factor, longest)
         left = None if left is None else left - 1
+
+
+class _Clock(Protocol):
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+def looks(clock: _Clock, limit: float, pauses: Iterator[float]) -> Iterator[None]:
+    """Yield once for each look, pausing in between, until a look has ended after the limit (seconds)."""
+    begun = clock.monotonic()
+    for pause in pauses:
+        yield
+        if clock.monotonic() - begun >= limit:
+            return
+        clock.sleep(pause)

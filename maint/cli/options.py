@@ -46,7 +46,7 @@ class Several(msgspec.Struct, frozen=True):
         asks: whether it asks before it changes something; then it is asked once, for all of them.
         alone: parameters that make sense for one site only, such as a file that is written.
         limit: how long it may take for a site where `--timeout` says nothing.
-        grace: seconds that putting things back may take beyond a limit.
+        grace: seconds that putting things back may take beyond a limit, and once more when it is asked to end.
     """
 
     asks: bool = False
@@ -63,8 +63,9 @@ class Said(msgspec.Struct, frozen=True):
 
 
 LOOKS = Several()
-WORKS = Several(limit="2h", grace=900.0)
-CHANGES = Several(asks=True, limit="2h", grace=900.0)
+_CLOSING = 1200.0  # seconds: closing a window restarts the manager, which takes up to 15 minutes
+WORKS = Several(limit="2h", grace=_CLOSING)
+CHANGES = Several(asks=True, limit="2h", grace=_CLOSING)
 
 
 class Flags(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, U
 from maint.model.events import Event, Happening
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Plan, Playbook
-from maint.steps.snapshots.retention import RESTORING
+from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
@@ -302,7 +302,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
                 shared.follow(past)
                 shared.end(past.id)
             outcomes.forget_run(site.state, past.id)
-            if RESTORING & {action.kind for action in past.plan.actions} and (problem := let_go(site, past.id)):
+            if any(map(source_of, past.plan.actions)) and (problem := let_go(site, past.id)):
                 screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0

@@ -38,12 +38,15 @@ class Accounts:
         self._all: list[_Account] = []
         self._admin_uuids: set[str] = set()
         self.hash_rule: bool | None = None
+        self.secrets = 0  # readable ones
 
     def user(self, user: Fields) -> None:
         """Take one user."""
-        for field in SECRET_FIELDS:
-            if self._secrets is not None and readable(user.get(field)):
-                self._secrets.add(str(user[field]))
+        secrets = [str(user[field]) for field in SECRET_FIELDS if readable(user.get(field))]
+        self.secrets += len(secrets)
+        if self._secrets is not None:
+            for secret in secrets:
+                self._secrets.add(secret)
         roles = [*(user.get("authRoles") or ()), *(user.get("roles") or ())]
         self._all.append(
             _Account(

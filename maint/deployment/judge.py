@@ -10,7 +10,7 @@ from maint.deployment.integrity import References, Shapes
 from maint.deployment.reader import Reader
 from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, Item, Redactions, readable
+from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, Item, Redactions, readable
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 
@@ -38,6 +38,7 @@ class DeploymentSummary(msgspec.Struct, frozen=True):
     administrators: tuple[str, ...] = ()  # those who can log in
     settings: Mapping[str, str] = msgspec.field(default_factory=dict)  # the manager's that concern TLS
     truststore_password: bool = False  # whether it is readable
+    secrets: int = 0  # readable ones
 
     @property
     def web_tls(self) -> bool:
@@ -122,6 +123,7 @@ class Judge:
             administrators=self._accounts.administrators,
             settings=self._settings,
             truststore_password=self._truststore_password,
+            secrets=self._redactions.readable + self._redactions.readable_of_peers + self._accounts.secrets,
         )
 
     def _judgement(self) -> Judgement:
@@ -179,7 +181,28 @@ class Judge:
                 **dict.fromkeys(_KEPT, KEEP),
             },
             otherwise=drop,
+            early=(self._configuration, self._plain_configuration),
         )
+
+    def _plain_configuration(self, holder: Fields) -> bool:
+        """Take settings of which none breaks a rule, as nearly all are, in one step; False where one may."""
+        elements = holder.get("items")
+        if holder.__class__ is not dict or elements.__class__ is not list or len(holder) != 1:
+            return False
+        names, secrets = set(), []
+        for one in elements:
+            if one.__class__ is not dict or len(one) != 3:  # repeated keys have a class of their own
+                return False
+            name, value, flag = one.get("name"), one.get("value"), one.get("sensitive")
+            if not name or name.__class__ is not str or value.__class__ is not str or flag.__class__ is not bool:
+                return False
+            names.add(name)
+            if flag or value == REDACTED:
+                secrets.append((name, value, flag))
+        if len(names) < len(elements):
+            return False
+        self._redactions.items(secrets, plain=len(elements) - len(secrets))
+        return True
 
     def _configuration(self, holder: Fields) -> None:
         self._config(holder)

@@ -18,15 +18,17 @@ from maint.deployment.reader import (
 Fields: TypeAlias = Object
 Rule: TypeAlias = Callable[[Fields], object]
 KEEP: Rule | None = None  # the rule that keeps an object as it is
+_EARLY = 8  # levels below an object that is taken early; it is not looked at deeper
 
 
 class _Place:
-    __slots__ = ("below", "path", "rule")
+    __slots__ = ("below", "early", "path", "rule")
 
     def __init__(self, path: tuple[str, ...], rules: "Rules") -> None:
         self.path = path
         self.below: dict[str, _Place] = {}
         self.rule = rules.rule(path)
+        self.early = rules.early if self.rule == rules.late else None
 
     def enter(self, key: str, rules: "Rules") -> "_Place":
         place = self.below[key] = _Place((*self.path, key), rules)
@@ -34,14 +36,20 @@ class _Place:
 
 
 class Rules:
-    """Rules by place (`clusters[].services[]`), else by its last segments, of which the first that fits counts."""
+    """Rules by place (`clusters[].services[]`), else by its last segments, of which the first that fits counts.
+
+    `early` is a rule and what may take an object before it, not yet reduced; it returns whether it did.
+    """
 
     def __init__(
         self,
         exact: Mapping[str, Rule | None],
         ending: Mapping[str, Rule | None] | None = None,
         otherwise: Rule | None = KEEP,
+        early: tuple[Rule, Callable[[Fields], bool]] | None = None,
     ) -> None:
+        self.late = early[0] if early else None
+        self.early = early[1] if early else None
         self._exact = exact
         self._ending = ending or {}
         self._otherwise = otherwise
@@ -115,6 +123,8 @@ class Reducer:
             raise too_deep()
         below = place.below
         if value.__class__ is not list:
+            if place.early and depth < DEEPEST - _EARLY and place.early(value):
+                return None
             for key, inner in value.items():
                 if inner.__class__ in CONTAINERS:
                     value[key] = self._container(inner, below.get(key) or place.enter(key, self._rules), depth + 1)

@@ -79,9 +79,12 @@ class Redactions:
         self.flagged = False
         self.hidden = 0
         self.readable = 0
+        self.readable_of_peers = 0
 
-    def items(self, items: Iterable[Item]) -> None:
-        """Take config items."""
+    def items(self, items: Iterable[Item], plain: int = 0) -> None:
+        """Take config items, and the number of further ones that say themselves to be no secret."""
+        self._items += plain
+        self.flagged = self.flagged or plain > 0
         for name, value, flag in items:
             self._items += 1
             if isinstance(flag, bool):
@@ -100,6 +103,7 @@ class Redactions:
         if peer.get("password") == REDACTED or masked(peer.get("password")):
             self._hide(f"password of peer {peer.get('name')}")
         elif readable(peer.get("password")):
+            self.readable_of_peers += 1
             self._remember(peer["password"])
 
     def counts(self) -> dict[str, int]:

@@ -52,7 +52,7 @@ def _run(site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, stat
         try:
             site.programs.run(command, given, hooks.timeout)
         except WorkFailed as failure:
-            problem = scrub("; ".join([failure.message, *failure.detail]))
+            problem = scrub(failure.in_a_line)
         time = show_time(site.clock.now())
         journal.write("hook", hook=hook, command=list(command), problem=problem, time=time)
         yield problem

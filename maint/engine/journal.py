@@ -344,6 +344,8 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
         past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
+        for key in past.needs:  # what is asked anew was not answered by what was said before
+            past.answers.get("", {}).pop(key, None)
     elif what == "hook":
         words = " ".join(str(word) for word in _listed(line, "command"))
         past.hooks.append(RanHook(str(line["hook"]), words, str(line["problem"]), str(line["time"])))

@@ -21,7 +21,7 @@ from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
 from maint.steps.parameter_sources import LISTS
-from maint.steps.registry import STEPS
+from maint.steps.registry import STEPS, source_of
 from maint.steps.step import Arguments, Step
 
 
@@ -262,12 +262,11 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
 
 
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
-    """Refuse a plan that would get in the way of an unfinished run other than its own.
+    """Refuse a plan that would take what an unfinished restore, other than its own run, may still need.
 
-    Only the newest run that holds such a step counts: one that ended well, or was refused, stands for those before it.
+    A later run that ended well stands for one of which it restored the same.
     """
-    kinds = frozenset[str]().union(*(STEPS[action.kind].never_amid(action) for action in plan.actions))
-    if not kinds:
+    if not any(STEPS[action.kind].waits_for_restores(action) for action in plan.actions):
         return
     if rotten := unreadable(state):
         raise Refused(
@@ -275,8 +274,8 @@ def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
             detail=["what that run may still need must not go", *map(str, rotten)],
             hint="look at the server; where that run is over, move the file away",
         )
-    past = _newest(state, kinds, own)
-    if past is not None and past.resumable:
+    past = _restoring(state, own)
+    if past is not None:
         raise Refused(
             f"{plan.source} has to wait: run {past.id} ({past.plan.source}) is {past.state}",
             detail=["what it may still need must not go"],
@@ -285,6 +284,12 @@ def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
         )
 
 
-def _newest(state: Path, kinds: frozenset[str], own: str) -> RunState | None:
-    found = [past for past in history(state) if past.id != own and kinds & {one.kind for one in past.plan.actions}]
-    return found[-1] if found else None
+def _restoring(state: Path, own: str) -> RunState | None:
+    """Return the newest unfinished run that restores, None where all that such runs restore has come back since."""
+    over = set[tuple[str, str]]()
+    for past in reversed(history(state)):
+        restored = {(action.kind, action.target) for action in past.plan.actions if source_of(action)}
+        if past.id != own and past.resumable and restored - over:
+            return past
+        over |= restored if past.state == "done" else set()
+    return None

@@ -331,7 +331,9 @@ class Runner:
     def _shown(self, failure: BaseException) -> BaseException:
         # Once something was changed, no way in, and a name that is gone, is a stop in the middle.
         if isinstance(failure, CannotReach | UnknownName) and self._changed:
-            return WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
+            shown = WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
+            shown.needs = failure.needs
+            return shown
         return failure
 
     def _end(self, failure: BaseException | None) -> None:
@@ -369,5 +371,5 @@ def _words(error: BaseException) -> str:
     if isinstance(error, Unfinished):
         return error.message
     if isinstance(error, MaintError):
-        return "; ".join([error.message, *error.detail])
+        return error.in_a_line
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

@@ -25,7 +25,7 @@ from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import Window, close, remembered
-from maint.steps.snapshots.retention import RESTORING
+from maint.steps.registry import source_of
 
 _DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more
 
@@ -166,9 +166,7 @@ class RunSession:
 
     def _needed(self) -> Collection[str]:
         """Return the snapshots that must stay until the run has ended, on whichever machine somebody prunes."""
-        if not RESTORING & {action.kind for action in self.plan.actions}:
-            return ()
-        return {str(named) for action in self.plan.actions if (named := action.arguments.get("snapshot"))}
+        return set(filter(None, map(source_of, self.plan.actions)))
 
     def _journal(self, *, stored: bool) -> Journal | NullJournal:
         now = self._site.clock.now()

@@ -27,7 +27,17 @@ from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
 
 # What of a state folder belongs to a run, beside its journal and the undo objects.
-_WITH_RUNS = ("window.json", "host-files.json", "begun", "vc-undo", "setting-undo", "user-secrets")
+_WITH_RUNS = (
+    "window.json",
+    "host-files.json",
+    "begun",
+    "recreate",
+    "vc-undo",
+    "setting-undo",
+    "user-secrets",
+    "certificates",
+)
+_NEWEST = "certificates/"  # what this machine has of these is older than what a run of another one made
 _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
 _KEYS = "keys"  # folder of what was done under a `--run-key`
@@ -215,7 +225,7 @@ class SharedRuns:
             self._site.undo.keep(content, own)
         for name, content in kept.items():
             path = self._state / name
-            if not (anew and path.exists()):
+            if not (anew and path.exists()) or name.startswith(_NEWEST):
                 files.make_folder(path.parent)
                 files.replace(path, content)
         for name in gone:

@@ -19,7 +19,7 @@ from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
 from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
-from maint.snapshots.records import DRILL, FAILED, PASSED, Record, Verification, write_record
+from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
 from maint.snapshots.verify import verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
@@ -80,7 +80,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"
-    write_record(site, Record(DRILL, snapshot.id, site.settings.name, site.clock.now(), found.to_json()))
+    write_record(site, DRILL, snapshot.id, found.to_json())
     return found
 
 

@@ -36,7 +36,9 @@ from maint.snapshots.parts import (
     read_part,
 )
 from maint.snapshots.records import Verification
+from maint.snapshots.rekey import resealed
 from maint.snapshots.verify import prove_new
+from maint.snapshots.virtual_clusters.blobs import Objects
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
 
@@ -90,6 +92,9 @@ def heal(
     flagged = storing(site) if redacted.objects else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, recipients) as writer:
         snapshot = _written(site, writer, redacted, document)
+        if set(recipients) != set(redacted.recipients):  # who loses the old key must not lose what it opens
+            yield "encrypting the files of virtual clusters anew, for the recipients of today"
+            snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients, chance)))
         origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
         named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
         snapshot = writer.with_recipe(named)

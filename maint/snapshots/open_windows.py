@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from maint.config.actor import actor
-from maint.errors import CannotReach, Invalid, MaintError, Refused, WorkFailed
+from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.ports import Sight, Site
@@ -57,7 +57,7 @@ def announce(site: Site, run: str, opened_at: str, hosts: Mapping[str, OpenedFil
     failure: WorkFailed | None = None
     for target in _stores(site):
         try:
-            write_record(target, Record(WINDOW, run, site.settings.name, site.clock.now(), facts))
+            write_record(target, WINDOW, run, facts)
         except WorkFailed as refused:
             failure = failure or refused
         else:
@@ -73,10 +73,10 @@ def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
     for target in _stores(site):
         try:
             if any((one.run, one.opened_at) == (run, opened_at) for one in announced_here(target).open):
-                write_record(target, Record(WINDOW, run, site.settings.name, site.clock.now(), facts))
+                write_record(target, WINDOW, run, facts)
         except (WorkFailed, CannotReach, Invalid, Refused) as refused:
             problems.append(
-                f"{target.store.location} still says that the window of run {run} is open: {_words(refused)}"
+                f"{target.store.location} still says that the window of run {run} is open: {refused.in_a_line}"
             )
     return problems
 
@@ -89,7 +89,7 @@ def announced(site: Site) -> Announced:
         try:
             told = announced_here(target)
         except WorkFailed as failure:
-            doubts.append(f"{target.store.location} could not be asked for open windows: {_words(failure)}")
+            doubts.append(f"{target.store.location} could not be asked for open windows: {failure.in_a_line}")
             continue
         found |= {(one.run, one.opened_at): one for one in told.open}
         doubts += told.doubts
@@ -139,7 +139,3 @@ def _window(record: Record) -> AnnouncedWindow:
             if isinstance(one, dict)
         },
     )
-
-
-def _words(failure: MaintError) -> str:
-    return ": ".join([failure.message, *failure.detail])

@@ -9,7 +9,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import PRUNE, Record, read_records, write_record
+from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, read_records, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
@@ -126,8 +126,7 @@ def _kind(snapshot: Snapshot) -> str:
 
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
     """Remove a snapshot for good, under the lock: a signed record that says why, then the manifest, then the rest."""
-    name = site.settings.name
-    write_record(site, Record(PRUNE, snapshot_id, name, site.clock.now(), {"reasons": list(reasons)}))
+    write_record(site, PRUNE, snapshot_id, {"reasons": list(reasons)})
     _remove_files(site, snapshot_id)
 
 
@@ -178,7 +177,10 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     for copy in site.copies:
         other = with_store(site, copy)
         try:
-            going = sorted(gone & set(folders(other)))
+            kept = _held(site, other)
+            for snapshot_id in sorted(gone & set(folders(other)) & set(kept)):
+                yield f"{snapshot_id} stays in {copy.location}: {kept[snapshot_id]}"
+            going = sorted(gone & set(folders(other)) - set(kept))
             if going and (lacking := sorted(floor - _sound(other))):
                 words = f"{copy.location} keeps {len(going)} pruned snapshots: it lacks {', '.join(lacking)}"
                 problems.append(f"{words}, which the next backup copies")
@@ -188,8 +190,16 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 yield f"removed {snapshot_id} from {copy.location}"
             yield from collect(other)
         except WorkFailed as failure:
-            problems.append(": ".join([failure.message, *failure.detail]))
+            problems.append(failure.in_a_line)
     return problems
+
+
+def _held(site: Site, other: Site) -> Mapping[str, str]:
+    """Return what a copy's own records hold, as a restore from it does, and why; what frees may stand in the first."""
+    records, doubtful = read_kinds(other, HOLD, RELEASE, RESTORE)
+    past = held([*records, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
+    stands = {one: {hold.words: None for hold in holds if hold.stands(site.clock.now())} for one, holds in past.items()}
+    return {one: "; ".join(words) for one, words in stands.items() if words}
 
 
 def _sound(other: Site) -> set[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
@@ -39,25 +39,19 @@ class _Read(msgspec.Struct, frozen=True):
     facts: dict[str, Any]  # Any: whatever JSON holds
 
 
-def write_record(site: Site, record: Record) -> str:
-    """Sign and store a record; return its name. Where its millisecond is taken, it takes the next one."""
+def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Json], at: datetime | None = None) -> str:
+    """Sign and store what happened (`at`: now); return its name. Where its millisecond is taken, it takes the next."""
+    at, named = at or site.clock.now(), {"format": FORMAT, "kind": kind, "snapshot": snapshot_id}
     while True:
-        content = {
-            "format": FORMAT,
-            "kind": record.kind,
-            "snapshot": record.snapshot,
-            "site": record.site,
-            "at": show_time(record.at),
-            "facts": dict(record.facts),
-        }
+        content = {**named, "site": site.settings.name, "at": show_time(at), "facts": dict(facts)}
         raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-        name = f"{record.site}/records/{stamp(record.at)}-{record.kind}-{record.snapshot}.json"
+        name = f"{site.settings.name}/records/{stamp(at)}-{kind}-{snapshot_id}.json"
         try:
             for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
                 with site.store.create(path) as file:
                     file.write(written)
         except FileExistsError:  # another machine, or this one a moment ago
-            record = replace(record, at=record.at + timedelta(milliseconds=1))
+            at += timedelta(milliseconds=1)
             continue
         return name
 
@@ -78,11 +72,11 @@ def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
 
 def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
     for name in listing(sight, f"{sight.settings.name}/records"):
-        if name.endswith(".json") and (not kinds or _named(name)[0] in kinds):
+        if name.endswith(".json") and (not kinds or named(name)[0] in kinds):
             yield name, _read(sight, name)
 
 
-def _named(name: str) -> tuple[str, str]:
+def named(name: str) -> tuple[str, str]:
     """Return the kind and the id that the name of a record tells, whatever stands in it."""
     _, kind, id_ = (*name.rpartition("/")[2].removesuffix(".json").split("-", 2), "", "")[:3]
     return kind, id_
@@ -144,7 +138,7 @@ def add_hold(site: Site, snapshot_id: str, reason: str, until: datetime | None, 
     """Keep a snapshot from being pruned (`until` None: for ever), under the lock; return the name of the record."""
     now = site.clock.now()
     facts = Hold(reason, now, by, until).to_json()
-    return write_record(site, Record(HOLD, snapshot_id, site.settings.name, now, facts))
+    return write_record(site, HOLD, snapshot_id, facts, now)
 
 
 def begin_restore(site: Site, snapshot_id: str, run: str, by: str) -> None:
@@ -168,13 +162,12 @@ def end_restore(site: Site, run: str, by: str) -> None:
 def _write_restore(site: Site, snapshot_id: str, state: str, run: str, by: str) -> None:
     reason = f"restore {run} has begun, and may have to be resumed"
     facts = {"state": state, "run": run, "by": by, "reason": reason}
-    write_record(site, Record(RESTORE, snapshot_id, site.settings.name, site.clock.now(), facts))
+    write_record(site, RESTORE, snapshot_id, facts)
 
 
 def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
     """End all holds of a snapshot; return the name of the record. See `hold` for the arguments."""
-    now = site.clock.now()
-    return write_record(site, Record(RELEASE, snapshot_id, site.settings.name, now, {"reason": reason, "by": by}))
+    return write_record(site, RELEASE, snapshot_id, {"reason": reason, "by": by})
 
 
 def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str, tuple[Hold, ...]]:
@@ -186,7 +179,7 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
     """
     past, found = list(records), dict[str, tuple[Hold, ...]]()
     over = {str(one.facts.get("run")) for one in past if one.kind == RESTORE and one.facts.get("state") == ENDED}
-    unread = [_doubted(name) for name in doubtful if _named(name)[0] == RESTORE]
+    unread = [_doubted(name) for name in doubtful if named(name)[0] == RESTORE]
     for record in sorted([*past, *(one for one in unread if one is not None)], key=lambda one: one.at):
         if record.kind == HOLD or (record.kind == RESTORE and str(record.facts.get("run")) not in over):
             found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
@@ -196,7 +189,7 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
 
 
 def _doubted(name: str) -> Record | None:
-    _, snapshot = _named(name)
+    _, snapshot = named(name)
     try:
         at = time_of(name.rpartition("/")[2])
     except ValueError:

@@ -20,7 +20,7 @@ from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
-from maint.snapshots.records import Record, add_hold, write_record
+from maint.snapshots.records import add_hold, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
@@ -74,13 +74,12 @@ def rekey(
         yield f"encrypting {before.id} anew"
         _rewrite(site, writer, before)
         origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
-        objects = _resealed(site, before, Objects(site, recipients, chance))
+        objects = resealed(site, before, Objects(site, recipients, chance))
         named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
         made = writer.with_recipe(named)
         writer.commit(made)
     yield from prove_new(site, made, opening=True)
-    told = {"from": before.id, "recipients": list(recipients), "by": by}
-    write_record(site, Record(REKEY, made.id, made.site, site.clock.now(), told))
+    write_record(site, REKEY, made.id, {"from": before.id, "recipients": list(recipients), "by": by})
     return made
 
 
@@ -155,8 +154,8 @@ def _pack(site: Site, name: str, recipients: Sequence[str]) -> Pack:
     return seal.compress if name.endswith(".zst") else plain
 
 
-def _resealed(site: Site, before: Snapshot, objects: Objects) -> tuple[StoredFile, ...]:
-    """Encrypt the files of virtual clusters anew; documents name them by the ids that they had."""
+def resealed(site: Site, before: Snapshot, objects: Objects) -> tuple[StoredFile, ...]:
+    """Encrypt a snapshot's files of virtual clusters anew; documents name them by the ids that they had."""
     documents = [read_document(site, before, cluster) for cluster in clusters_in(before)]
     files = {
         stored.id: (file, stored)

@@ -16,7 +16,7 @@ from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import Read, Tally, metered, object_name, of_stored
-from maint.snapshots.records import Record, Taken, Verification, read_records, write_record
+from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -44,7 +44,7 @@ def _works(site: Site, problems: list[str]) -> bool:
     try:
         next(site.store.names(f"{site.settings.name}/records"), None)
     except WorkFailed as failure:
-        problems.append(_words(failure))
+        problems.append(failure.in_a_line)
         return False
     return True
 
@@ -53,13 +53,12 @@ def _guarded(work: Iterator[str], problems: list[str]) -> Iterator[str]:
     try:
         yield from work
     except WorkFailed as failure:
-        problems.append(_words(failure))
+        problems.append(failure.in_a_line)
 
 
 def note_detour(target: Site, snapshot_id: str, first: str) -> None:
     """Mark a snapshot that was stored in a copy because the first store could not be written."""
-    facts = {"instead_of": first}
-    write_record(target, Record(DETOUR, snapshot_id, target.settings.name, target.clock.now(), facts))
+    write_record(target, DETOUR, snapshot_id, {"instead_of": first})
 
 
 def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
@@ -73,7 +72,8 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
         if entry.snapshot is None or entry.id not in stray:
             continue
         if entry.id in there or (yield from _copy(source, target, entry.snapshot, problems)):
-            write_record(source, Record(HOME, entry.id, source.settings.name, source.clock.now()))
+            _copy_records(source, target, entry.id)
+            write_record(source, HOME, entry.id, {})
 
 
 def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
@@ -186,22 +186,24 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
     _copy_file(source, target, name, one, total)
 
 
-def _copy_records(source: Site, target: Site) -> None:
-    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first."""
+def _copy_records(source: Site, target: Site, home: str = "") -> None:
+    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first.
+
+    Args:
+        home: only what people said of this snapshot, which comes home: a restore from a copy needs that copy.
+    """
     folder = f"{source.settings.name}/records"
     there = set(target.store.names(folder))
     for name in source.store.names(folder):
-        if name.endswith(".json") and name not in there and name.split("-")[-3] not in _OWN:
+        kind, snapshot_id = named(name)
+        wanted = kind not in _OWN if not home else snapshot_id == home and kind in (HOLD, RELEASE)
+        if name.endswith(".json") and name not in there and wanted:
             _copy_file(source, target, f"{name}.sig")
             _copy_file(source, target, name)
 
 
 def _committed(site: Site) -> set[str]:
     return {entry.id for entry in entries(site) if MANIFEST in files(site, entry.id)}
-
-
-def _words(failure: WorkFailed) -> str:
-    return ": ".join([failure.message, *failure.detail])
 
 
 class _WithStore:
@@ -226,7 +228,7 @@ def with_failover(site: Site, take: Callable[[Site], Generator[str, None, Taken]
     except StoreFailed as first:
         failure = first
     for copy in site.copies:
-        yield f"{': '.join([failure.message, *failure.detail])}; storing in {copy.location} instead"
+        yield f"{failure.in_a_line}; storing in {copy.location} instead"
         target = with_store(site, copy)
         try:
             taken = yield from take(target)

@@ -6,7 +6,7 @@ that fits, 2 and 3 rest on the judgement made on capture: it stands in the manif
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.deployment.judge import Judge, Verdict
+from maint.deployment.likeness import Likeness
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
@@ -36,7 +37,7 @@ from maint.snapshots.parts import (
     flaw,
     open_part,
 )
-from maint.snapshots.records import DEPTHS, KEY, Record, Verification, write_record
+from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
@@ -46,6 +47,7 @@ class _Content(msgspec.Struct, frozen=True):
     findings: Sequence[Finding] = ()
     verdict: Verdict | None = None
     license: bytes | None = None
+    alike: bool = False  # whether the redacted copy was proven on the way through the document
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -97,8 +99,7 @@ def verify(
 
 def record(site: Site, verification: Verification) -> str:
     """Keep a verification beside the snapshot, signed; return the record's name."""
-    entry = Record("verify", verification.snapshot, site.settings.name, verification.at, verification.to_json())
-    return write_record(site, entry)
+    return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
 
 
 def usual_level(snapshot: Snapshot) -> int:
@@ -215,14 +216,18 @@ def _content_of(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) 
 
 def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Content:
     snapshot = asked.snapshot
+    if part.name == REDACTED_COPY and content.alike:
+        return content
     with open_part(sight, snapshot, part.name, asked.identities) as stream:
         if part.name == DEPLOYMENT:
-            verdict = Judge(asked.account, asked.password).verdict(blocks(stream.read))
+            beside = Likeness(blocks(stream.read), _copy(sight, snapshot))
+            with closing(beside.blocks()) as document:
+                verdict = Judge(asked.account, asked.password).verdict(document)
             counted = _counts(snapshot, verdict)
-            return replace(content, verdict=verdict, findings=(*content.findings, counted))
+            alike = bool(counted.passed and beside.holds and beside.hidden == verdict.summary.secrets)
+            return replace(content, verdict=verdict, alike=alike, findings=(*content.findings, counted))
         if part.name == REDACTED_COPY:
-            if wrong := _differing(snapshot, Judge().verdict(blocks(stream.read)), but="redacted"):
-                raise damaged(f"it is not a copy of the deployment: {wrong}")
+            _judge_copy(snapshot, Judge().verdict(blocks(stream.read)))
         elif part.name == LICENSE:
             return replace(content, license=stream.read())
         elif part.name == TRUSTSTORE:
@@ -236,6 +241,19 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
         else:
             drain(stream.read)
     return content
+
+
+def _copy(sight: Sight, snapshot: Snapshot) -> Iterator[bytes]:
+    if snapshot.has(REDACTED_COPY):
+        with open_part(sight, snapshot, REDACTED_COPY) as stream:
+            yield from blocks(stream.read)
+
+
+def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:
+    if wrong := _differing(snapshot, verdict, but="redacted"):
+        raise damaged(f"it is not a copy of the deployment: {wrong}")
+    if secrets := verdict.summary.secrets:
+        raise damaged(f"it is not redacted: {secrets} of its secrets can be read")
 
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:

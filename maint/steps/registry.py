@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from maint import plugins
+from maint.model.plan import Action
 from maint.steps.step import Step
 
 
@@ -43,6 +44,12 @@ class Kinds(MutableMapping[str, Step[Any]]):  # Any: each kind has its own model
 
     def _all(self) -> Mapping[str, object]:
         return {**self._kinds, **plugins.offered(plugins.STEPS)}
+
+
+def source_of(action: Action) -> str:
+    """Return the id of the snapshot that an action restores from, "" where it restores from none."""
+    restores = action.kind in STEPS and STEPS[action.kind].restores
+    return str(action.arguments.get("snapshot") or "") if restores else ""
 
 
 def own_kind(kind: object, entry: EntryPoint) -> Step[Any] | None:

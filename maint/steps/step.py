@@ -34,6 +34,8 @@ class Step(Generic[A]):
     effect: ClassVar[Effect]  # the worst that it may plan
     locks: ClassVar[bool] = True  # whether carrying it out takes the site's lock
     asks: ClassVar[bool] = False  # whether it waits for a person
+    # whether it brings back what the snapshot of its argument `snapshot` holds: that must stay until the run has ended
+    restores: ClassVar[bool] = False
     # names of the arguments that registered values may fill; all others choose targets or effects
     late: ClassVar[frozenset[str]] = frozenset()
     # names of the arguments that are expressions, as in `when`; `apply` is given what they come to
@@ -55,9 +57,9 @@ class Step(Generic[A]):
         """Do it, yielding words on the way; looks first, so that doing it again after a crash is safe."""
         raise TypeError(f"{self.kind} has no effect")
 
-    def never_amid(self, action: Action) -> frozenset[str]:
-        """Return step kinds: while the newest run of the site that holds one of them is unfinished, this is refused."""
-        return frozenset()
+    def waits_for_restores(self, action: Action) -> bool:
+        """Whether this is refused while a run that restores is unfinished."""
+        return False
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether what an earlier attempt did is still so; asked on resume of every finished action."""

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from maint.cli.estate.for_each import in_words
 from maint.cli.estate.processes import Ended
-from maint.cli.estate.words import in_words
 from maint.config.yaml import dump, load
 from maint.lab.manager.load import Options
 from maint.lab.pki import Authority

@@ -10,7 +10,7 @@ from maint.checks.gather import parse, script
 from maint.checks.registry import QUESTIONS
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.lab.manager.server import PlainUnit
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

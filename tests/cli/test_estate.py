@@ -10,18 +10,20 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from maint.cli.estate.for_each import by_manager, exit_of
+from maint.cli import options
+from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import Call, Ended, Processes
-from maint.cli.estate.words import in_words
 from maint.cli.site.summary import FILE, Summary
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
 from maint.files import keep_record
 from maint.lab.running import Lab
+from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Said, environment, maint
@@ -75,13 +77,30 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
 
 @pytest.mark.parametrize("site", ["slow", "deaf"])
 def test_a_site_that_hangs_is_ended_after_its_limit_and_the_grace(tmp_path: Path, site: str) -> None:
-    ended = processes(grace=0.2, last_words=0.2).carry_out(call(site, tmp_path, limit=1.0))
+    ended = processes(grace=0.2).carry_out(call(site, tmp_path, limit=1.0))
     assert ended.exit == 1 and ended.error
     assert ended.error["message"] == "it went on beyond its limit, and was ended"
     assert ended.seconds < 30
     pid = int((tmp_path / site).read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, "2h"), ("5m", "5m")])
+def test_each_site_knows_its_limit_itself_and_may_close_a_window_before_it_is_ended(
+    given: str | None, limit: str
+) -> None:
+    site = SimpleNamespace(name="one")
+    (one,) = calls_of(
+        ["backup", "create"],
+        options.Flags(timeout=given),
+        options.WORKS,
+        options.Said(["backup", "create"], {}),
+        [site],
+    )
+    assert one.words == ("backup", "create", f"--timeout={limit}", "--site", "one")
+    assert one.limit == parse_duration(limit)
+    assert options.WORKS.grace > 900  # within which a manager whose window is closed must answer again
 
 
 def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> None:
@@ -208,9 +227,7 @@ def test_events_of_each_site_are_lines_of_json_as_they_come(config: Path) -> Non
 def test_an_event_is_passed_on_while_its_site_still_works(tmp_path: Path) -> None:
     heard = list[tuple[str, Any]]()
     telling = "import json, sys, time; print(json.dumps({'event': 1}), file=sys.stderr, flush=True); time.sleep(60)"
-    working = Processes(
-        0.0, last_words=0.2, program=(sys.executable, "-c", telling), heard=lambda *it: heard.append(it)
-    )
+    working = Processes(0.2, program=(sys.executable, "-c", telling), heard=lambda *it: heard.append(it))
     thread = threading.Thread(target=working.carry_out, args=(call("one", tmp_path),))
     thread.start()
     while not heard and thread.is_alive():

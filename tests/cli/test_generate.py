@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from maint.cli.app import COMMANDS, app
-from maint.cli.help.manual import pages
+from maint.cli.help.generate import pages
 from maint.cli.help.output_schemas import schema_of
 from tests.cli.test_outputs import fits
 from tests.steps.operator import environment, maint

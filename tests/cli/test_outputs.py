@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from maint.cli.app import COMMANDS
-from maint.cli.help.command_outputs import OUTPUTS, WITHOUT
-from maint.cli.help.output_schemas import schema_of
+from maint.cli.help.output_schemas import OUTPUTS, WITHOUT, schema_of
 from maint.lab.running import Lab
 from tests.cli.test_dry_run import SITE, SNAPSHOT, WORDS
 from tests.steps.conftest import copy

@@ -8,6 +8,7 @@ from maint.engine import journal
 from maint.engine.plan import refuse_conflicting
 from maint.errors import Refused
 from maint.model.plan import Action, Effect, Plan
+from maint.steps.registry import STEPS
 
 NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)
 
@@ -48,6 +49,22 @@ def test_a_newer_restore_that_ended_well_stands_for_those_before_it(tmp_path):
     ran(tmp_path, RESTORE, None)
     ran(tmp_path, RESTORE, "done", minutes=1)
     refuse_conflicting(PRUNE, tmp_path)
+
+
+@pytest.mark.parametrize("ended", ["done", "refused"])
+def test_a_newer_restore_of_something_else_or_that_was_refused_stands_for_none_before_it(tmp_path, ended):
+    run = ran(tmp_path, RESTORE, None)
+    other = RESTORE if ended == "refused" else plan("vc.restore", snapshot="x", vc="default-vc")
+    ran(tmp_path, other, ended, minutes=1)
+    with pytest.raises(Refused, match=run):
+        refuse_conflicting(PRUNE, tmp_path)
+
+
+@pytest.mark.parametrize("kind", sorted(name for name, one in STEPS.items() if one.restores))
+def test_pruning_waits_for_whatever_restores_from_a_snapshot(tmp_path, kind):
+    run = ran(tmp_path, plan(kind, snapshot="x"), "unfinished")
+    with pytest.raises(Refused, match=run):
+        refuse_conflicting(PRUNE, tmp_path)
 
 
 def test_other_runs_that_stopped_do_not_keep_pruning_waiting(tmp_path):

@@ -1,5 +1,6 @@
 """A run on a site that several machines work on: two state folders, one shared folder."""
 
+import ast
 import json
 import os
 from datetime import timedelta
@@ -17,10 +18,11 @@ from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.shared_runs import at_work, owner
+from maint.engine.shared_runs import _WITH_RUNS, at_work, owner
 from maint.errors import Locked, Refused, WorkFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
+from tests.house.source import modules, tree
 
 HEAD = "name: x\nsummary: X.\n"
 A, B = "  - {name: A, do: try.change, with: {target: a}}\n", "  - {name: B, do: try.change, with: {target: b}}\n"
@@ -282,3 +284,43 @@ def test_a_lease_of_this_machine_that_was_not_given_back_is_no_other_machines(on
     list(Lease(one.site.shared, "prod", one.site.clock, owner(one.site), "playbook restore", Terms(beat=0.0)).take())
     one.run(HEAD + "steps:\n" + A)
     assert takeovers.last(one.site.state) is None
+
+
+def test_what_steps_keep_in_the_state_folder_goes_along_with_their_run():
+    kept = set()
+    for name, path in modules().items():
+        if not name.startswith(("maint.steps", "maint.snapshots")):
+            continue
+        known = {
+            target.id: node.value.value
+            for node in tree(path).body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                if ast.unparse(node.left).split(".")[-1] == "state":
+                    kept.add(known.get(ast.unparse(node.right)) or ast.unparse(node.right).strip("'"))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "UndoRecords":
+                kept.add(node.args[0].value)
+    kept.remove("self._folder")  # of UndoRecords
+    of_this_machine = {"seen.json", "owner"}
+    assert kept - {"RUNS", "runs", "undo"} - of_this_machine == set(_WITH_RUNS)  # journals and undo go along besides
+
+
+def test_a_certificate_that_a_run_had_made_replaces_the_older_one_that_another_machine_has(one, other, monkeypatch):
+    apply = Changing.apply
+
+    def making(step, action, site, work):
+        (site.state / "certificates").mkdir(exist_ok=True)
+        (site.state / "certificates/vc.pem").write_text("new")
+        yield from apply(step, action, site, work)
+        raise WorkFailed("stopped", hint="again")
+
+    monkeypatch.setattr(Changing, "apply", making)
+    (other.site.state / "certificates").mkdir(parents=True)
+    (other.site.state / "certificates/vc.pem").write_text("old")
+    one.fails(HEAD + "steps:\n" + A)
+    learn(other)
+    assert (other.site.state / "certificates/vc.pem").read_text() == "new"

@@ -26,7 +26,7 @@ from maint.snapshots.parts import (
     read_deployment,
     read_part,
 )
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.verify import verdict_of, verify
 from tests.snapshots.liar import Liar
 
@@ -125,7 +125,7 @@ def test_a_record_of_nonsense_is_passed_over(place: Any, snapshot: Any) -> None:
         [{"level": 3, "result": ["verified"]}, {"level": 3, "result": {}}, {"result": "passed", "rto_seconds": 10**400}]
     ):
         place.clock.sleep(1)
-        write_record(place, Record("verify" if number < 2 else "drill", snapshot.id, "prod", place.clock.now(), facts))
+        write_record(place, "verify" if number < 2 else "drill", snapshot.id, facts)
     assert len(list(read_records(place))) >= 3
     assert chosen(place, "").id == snapshot.id
 

@@ -19,7 +19,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
@@ -265,7 +265,7 @@ def test_an_audit_only_snapshot_breaks_rules_of_a_restore_and_is_no_damaged_one_
 def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Place) -> None:
     newest = ids(aged)[-1]
     for result, counts in (("failed", False), ("passed", True)):
-        write_record(aged, Record("drill", newest, "prod", aged.clock.now(), {"result": result}))
+        write_record(aged, "drill", newest, {"result": result})
         aged.clock.time += timedelta(seconds=1)
         assert prune.good(entries(aged)[-1]) is counts
         assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")
@@ -335,7 +335,7 @@ def test_a_snapshot_from_the_future_is_not_counted_into_the_floor(aged: Place, r
 
 def test_two_records_of_one_millisecond_are_both_kept(aged: Place) -> None:
     for number in range(3):
-        write_record(aged, Record("note", ids(aged)[0], "prod", aged.clock.now(), {"number": number}))
+        write_record(aged, "note", ids(aged)[0], {"number": number})
     assert [one.facts["number"] for one in read_records(aged) if one.kind == "note"] == [0, 1, 2]
 
 
@@ -369,3 +369,34 @@ def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Pl
         file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
     assert [records.moment(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
+
+
+def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    assert run(replicate(aged)) == []
+    copy, (oldest, *_) = with_store(aged, aged.copies[0]), ids(aged)
+    records.begin_restore(copy, oldest, "run-1", "root@one")
+    assert oldest in prune_all(aged)
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == [oldest, *ids(aged)]
+    assert run(replicate(aged)) == []
+    assert oldest not in ids(aged)
+    records.end_restore(copy, "run-1", "root@one")
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == ids(aged)
+
+
+def test_an_end_that_only_the_first_store_tells_yet_frees_the_copy(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    oldest, *_ = ids(aged)
+    records.begin_restore(aged, oldest, "run-1", "root@one")
+    assert run(replicate(aged)) == []
+    aged.clock.time += timedelta(seconds=1)
+    records.end_restore(aged, "run-1", "root@one")
+    assert oldest in prune_all(aged)
+    assert run(prune.follow(aged)) == []
+    assert ids(with_store(aged, aged.copies[0])) == ids(aged)

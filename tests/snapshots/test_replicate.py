@@ -17,7 +17,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Record, read_records, write_record
+from maint.snapshots.records import add_hold, begin_restore, read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 
@@ -271,7 +271,7 @@ def test_what_could_not_come_home_is_tried_again(place: Any, second: Path, run: 
 
 def test_holds_go_along_and_verifications_do_not(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
-    write_record(place, Record("hold", snapshot, "prod", place.clock.now() + timedelta(seconds=1), {"reason": "audit"}))
+    write_record(place, "hold", snapshot, {"reason": "audit"}, place.clock.now() + timedelta(seconds=1))
     run(replicate(place))
     kinds = [record.kind for record in read_records(with_store(place, place.copies[0]))]
     assert sorted(kinds) == ["hold", "verify"]
@@ -291,3 +291,17 @@ def test_a_site_at_another_store_is_the_site_in_all_else(tmp_path: Path) -> None
     assert [name for name in own if getattr(there, name) is not getattr(site, name)] == ["copies", "store"]
     there.find_at("vc", {"ca": "x"})
     assert (there.identities(), there.virtual_cluster("vc"), found) == (["key"], "vc, found", [("vc", {"ca": "x"})])
+
+
+def test_a_snapshot_that_comes_home_is_held_there_as_people_held_it_in_the_copy(
+    place: Any, second: Path, run: Run
+) -> None:
+    block(place.root)
+    stray = taken(place, run)
+    copy = with_store(place, place.copies[0])
+    add_hold(copy, stray, "an audit", None, "me")
+    begin_restore(copy, stray, "run-1", "root@one")
+    unblock(place.root)
+    place.clock.sleep(60)
+    assert run(replicate(place)) == []
+    assert [hold.reason for hold in entries(place)[0].holds] == ["an audit"]

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
+from maint.deployment.reader import blocks
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import capture, writer
@@ -23,6 +24,7 @@ from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import record, verdict_of, verify
+from tests.snapshots.conftest import EXAMPLE
 from tests.snapshots.liar import Liar
 
 Run = Callable[[Any], Any]
@@ -109,6 +111,34 @@ def test_a_redacted_copy_that_was_signed_but_is_none_fails(
     assert found.result is Trust.FAILED
     assert REDACTED_COPY in words(found)
     assert told in words(found)
+
+
+def _one_in_clear(shown: bytes) -> bytes:
+    at = shown.index(b'"value" : "fp:') + len(b'"value" : "')
+    return shown[:at] + b"in clear" + shown[at + 19 :]
+
+
+@pytest.mark.parametrize("spoil", [_one_in_clear, lambda _: EXAMPLE.read_bytes()])
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_copy_that_was_signed_but_shows_secrets_fails(
+    place_of: Any, run: Run, monkeypatch: pytest.MonkeyPatch, level: int, spoil: Callable[[bytes], bytes]
+) -> None:
+    place, made = place_of(EXAMPLE.read_bytes(), "admin"), writer.RedactedCopy
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "RedactedCopy", lambda *how: BytesIO(spoil(b"".join(blocks(made(*how).read)))))
+        patched.setattr(capture, "prove_new", lambda *_, **__: iter(()))
+        run(take(place))
+    (taken,) = [entry.snapshot for entry in entries(place)]
+    found = verify(place, taken.id, level)
+    assert found.result is Trust.FAILED
+    assert f"{REDACTED_COPY}: it is not redacted" in words(found)
+
+
+@pytest.mark.parametrize("style", [{}, {"indent": 1}])
+def test_an_export_in_another_style_has_a_copy_that_is_verified_as_well(place_of: Any, run: Run, style: Any) -> None:
+    place = place_of(json.dumps(json.loads(EXAMPLE.read_bytes()), **style).encode(), "admin")
+    found = verify(place, run(take(place)).snapshot.id)
+    assert (found.result, found.depth) == (Trust.VERIFIED, 3)
 
 
 def test_an_unknown_level_is_refused(place: Any, taken: Any) -> None:

@@ -112,6 +112,46 @@ def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_aft
     assert sum(line.startswith("POST") for line in lost.sent) == 1
 
 
+def test_each_deployment_whose_answer_is_lost_is_settled_by_a_restart_of_its_own(lost, monkeypatch):
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    lost.forget_requests()
+    lost.lab.break_("restore", "connection-dropped")
+    assert lost.restore().code == 1
+    lost.lab.break_("restore", "connection-dropped")
+    again = lost("playbook", "resume")
+    assert again.code == 1, again.err
+    last = lost("playbook", "resume")
+    assert last.code == 0, last.err
+    for said in (again, last):
+        assert said.err.index("restarting cloudera-scm-server") < said.err.index("sending it again")
+    assert lost.puts == 3
+
+
+def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew(lost, monkeypatch):
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    lost.forget_requests()
+    lost.lab.break_("restore", "connection-dropped")
+    assert lost.restore().code == 1
+    early = lost("playbook", "resume", "--set", "applied=false")
+    assert early.code == 5, early.err  # it has not asked yet
+    lost.lab.break_(lost.lab.manager_host, "unreachable")
+    asked = lost("playbook", "resume")
+    assert asked.code == 1 and "applied=" in asked.err, asked.err
+    lost.lab.server.restart()  # by hand
+    lost.lab.server.wait()
+    lost.lab.repair()
+    lost.lab.break_("restore", "connection-dropped")
+    answered = lost("playbook", "resume", "--set", "applied=false")
+    assert answered.code == 1 and lost.puts == 2, answered.err
+    lost.lab.break_(lost.lab.manager_host, "unreachable")
+    anew = lost("playbook", "resume")
+    assert anew.code == 1 and lost.puts == 2, anew.err  # that answer was about the first one
+    assert lost("playbook", "resume").code == 1 and lost.puts == 2
+    lost.lab.repair()
+    assert lost("playbook", "resume").code == 0
+    assert lost.puts == 3
+
+
 def test_a_deployment_that_the_server_refuses_leaves_it_as_it_was(lost):
     lost.lab.break_("restore", "put-fails")
     lost.forget_requests()

@@ -1,5 +1,6 @@
 """The registry of step kinds."""
 
+from maint.model.plan import Effect
 from maint.steps.registry import STEPS
 from maint.steps.step import Step
 
@@ -16,3 +17,10 @@ def test_every_step_kind_that_there_is_is_listed() -> None:
 
     kinds = {kind for kind in below(Step) if "kind" in vars(kind) and kind.__module__.startswith("maint.")}
     assert kinds == listed
+
+
+def test_every_step_kind_that_changes_the_site_out_of_a_snapshot_says_so() -> None:
+    takes = {name for name, step in STEPS.items() if "snapshot" in step.arguments.model_fields}
+    acting = {name for name in takes if STEPS[name].effect > Effect.READ}
+    proof = {"clusters.stop"}  # names the snapshot as what proves the way back, and reads nothing of it
+    assert {name for name, step in STEPS.items() if step.restores} == acting - proof

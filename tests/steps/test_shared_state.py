@@ -1,6 +1,7 @@
 """A backup whose machine dies while its redaction window is open ends on another machine that shares the state."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,12 @@ def died(loaded):
 
 def pass_by(operator, seconds: int) -> None:
     """Let so many seconds pass for the lease: a folder tells them by the times of its files."""
-    for row in (operator.lab.folder / "shared").rglob("lease/0*"):
+    lapse(operator.lab.folder / "shared", seconds)
+
+
+def lapse(shared: Path, seconds: int) -> None:
+    """Let so many seconds pass for the lease in a shared folder."""
+    for row in shared.rglob("lease/0*"):
         then = row.stat().st_mtime - seconds
         os.utime(row, (then, then))
 

@@ -42,7 +42,7 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
     try:
         return Presence(door=Door.TLS, plain=plain, tls=_answer(transport, address(settings, Door.TLS)))
     except (NotSent, NoAnswer) as failure:
-        words, chain, remedy = failure.words, "; ".join((failure.message, *failure.detail)), failure.hint
+        words, chain, remedy = failure.words, failure.in_a_line, failure.hint
         why = failure.why if isinstance(failure, NotSent) else None
         if why is ProxyFailed:  # which says nothing of the port
             return Presence(door=Door.CLOSED, plain=plain, tls=words, remedy=remedy)

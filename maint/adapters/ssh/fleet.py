@@ -180,7 +180,7 @@ class FabricFleet:
             failure: MaintError = error
             if command and isinstance(error, CannotReach):
                 failure = connections.blamed(kept.address, error)
-            words = "; ".join([failure.message.removeprefix(f"{name}: "), *failure.detail])
+            words = failure.in_a_line.removeprefix(f"{name}: ")
             hint = failure.hint
         finally:
             received = self._now() if command else 0.0

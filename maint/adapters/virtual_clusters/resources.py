@@ -5,9 +5,8 @@ from contextlib import closing, contextmanager
 
 from maint.adapters.http.answers import Streamed
 from maint.adapters.http.request import Form
-from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.calls import Calls, Missing
 from maint.adapters.virtual_clusters.jobs import Listing
-from maint.adapters.virtual_clusters.refusals import Missing
 from maint.errors import Invalid
 from maint.model.virtual_cluster import Object, Resource, same_resource
 from maint.ports.streams import Answer

@@ -81,13 +81,13 @@ def _carried_out(
         except StoreFailed:
             raise
         except (WorkFailed, Refused, Invalid) as failure:
-            problems.append(f"{one.old.id}: {'; '.join([failure.message, *failure.detail])}")
+            problems.append(f"{one.old.id}: {failure.in_a_line}")
     problems += screen.follow(replicate(site)) if site.copies else []
     for one, new in made if prune_old else ():
         try:
             screen.follow(let_go(site, one, new))
         except (Refused, WorkFailed, CannotReach) as failure:
-            problems.append("; ".join([failure.message, *failure.detail]))
+            problems.append(failure.in_a_line)
     if prune_old:
         problems += screen.follow(follow(site))
         screen.follow(collect(site))

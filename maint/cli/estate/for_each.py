@@ -2,13 +2,12 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from maint.cli.boundary import OUTPUTS
+from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import Call, Ended, Processes
-from maint.cli.estate.words import in_words, meaning
 from maint.cli.open_site import limit_of
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, table
@@ -19,7 +18,89 @@ from maint.errors import Interrupted, PartlyDone, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
 
+Answer = Mapping[str, Json]
+_STATES = ("fail", "error", "warn", "skip", "pass", "ok")  # the worst first
+
+
+def in_words(one: Ended) -> str:
+    """Return how a site ended: its failure and why, else what its answer holds, else what its exit code means."""
+    if one.error is not None:
+        detail = one.error.get("detail")
+        words = "; ".join(map(str, detail)) if isinstance(detail, list) else ""
+        words = ": ".join(filter(None, (str(one.error.get("message")), words)))
+        return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
+    answer = one.result if isinstance(one.result, Mapping) else {}
+    return next((words(answer) for key, words in _SAYS.items() if key in answer), meaning(one.exit))
+
+
+def meaning(code: int) -> str:
+    """Return what an exit code means, in short."""
+    return EXIT_CODES[code].meaning.partition(":")[0] if code in EXIT_CODES else "ended by a signal"
+
+
+def _items(answer: Answer, key: str) -> list[Answer]:
+    value = answer.get(key)
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _inside(answer: Answer, key: str) -> Answer:
+    value = answer.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _time(seconds: Json) -> str:
+    return show_duration(seconds) if isinstance(seconds, int | float) else "?"
+
+
+def _verification(answer: Answer) -> str:
+    found = _inside(answer, "verification")
+    return f"{found.get('snapshot')}: {found.get('result')}, level {found.get('depth')}"
+
+
+def _drill(answer: Answer) -> str:
+    found = _inside(answer, "drill")
+    return f"{found.get('snapshot')}: {found.get('result')}, back in {_time(found.get('rto_seconds'))}"
+
+
+def _actions(answer: Answer) -> str:
+    told = [str(one["detail"]).splitlines()[0] for one in _items(answer, "actions") if one.get("detail")]
+    return told[-1] if told else f"run {answer.get('run')}"
+
+
+def _states(key: str) -> Callable[[Answer], str]:
+    def count(answer: Answer) -> str:
+        counts = Counter(str(one.get("state")).lower() for one in _items(answer, key))
+        return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "nothing was looked at"
+
+    return count
+
+
+def _snapshots(answer: Answer) -> str:
+    found = _items(answer, "snapshots")
+    if "plan" in answer:
+        return f"{show_count(sum(one.get('keep') is False for one in found), 'snapshot')} would go"
+    newest = answer.get("last_verified")
+    ago = f"{_time(newest.get('age'))} ago" if isinstance(newest, Mapping) else "never"
+    return f"{show_count(len(found), 'snapshot')}, last verified {ago}"
+
+
+# A key of an answer → how such an answer is told.
+_SAYS: dict[str, Callable[[Answer], str]] = {
+    "verification": _verification,
+    "drill": _drill,
+    "actions": _actions,
+    "checks": _states("checks"),
+    "findings": _states("findings"),
+    "snapshots": _snapshots,
+    "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
+    "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
+    "same": lambda answer: "nothing differs" if answer["same"] else "there are differences",
+    "plan": lambda answer: f"plan {str(answer.get('digest'))[:12]}",
+}
+
+
 AT_ONCE = 4
+_MOST = 240  # characters of why a site failed
 _NAMED = 8  # sites that a question names
 
 
@@ -37,10 +118,8 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     changes = several.asks and not flags.dry_run
     if changes:
         ask_change(screen, f"carry out `maint {' '.join(said.command)}` for {_listed(sites)}?", yes=flags.yes)
-    limit = limit_of(flags) or parse_duration(several.limit)
     words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
-    tail = [word for given in said.options.values() for word in given]
-    calls = [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
+    calls = calls_of(words, flags, several, said, sites)
     return _show(screen, *_carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE))
 
 
@@ -59,6 +138,16 @@ def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
         hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
         raise UsageError(f"no site has {' and '.join(flags.labels)}", detail=[", ".join(known) or "none"], hint=hint)
     return found
+
+
+def calls_of(
+    words: Sequence[str], flags: Flags, several: Several, said: Said, sites: Sequence[SiteSettings]
+) -> Sequence[Call]:
+    """Return the call of each site, with a limit that it knows itself: so it puts things back before it is ended."""
+    limit = limit_of(flags) or parse_duration(several.limit)
+    words = [*words, f"--timeout={flags.timeout or several.limit}"]
+    tail = [word for given in said.options.values() for word in given]
+    return [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
 
 
 def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
@@ -95,7 +184,7 @@ def _refuse(flags: Flags, several: Several, said: Said) -> None:
 
 def _common(flags: Flags, *, yes: bool) -> list[str]:
     given = {"--yes": yes, "--dry-run": flags.dry_run, "--insecure": flags.insecure, "--allow-plain": flags.allow_plain}
-    texts = {"--timeout": flags.timeout, "--run-key": flags.run_key, "--log-format": flags.log_format}
+    texts = {"--run-key": flags.run_key, "--log-format": flags.log_format}
     switches = [name for name, is_given in given.items() if is_given]
     return [*switches, *(f"{name}={text}" for name, text in texts.items() if text)]
 

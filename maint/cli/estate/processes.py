@@ -22,7 +22,6 @@ _OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process
 _PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
 _LINES = 10_000  # of what a process says beside its result, the last ones are kept
 _LAST_LINES = 5.0  # seconds for them to arrive once the process has ended
-_LAST_WORDS = 30.0  # seconds to put things in order after SIGTERM, before it is killed
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -48,8 +47,8 @@ class Processes:
     """Processes of sites; safe for threads.
 
     Args:
-        grace: seconds beyond its limit, or after a signal, in which a process puts things back before it is ended.
-        last_words: seconds between being asked to end and being killed.
+        grace: seconds beyond its limit in which a process puts things back before it is asked to end, and again from
+            there, or from a signal that is passed on, until it is killed.
         program: what is called; words follow.
         heard: is told each event of a site as it comes, where the processes write such; from threads.
     """
@@ -58,13 +57,11 @@ class Processes:
         self,
         grace: float,
         *,
-        last_words: float = _LAST_WORDS,
         program: Sequence[str] = _PROGRAM,
         heard: Callable[[str, Mapping[str, Json]], None] | None = None,
     ) -> None:
         self._heard = heard
         self._grace = grace
-        self._last_words = last_words
         self._program = program
         self._live = set["subprocess.Popen[bytes]"]()
         self._lock = Lock()
@@ -135,7 +132,7 @@ class Processes:
 
     def _waited(self, process: "subprocess.Popen[bytes]", limit: float) -> bool:
         """Wait for the end of a process; False where it had to be ended."""
-        for patience, number in ((limit + self._grace, signal.SIGTERM), (self._last_words, signal.SIGKILL)):
+        for patience, number in ((limit + self._grace, signal.SIGTERM), (self._grace, signal.SIGKILL)):
             try:
                 process.wait(patience)
                 return number is signal.SIGTERM

@@ -2,17 +2,19 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from maint.cli.app import app
-from maint.cli.command import command
+import maint
+from maint.cli.app import COMMANDS, app
+from maint.cli.boundary import EXIT_CODES
+from maint.cli.command import Made, command, loaded
 from maint.cli.completion.scripts import script_for
 from maint.cli.configless import settings_of
-from maint.cli.help import manual
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
@@ -22,6 +24,106 @@ from maint.config.schema import BackupSettings
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
+
+
+class Option(msgspec.Struct, frozen=True):
+    """An option or an argument as the manual shows it."""
+
+    names: str
+    help: str
+
+
+def page(whole: Made) -> str:
+    """Return the manual page maint(1) as roff, of the command that all others hang on."""
+    common = _options(whole)
+    lines = [f'.TH MAINT 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
+    lines += [r"maint \- cluster maintenance: backups that can be believed, restores that are proven", ".SH SYNOPSIS"]
+    lines += [r".B maint", r"[\fIFLAGS\fR] \fINOUN VERB\fR [\fIARGUMENTS\fR] [\fIFLAGS\fR]", ".SH DESCRIPTION"]
+    lines += [_text(whole.help or ""), ".SH FLAGS OF EVERY COMMAND", *_listed(common), ".SH COMMANDS"]
+    for name, (place, _) in COMMANDS.items():
+        each = loaded(place).build(name)
+        own = [one for one in _options(each) if one.names not in {other.names for other in common}]
+        lines += [f'.SS "{_text(name)}"', *_paragraphs(each.help or ""), *_listed(own)]
+    lines += [*_exits(), ".SH FILES"]
+    lines += [r"\fI~/.config/maint/config.yaml\fR, \fI/etc/maint/config.yaml\fR: the configuration.", ".PP"]
+    lines += [r"\fI/var/lib/maint\fR: locks, journals and keys of a configuration under /etc.", ".SH SEE ALSO"]
+    lines += [r"\fBmaint help\fR lists the topics: configuration, backup, restore, exit codes and more."]
+    return "\n".join(lines) + "\n"
+
+
+def pages(whole: Made) -> dict[str, str]:
+    """Return all pages: the name of the file and its roff."""
+    return {"maint.1": page(whole), **{f"maint-{name.replace(' ', '-')}.1": page_of(name) for name in COMMANDS}}
+
+
+def page_of(name: str) -> str:
+    """Return the page of one command, such as maint-backup-list(1)."""
+    place, listed = COMMANDS[name]
+    declared = loaded(place)
+    made = declared.build(name)
+    connection, common = made.shared
+    title = f"maint-{name.replace(' ', '-')}"
+    lines = [f'.TH {_text(title.upper())} 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
+    lines += [rf"{_text(title)} \- {_text(listed)}", ".SH SYNOPSIS", rf"\fBmaint {_text(name)}\fR {_synopsis(made)}"]
+    lines += [".SH DESCRIPTION", *_paragraphs(made.help or "")]
+    arguments = [one for one in made.params if one.param_type_name == "argument"]
+    own = [one for one in made.params if one not in arguments and one.name not in {*connection, *common}]
+    for heading, some in (("ARGUMENTS", arguments), ("OPTIONS", own), ("CONNECTION", connection), ("COMMON", common)):
+        params = [one for one in made.params if one.name in some] if heading in ("CONNECTION", "COMMON") else some
+        lines += [f'.SH "{_heading(heading)}"', *_listed(_shown(params))] if params else []
+    lines += [".SH EXAMPLE", ".nf", _text(declared.example), ".fi"] if declared.example else []
+    related = [
+        one for one in COMMANDS if one != name and one.rpartition(" ")[0] == name.rpartition(" ")[0] and " " in one
+    ]
+    also = ["maint", *(f"maint-{one.replace(' ', '-')}" for one in related if " " in name)]
+    return "\n".join([*lines, *_exits(), ".SH SEE ALSO", ", ".join(rf"\fB{_text(one)}\fR(1)" for one in also)]) + "\n"
+
+
+def _heading(word: str) -> str:
+    return {"CONNECTION": "CONNECTION OPTIONS", "COMMON": "COMMON OPTIONS"}.get(word, word)
+
+
+def _synopsis(made: Made) -> str:
+    words = []
+    for one in made.params:
+        if one.param_type_name == "argument":
+            word = rf"\fI{_text(one.name.upper())}\fR" + (r"\&..." if one.nargs == -1 else "")
+            words.append(word if one.required else f"[{word}]")
+    return " ".join([*words, r"[\fIOPTIONS\fR]"])
+
+
+def _exits() -> Sequence[str]:
+    return [".SH EXIT STATUS", *_listed(Option(str(code), each.meaning) for code, each in EXIT_CODES.items())]
+
+
+def _options(command: Made) -> list[Option]:
+    return _shown(command.params)
+
+
+def _shown(params: Iterable[Made]) -> list[Option]:
+    found = []
+    for one in params:
+        names = ", ".join(one.opts) if one.opts[0].startswith("-") else one.opts[0].upper()
+        found.append(Option(names, getattr(one, "help", "") or ""))
+    return found
+
+
+def _listed(options: Iterable[Option]) -> Iterator[str]:
+    for one in options:
+        yield from (".TP", rf"\fB{_text(one.names)}\fR", _text(one.help))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(text.split("\n\n")):
+        yield from ([".PP"] if number else [])
+        yield _text(" ".join(paragraph.split()))
+
+
+def _text(words: str) -> str:
+    """Return words as roff takes them: no escape, dash or leading dot means anything."""
+    words = words.replace("\\", r"\e").replace("-", r"\-")
+    words = "".join(one if one.isascii() else rf"\[u{ord(one):04X}]" for one in words)
+    return rf"\&{words}" if words.startswith((".", "'")) else words
 
 
 @command(example="maint generate systemd --at 02:15")
@@ -39,15 +141,15 @@ def man(
 ) -> None:
     """Print the manual page maint(1), or write all pages into a folder."""
     if not to:
-        text = manual.page(typer.main.get_command(app))
+        text = page(typer.main.get_command(app))
         flags.screen().emit({"man": text}, text.rstrip())
         return
     folder = Path(to).expanduser().absolute()
-    pages = {folder / name: text for name, text in manual.pages(typer.main.get_command(app)).items()}
+    found = {folder / name: text for name, text in pages(typer.main.get_command(app)).items()}
     if not flags.dry_run:
-        save(pages)
-    words = f"{show_count(len(pages), 'page')} {'would be ' * flags.dry_run}written to {folder}"
-    flags.screen().emit({"written": [] if flags.dry_run else [str(path) for path in pages]}, words)
+        save(found)
+    words = f"{show_count(len(found), 'page')} {'would be ' * flags.dry_run}written to {folder}"
+    flags.screen().emit({"written": [] if flags.dry_run else [str(path) for path in found]}, words)
 
 
 def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:

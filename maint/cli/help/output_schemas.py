@@ -1,26 +1,222 @@
 """JSON schemas: of the configuration, and of what `-o json` prints."""
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
-from maint.cli.help.command_outputs import (
-    FLAG,
-    NUMBER,
-    OUTPUTS,
-    TEXT,
-    TEXT_OR_NULL,
-    TEXTS,
-    TIME,
-    a_list,
-    an_object,
-    or_null,
-    ref,
-)
 from maint.config.schema import Config
 from maint.config.suggestions import meant
 from maint.engine.journal import RUN_STATES
 from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
 from maint.errors import UsageError
 from maint.model.json import Json
+
+TEXT: Json = {"type": "string"}
+TEXT_OR_NULL: Json = {"type": ["string", "null"]}
+TIME: Json = {"type": "string", "format": "date-time"}
+TEXTS: Json = {"type": "array", "items": TEXT}
+NUMBER: Json = {"type": "number"}
+FLAG: Json = {"type": "boolean"}
+ANY: Json = {}
+OBJECT: Json = {"type": "object"}
+
+
+def an_object(required: Mapping[str, Json], **optional: Json) -> Json:
+    """Return the schema of an object that may gain keys later."""
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def a_list(item: Json) -> Json:
+    """Return the schema of a list."""
+    return {"type": "array", "items": item}
+
+
+def or_null(schema: Json) -> Json:
+    """Return the schema of what may be null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def ref(name: str) -> Json:
+    """Return the schema that `$defs` holds under a name."""
+    return {"$ref": f"#/$defs/{name}"}
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a command prints.
+
+    Attributes:
+        shapes: each a set of keys that are there together, beside `schema`.
+        version: counts up when a key goes or changes its type, which none has so far.
+    """
+
+    shapes: Sequence[Mapping[str, Json]]
+    version: int = 1
+
+
+def _listed(key: str, **fields: Json) -> Output:
+    """Return what a command prints that lists things: objects of these fields under one key."""
+    return Output([{key: a_list(an_object(fields))}])
+
+
+_OBJECTS = a_list(OBJECT)
+_FILES = a_list(an_object({"path": TEXT, "content": TEXT}))
+_NAMED = a_list(an_object({"name": TEXT}))
+_PLAN: Mapping[str, Json] = {"plan": ref("plan"), "digest": TEXT, "fingerprint": TEXT}
+_DONE = an_object({**dict.fromkeys(("name", "kind", "target", "outcome", "detail"), TEXT), "value": ANY})
+_RUN: Mapping[str, Json] = {
+    "run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "report": an_object({}, md=TEXT, html=TEXT),
+}  # fmt: skip
+_RESTORE: Mapping[str, Json] = {
+    **_PLAN, "endpoints": OBJECT, "secrets": a_list(an_object({"name": TEXT, "kind": TEXT})), "hosts": _NAMED,
+    "snapshot": an_object({"id": TEXT, "taken_at": TEXT, "age_seconds": NUMBER}), "lost": an_object({"counts": OBJECT}),
+    "unmapped": a_list(ANY), "left_out": a_list(ANY), "virtual_clusters": _NAMED, "uncovered": TEXTS,
+}  # fmt: skip
+_COMPARED: Mapping[str, Json] = {
+    "before": an_object({"name": TEXT, "source": TEXT}), "after": an_object({"name": TEXT, "source": TEXT}),
+    "same": FLAG, "differences": _OBJECTS, "not_comparable": a_list(ANY), "added_keys": a_list(ANY), "volatile": NUMBER,
+    "virtual_clusters": _NAMED,
+}  # fmt: skip
+_DRILL: Mapping[str, Json] = {
+    "snapshot": TEXT, "result": TEXT, "reason": TEXT, "phases": _OBJECTS, "rto_seconds": or_null(NUMBER),
+}  # fmt: skip
+_FINDING: Mapping[str, Json] = {
+    **dict.fromkeys(("check", "severity", "state", "observed", "expected", "remedy"), TEXT), "hosts": TEXTS,
+}  # fmt: skip
+_CONTACT: Mapping[str, Json] = {"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL}
+_VC: Mapping[str, Json] = {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
+_VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
+_SUCCESS = or_null(ref("success"))
+_RUNS_OR_PLANS = Output([_PLAN, _RUN])
+_RESTORES = Output([_RESTORE, _PLAN, _RUN])
+
+OUTPUTS: Mapping[str, Output] = {
+    "doctor": Output([{"checks": a_list(ref("check"))}]),
+    "help": Output([{"topics": TEXTS}, {"topic": TEXT, "text": TEXT}]),
+    "version": Output([{"version": TEXT}]),
+    "lab demo": Output([{"report": OBJECT}, {}]),
+    "lab up": Output([{"config": TEXT}, {}]),
+    "lab down": Output([{"was_up": FLAG}]),
+    "lab status": Output([{"running": FLAG, "config": TEXT_OR_NULL}]),
+    "lab break": Output([{"faults": _OBJECTS}, {"cleared": NUMBER}, {"target": TEXT, "fault": TEXT}]),
+    "site list": _listed("sites", name=TEXT, manager=TEXT, store=TEXT),
+    "site status": Output(
+        [
+            {
+                **dict.fromkeys(("site", "manager", "plain_port", "tls_port", "tls_chain", "account", "api"), TEXT),
+                **dict.fromkeys(("release", "redaction", "licence", "redaction_window"), TEXT),
+                **dict.fromkeys(("clusters", "active_commands"), TEXTS),
+            }
+        ]
+    ),
+    "cluster list": _listed("clusters", name=TEXT, display_name=TEXT, type=TEXT, version=TEXT, states=TEXTS),
+    **dict.fromkeys(("cluster stop", "cluster start", "cluster delete"), _RUNS_OR_PLANS),
+    "service list": _listed(
+        "services", name=TEXT, cluster=TEXT_OR_NULL, type=TEXT, state=TEXT_OR_NULL, staleness=TEXT_OR_NULL
+    ),
+    **dict.fromkeys(("service stop", "service start", "service restart", "service refresh"), _RUNS_OR_PLANS),
+    "setting list": _listed("settings", name=TEXT, value=TEXT_OR_NULL, set=FLAG, default=TEXT_OR_NULL, secret=FLAG),
+    **dict.fromkeys(("setting set", "setting unset"), _RUNS_OR_PLANS),
+    "manager version": Output([{"api": TEXT, "release": TEXT}]),
+    "manager restore": _RESTORES,
+    **dict.fromkeys(
+        ("manager export", "manager license", "manager tls-switch", "manager truststore-password", "manager start"),
+        _RUNS_OR_PLANS,
+    ),
+    "playbook list": _listed("playbooks", name=TEXT, summary=TEXT),
+    "playbook show": Output([{"name": TEXT, "summary": TEXT, "parameters": _OBJECTS, "text": TEXT}]),
+    "playbook lint": Output([{"checked": TEXTS, "mistakes": a_list(ANY)}]),
+    "playbook new": Output([{"path": TEXT}]),
+    "playbook dismiss": Output([{}]),
+    "playbook diff": Output([{"differences": _OBJECTS}]),
+    "playbook history": Output([{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS}]),
+    "playbook report": Output([{"report": OBJECT}, {"report": OBJECT, "files": OBJECT}]),
+    "playbook approve": Output([{"approval": OBJECT}]),
+    **dict.fromkeys(("playbook plan", "playbook run", "playbook resume", "playbook undo"), _RUNS_OR_PLANS),
+    "backup list": Output(
+        [{"snapshots": a_list(ref("snapshot")), "last_verified": _SUCCESS, "last_drill": or_null(ref("drill"))}]
+    ),
+    "backup show": Output([{"snapshot": ref("snapshot")}]),
+    "backup verify": Output(
+        [
+            {"verification": ref("verification")},
+            {"verifications": a_list(ref("verification"))},
+            {"snapshot": TEXT, "level": NUMBER},
+            {"snapshots": TEXTS, "level": NUMBER},
+        ]
+    ),
+    "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN]),
+    **dict.fromkeys(("backup create", "backup hold", "backup release"), _RUNS_OR_PLANS),
+    **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
+    "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
+    "backup drill": Output([{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]),
+    "backup files": Output([{"path": TEXT, "file": TEXT}, {"files": a_list(ANY)}]),
+    "restore plan": Output([_RESTORE, _PLAN]),
+    "restore run": _RESTORES,
+    "restore config": _RUNS_OR_PLANS,
+    "schedule show": Output(
+        [{"schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}), "last_verified": _SUCCESS}]
+    ),
+    **dict.fromkeys(
+        ("schedule install", "playbook schedule"),
+        Output(
+            [
+                {"files": _FILES, "changed": TEXTS},
+                {"written": TEXTS, "removed": TEXTS},
+                {"removed": TEXTS},
+                {"files": TEXTS},
+            ]
+        ),
+    ),
+    "schedule remove": Output([{"files": TEXTS}, {"removed": TEXTS}]),
+    "host list": _listed("hosts", name=TEXT, address=TEXT, port=NUMBER, groups=TEXTS),
+    "host check": Output(
+        [{"findings": a_list(an_object(_FINDING)), "hosts": a_list(an_object(_CONTACT))}, {"checks": _OBJECTS}]
+    ),
+    "host trust": _listed("hosts", name=TEXT, type=TEXT_OR_NULL, fingerprint=TEXT_OR_NULL, recorded=FLAG),
+    "vc job list": _listed("jobs", name=TEXT),
+    "vc job describe": Output([{"job": an_object({"name": TEXT})}]),
+    **dict.fromkeys(
+        ("vc job create", "vc job update", "vc job run", "vc job pause", "vc job unpause", "vc job delete"),
+        _RUNS_OR_PLANS,
+    ),
+    **dict.fromkeys(
+        ("vc resource create", "vc resource upload", "vc resource delete", "vc resource delete-file", "vc run kill"),
+        _RUNS_OR_PLANS,
+    ),
+    **dict.fromkeys(
+        ("vc spark submit", "vc backup", "vc restore", "vc init", "vc init-user", "vc smoke", "vc undo"),
+        _RUNS_OR_PLANS,
+    ),
+    "vc resource list": _listed("resources", name=TEXT),
+    "vc resource describe": Output([{"resource": an_object({"name": TEXT, "files": a_list(ANY)})}]),
+    "vc resource download": Output([{"file": TEXT}, {"file": TEXT, "bytes": NUMBER}]),
+    "vc run list": _listed("runs", **_VC_RUN),
+    "vc run describe": Output([{"run": an_object(_VC_RUN)}]),
+    "vc run logs": Output([{"id": NUMBER, "type": TEXT, "log": TEXT}, {"id": NUMBER, "types": a_list(ANY)}]),
+    "vc status": Output([{"virtual_cluster": an_object(_VC)}]),
+    "vc drift": Output([{"virtual_cluster": TEXT, "snapshot": TEXT, "differences": a_list(ANY)}]),
+    "notify list": Output([{"notices": _OBJECTS}]),
+    "notify test": Output([{"told": _OBJECTS}]),
+    "config show": Output([{"values": a_list(an_object({"key": TEXT, "value": ANY}, origin=TEXT))}]),
+    "config validate": Output([{"path": TEXT, "sites": TEXTS}]),
+    "config path": Output([{"path": TEXT, "looked": TEXTS}]),
+    "config init": Output([{"path": TEXT}]),
+    "generate systemd": Output([{"files": _FILES}]),
+    "generate man": Output([{"man": TEXT}, {"written": TEXTS}]),
+    "generate alerts": Output([{"rules": TEXT}]),
+    "site report": Output([{"folder": TEXT}, {"folder": TEXT, "pages": TEXTS}]),
+    "playbook test": Output([{"tests": _OBJECTS}]),
+    "backup rekey": Output([{"rekeyed": _OBJECTS}]),
+    "generate airflow": Output([{"dag": TEXT}]),
+    "generate constraints": Output([{"constraints": TEXT}]),
+    "generate bundle": Output([{"path": TEXT, "sha256": TEXT, "packages": TEXTS}, {"path": TEXT}]),
+    "generate container": Output([{"containerfile": TEXT}]),
+    "generate completion": Output([{"script": TEXT}]),
+}
+# This prints no object of ours: what it prints is a schema.
+WITHOUT = frozenset({"generate schema"})
 
 
 def schema_of(what: str, command: str = "") -> dict[str, Json]:

@@ -54,9 +54,7 @@ class Asker:
             except MaintError as error:
                 if self._source is None and not self._keep:
                     raise
-                self._screen.warn(
-                    "; ".join([error.message, *error.detail]) + (f" → {error.hint}" if error.hint else "")
-                )
+                self._screen.warn(error.in_a_line + (f" → {error.hint}" if error.hint else ""))
                 if self._source is None:
                     return
                 again = self.words("another answer, or Enter to keep this one as it is")

@@ -141,9 +141,9 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     try:
         yield from look()
     except CannotReach as error:
-        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), lab or error.hint or "")
+        yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")
     except MaintError as error:
-        yield Line(label, FAIL, "; ".join([error.message, *error.detail]), error.way_on or "")
+        yield Line(label, FAIL, error.in_a_line, error.way_on or "")
     except OSError as error:
         yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -9,19 +10,21 @@ from statistics import median
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.site.day_changes import days_of
 from maint.engine import journal
 from maint.errors import MaintError
-from maint.files import keep_record, kept_record
+from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
+from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Store
 from maint.report.site_facts import (
     AUDIT_ONLY,
     DAMAGED,
     OTHER,
     RESTORABLE,
+    Change,
     Copy,
+    Day,
     Drill,
     HostChecks,
     HostResult,
@@ -30,8 +33,10 @@ from maint.report.site_facts import (
     SiteFacts,
 )
 from maint.snapshots.catalogue import Entry, entries, folders
+from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.open_windows import announced
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, doubt, good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import with_store
@@ -151,3 +156,47 @@ def _runs(state: Path) -> Sequence[Run]:
         )
         for past in sorted(chosen.values(), key=lambda past: past.started, reverse=True)
     ]
+
+
+DAYS = 14
+_LONGEST = 2000  # characters of a value on a page
+_MOST = 500  # changes of a day on a page
+
+
+def days_of(site: ConfiguredSite, known: Sequence[Entry]) -> Sequence[Day]:
+    """Return how the last snapshot of each of the last days differs from that of the day before, the oldest first."""
+    last: dict[str, Snapshot] = {}
+    for one in known:
+        snapshot = one.snapshot
+        if snapshot is not None and snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT):
+            last[f"{snapshot.taken_at:%Y-%m-%d}"] = snapshot
+    chosen = [*last.values()][-DAYS - 1 :]
+    return [_day(site, before, after) for before, after in itertools.pairwise(chosen)]
+
+
+def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
+    path = site.state / "changes" / f"{before.id}-{after.id}.json"
+    if (known := kept_record(path, Day)) is not None:
+        return known
+    try:
+        found = _compared(site, before, after)
+    except MaintError as error:
+        return Day(before.id, after.id, after.taken_at, problem=error.message)
+    with suppress(OSError):  # it is worked out again
+        if site.state.is_dir():
+            make_folder(path.parent)
+        keep_record(path, found)
+    return found
+
+
+def _compared(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
+    if not (before.has(REDACTED_COPY) and after.has(REDACTED_COPY)):
+        return Day(before.id, after.id, after.taken_at, problem="one of them has no redacted copy")
+    sides = [of_snapshot(site, one, redacted=True) for one in (before, after)]
+    found = differences(site, *sides).differences
+    changes = [Change(*place(one.steps), _short(one.before), _short(one.after)) for one in found[:_MOST]]
+    return Day(before.id, after.id, after.taken_at, changes)
+
+
+def _short(value: str | None) -> str | None:
+    return value if value is None or len(value) <= _LONGEST else f"{value[:_LONGEST]}…"

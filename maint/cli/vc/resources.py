@@ -53,13 +53,14 @@ def create(
     kind: Annotated[str, option("--type", "files, python-env, or a newer word.")] = "files",
     python: Annotated[str, option("--python-version", "Of a python-env, such as python3.")] = "",
     mirror: Annotated[str, option("--pypi-mirror", "Of a python-env: where packages come from.")] = "",
+    hidden: Annotated[bool, option("--hidden", "Leave it out of lists for people.")] = False,
 ) -> int:
     """Create a resource."""
     if (python or mirror) and kind != "python-env":
         raise UsageError("--python-version and --pypi-mirror belong to a python-env", hint="--type python-env")
     environment = {key: value for key, value in (("pythonVersion", python), ("pyPiMirror", mirror)) if value}
     more: dict[str, Json] = {"pythonEnv": environment} if environment else {}
-    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "type": kind, "more": more}
+    given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "type": kind, "hidden": hidden, "more": more}
     return run_step(ready(flags), "resource create", "Create the resource", "resource.create", given)
 
 

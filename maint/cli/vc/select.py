@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from maint.cli.open_site import limited, opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
-from maint.errors import UsageError, WorkFailed
+from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
 from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
@@ -25,7 +25,9 @@ IfExists = Annotated[bool, option("--if-exists", "Be content where there is none
 
 
 def chosen(flags: Flags, name: str = "") -> str:
-    """Return the name that was given, empty where none was; UsageError: no virtual cluster can have it (J8)."""
+    """Return the name that was given, empty where none was; UsageError: two were, or it cannot be one (J8)."""
+    if name and flags.vc not in ("", name):
+        raise UsageError(f"two virtual clusters are named: {name} and {flags.vc}", hint="name it once")
     name = name or flags.vc
     if name and not is_cluster_name(name):
         raise UsageError(
@@ -78,7 +80,7 @@ def describe(value: Mapping[str, Json]) -> str:
 
 
 def known(found: T | None, what: str, listing: str) -> T:
-    """Return what was found; WorkFailed where there is none, naming the command that lists what there is."""
+    """Return what was found; Refused where there is none, naming the command that lists what there is."""
     if found is None:
-        raise WorkFailed(f"there is no {what}", hint=f"`maint vc {listing}` shows what there is")
+        raise Refused(f"there is no {what}", hint=f"`maint vc {listing}` shows what there is")
     return found

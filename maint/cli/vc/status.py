@@ -10,7 +10,7 @@ from maint.cli.options import VC, Flags, argument, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import Screen, cell, table
 from maint.cli.vc.select import chosen, ready, warn_of_blindness
-from maint.errors import CannotReach
+from maint.errors import CannotReach, UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object
 from maint.steps.virtual_clusters.smoke import mended
@@ -18,7 +18,7 @@ from maint.steps.virtual_clusters.smoke import mended
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
-Name = Annotated[str, argument("The virtual cluster as the config names it.")]
+Name = Annotated[str, argument("The virtual cluster; or `--vc`, or left out when one is configured.")]
 
 
 @command(VC, example="maint vc status --vc etl")
@@ -65,10 +65,10 @@ def smoke(flags: Flags) -> int:
     return carry_out(ready(flags), "smoke-test", {"vc": chosen(flags)})
 
 
-@command(example="maint vc init etl")
+@command(VC, example="maint vc init --vc etl")
 def init(
     flags: Flags,
-    name: Name,
+    name: Name = "",
     renew: Annotated[
         bool, option("--renew", "Without a configured certificate: make a new one although one is good.")
     ] = False,
@@ -77,9 +77,12 @@ def init(
     return carry_out(flags, "init-virtual-cluster", {"vc": chosen(flags, name), "renew": renew})
 
 
-@command(example="maint vc init-user etl etl_user")
+@command(VC, example="maint vc init-user --vc etl etl_user")
 def init_user(
-    flags: Flags, name: Name, user: Annotated[str, argument("The user, from `users:` of the config.")]
+    flags: Flags, name: Name = "", user: Annotated[str, argument("The user, from `users:` of the config.")] = ""
 ) -> int:
     """Give a user of a virtual cluster its Kerberos secrets: the old ones or the new ones, never none."""
+    name, user = (name, user) if user else ("", name)  # one word is the user
+    if not user:
+        raise UsageError("no user is named", hint="`maint vc init-user --vc NAME USER`")
     return carry_out(flags, "init-user", {"vc": chosen(flags, name), "user": user})

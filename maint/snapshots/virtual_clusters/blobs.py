@@ -22,7 +22,7 @@ from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
-from maint.retry import heed
+from maint.retry import delays, heed
 from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
@@ -195,11 +195,11 @@ T = TypeVar("T")
 
 def retry_truncated(clock: Clock, fetch: Callable[[], T]) -> T:
     """Return what `fetch` returns, calling it again while it raises Cut; a failed call leaves nothing behind."""
-    for attempt in range(_TIMES):
+    for pause in delays(1.0, _LONGEST, times=_TIMES):
         try:
             return fetch()
         except Cut:
-            clock.sleep(min(2.0**attempt, _LONGEST))
+            clock.sleep(pause)
     return fetch()
 
 

@@ -9,7 +9,7 @@ from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, Refused, Ti
 from maint.model.formatting import show_duration, show_some
 from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
-from maint.retry import delays
+from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
 
 T = TypeVar("T")
@@ -130,21 +130,18 @@ def wait_until(
         problem: what is wrong when the limit passes, for `TimedOut`.
         hint: what to do then.
     """
-    begun, shown = clock.monotonic(), ""
+    shown = ""
     missing: Sequence[str] = ()
     try:
-        for pause in polls():
+        for _ in looks(clock, limit, polls()):
             missing = yield from patiently(clock, look)
             if not missing:
                 return
-            waited = clock.monotonic() - begun
-            if waited > limit:
-                raise TimedOut(f"{problem} after {show_duration(waited)}", detail=missing, hint=hint)
             words = f"waiting: {show_some(missing, 1)}"
             if words != shown:
                 yield words
             shown = words
-            clock.sleep(pause)
+        raise TimedOut(f"{problem} after {show_duration(limit)}", detail=missing, hint=hint)
     except DeadlinePassed as error:
         raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint) from error
 

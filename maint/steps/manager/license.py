@@ -25,15 +25,19 @@ class UploadLicense(Step[LicenseArguments]):
 
     kind = "license.upload"
     effect = Effect.CHANGE
+    restores = True
 
     def plan(self, args: LicenseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload; an unreadable or expired file is refused here."""
-        found = _usable(sight, args.file, args.snapshot)
+        snapshot = args.snapshot
+        if snapshot is not None:
+            snapshot = "" if args.file else chosen(sight, snapshot).id
+        found = _usable(sight, args.file, snapshot)
         words = f"upload the licence of {found.text.owner} from {found.source}"
         yield self.action(
             "licence",
             words if found.content is not None else f"the manager has a licence of {found.text.owner} that is in date",
-            {"file": args.file, "snapshot": args.snapshot, "uuid": found.text.uuid},
+            {"file": args.file, "snapshot": snapshot, "uuid": found.text.uuid},
             effect=Effect.CHANGE if found.content is not None else Effect.READ,
             facts={"uuid": found.text.uuid},
         )

@@ -8,6 +8,7 @@ from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.retry import looks
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager.commands import finish, polls, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
@@ -97,13 +98,11 @@ def _idle(site: Site, names: Sequence[str]) -> list[Role]:
 
 def _idle_after_all(site: Site, names: Sequence[str]) -> list[Role]:
     # Their states may lag behind a command.
-    begun = site.clock.monotonic()
-    for pause in polls():
-        idle = _idle(site, names)
-        if not idle or site.clock.monotonic() - begun > LAG:
-            return idle
-        site.clock.sleep(pause)
-    raise AssertionError("polling never ends")
+    idle = list[Role]()
+    for _ in looks(site.clock, LAG, polls()):
+        if not (idle := _idle(site, names)):
+            break
+    return idle
 
 
 def _start(site: Site, names: Sequence[str], limit: float) -> Generator[str, None, None]:

@@ -8,6 +8,7 @@ from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.retry import looks
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager.commands import polls
 from maint.steps.step import NoArguments, Progress, Step, done
@@ -157,8 +158,7 @@ def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Gener
 
 def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
     # What was seen last stands at the end of `seen`.
-    begun = site.clock.monotonic()
-    for pause in polls():
+    for _ in looks(site.clock, limit, polls()):
         site.manager.forget_login()
         presence = site.manager.presence()
         if presence.chain is not None:
@@ -173,14 +173,10 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
             raise
         except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (M3)
             seen.append(error.message)
-        waited = site.clock.monotonic() - begun
-        if waited > limit:
-            wanted = "its TLS port does not answer" if tls else "it does not answer"
-            words = f"the manager was given {show_duration(waited)}, and {wanted}"
-            raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
         yield f"waiting for the manager: {seen[-1]}"
-        site.clock.sleep(pause)
-    raise AssertionError("polling never ends")
+    wanted = "its TLS port does not answer" if tls else "it does not answer"
+    words = f"the manager was given {show_duration(limit)}, and {wanted}"
+    raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
 
 
 _LOG_HINT = f"see {LOG} on its host, and whether the keystore files are there; then `maint playbook resume`"

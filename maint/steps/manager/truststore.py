@@ -89,23 +89,17 @@ def _tried(site: Site, password: Secret) -> Generator[str, None, str]:
 
 def _write(path: Path, password: Secret) -> None:
     hint = "name a new file in a folder of yours"
-    try:
+    with files.writing(path, hint):
         path.parent.stat()  # a missing folder is a mistake in the name: it is not made
         made = files.create(path, password.reveal().encode())
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
     if not made:
         raise WorkFailed(f"{path} cannot be written: it is there already", hint=hint)
 
 
 def _feed(command: str, password: Secret) -> None:
     words = shlex.split(command)
-    try:
+    with files.explaining(f"{words[0]} cannot be run", "give a command that reads its input", WorkFailed):
         ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
-    except OSError as error:
-        raise WorkFailed(
-            f"{words[0]} cannot be run: {error.strerror}", hint="give a command that reads its input"
-        ) from error
     if ended.returncode != 0:
         raise WorkFailed(f"{words[0]} exited {ended.returncode}", hint="it is to read the password from its input")
 

@@ -47,6 +47,7 @@ class PutDeployment(Step[PutArguments]):
 
     kind = "deployment.put"
     effect = Effect.DESTROY
+    restores = True
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
         require_ssh(sight)
@@ -89,6 +90,7 @@ class AddClusters(Step[AddArguments]):
 
     kind = "deployment.add"
     effect = Effect.CHANGE
+    restores = True
 
     def plan(self, args: AddArguments, sight: Sight) -> Iterable[Action]:
         """Plan the call; refuses here already where anything of it exists."""

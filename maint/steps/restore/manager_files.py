@@ -25,6 +25,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
 
     kind = "hostfiles.restore"
     effect = Effect.CHANGE
+    restores = True
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
         snapshot = chosen(sight, args.snapshot)

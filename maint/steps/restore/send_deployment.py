@@ -8,15 +8,16 @@ import msgspec
 
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.normalize import Tree
-from maint.errors import AnswerMissing, CannotReach, LoginRefused, Refused, Transient, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, LoginRefused, TimedOut, Transient, WorkFailed
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.payload import Outgoing
 from maint.restore.preview import tree_of_server
+from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.steps.manager.commands import polls
-from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
+from maint.steps.manager.server import START_LIMIT, UNIT, invocations, restart_and_wait
 
 
 class PutOutcome(StrEnum):
@@ -139,21 +140,20 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
 
 def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -> Generator[str, None, PutOutcome]:
     """Look until it is settled, or until patience (seconds) is at its end: then it may still arrive."""
-    begun = site.clock.monotonic()
-    for pause in polls():
+    for _ in looks(site.clock, patience, polls()):
         decided = put_outcome(site, work, evidence)
-        if decided is not PutOutcome.OPEN or site.clock.monotonic() - begun > patience:
+        if decided is not PutOutcome.OPEN:
             return decided
         yield (
             "looking whether the deployment was applied; it may still be under way, "
             f"and is looked for {show_duration(patience)} at most"
         )
-        site.clock.sleep(pause)
-    raise AssertionError("polling never ends")
+    return PutOutcome.OPEN
 
 
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (M14 U16)
 ANSWER = "applied"  # what `maint playbook resume --set` answers where nobody else can tell
+_SETTLING = "restart to settle"  # the note about the restart after which nothing sent before it can arrive
 PATIENCE = 30.0  # seconds to look at least for a deployment whose answer is missing
 _STANDING = {PutOutcome.NEVER: "was not applied", PutOutcome.OPEN: "was not applied so far"}
 
@@ -164,19 +164,20 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
     decided = yield from await_outcome(site, work, evidence, _patience(out))
     if decided is not PutOutcome.OPEN:
         return decided
-    answer = work.answers.get(ANSWER)
+    # What was answered about an earlier sending says nothing about this one.
+    answer = work.answers.get(ANSWER) if work.noted("asked") else None
     if isinstance(answer, bool):
         return PutOutcome.APPLIED if answer else PutOutcome.NEVER
-    if not site.settings.ssh:
-        refusal = Refused(
-            "a deployment was sent, its answer is missing, and it might still arrive",
-            detail=["a restart of the server would settle it, and the config has no `ssh:` to do that"],
-            hint="restart the server and look at its clusters",
-        )
-        refusal.needs = (ANSWER,)
-        raise refusal
     yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
-    yield from restart_and_wait(site, work, START_LIMIT, key="restart to settle")
+    try:
+        yield from restart_and_wait(site, work, START_LIMIT, key=_SETTLING)
+    except TimedOut:
+        raise
+    except (CannotReach, WorkFailed) as failure:
+        work.note("asked", True)
+        failure.needs = (ANSWER,)
+        failure.hint = f"mend that, or restart {UNIT} by hand and look whether what was sent is there"
+        raise
     work.note("restarted since", True)
     return (yield from await_outcome(site, work, evidence, _patience(out)))
 
@@ -184,8 +185,8 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
 def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
     """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading."""
     work.note("before", baseline(site, evidence))
-    work.note("refused", None)
-    work.note("restarted since", None)
+    for key in ("refused", _SETTLING, "restarted since", "asked"):  # they were about what was sent before
+        work.note(key, None)
     work.note("sent", show_time(site.clock.now()))
     yield f"sending {out.length} bytes"
     try:

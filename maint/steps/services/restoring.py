@@ -47,6 +47,7 @@ class RestoreSettings(Step[RestoreArguments]):
 
     kind = "config.restore"
     effect = Effect.CHANGE
+    restores = True
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting that differs; refuses a snapshot that is not proven."""

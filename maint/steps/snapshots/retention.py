@@ -17,9 +17,6 @@ from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
-# Runs with one of these may still need any snapshot that is there now, and need the one that they name until they end.
-RESTORING = frozenset({"deployment.put", "deployment.add", "vc.restore"})
-
 
 class PruneArguments(Arguments):
     """What the operator says beside the policy."""
@@ -82,9 +79,9 @@ class PruneSnapshots(Step[PruneArguments]):
             return done("; ".join([words, *problems]), value, partly=True)
         return done(words, value) if removed or finished or files else unchanged("nothing to remove", value)
 
-    def never_amid(self, action: Action) -> frozenset[str]:
-        """Wait for restores, unless the operator said otherwise."""
-        return frozenset() if action.arguments["thaw"] else RESTORING
+    def waits_for_restores(self, action: Action) -> bool:
+        """Wait, unless the operator said otherwise."""
+        return not action.arguments["thaw"]
 
 
 def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:

@@ -8,6 +8,7 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
 from maint.errors import CannotReach, Refused, WorkFailed
+from maint.model.events import Result
 from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -24,7 +25,7 @@ from maint.steps.manager.clusters import resolve
 from maint.steps.manager.server import UNIT
 from maint.steps.manager.server_options import running_off
 from maint.steps.manager.window_elsewhere import open_elsewhere
-from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
+from maint.steps.step import Arguments, NoArguments, Progress, Step, done
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
 
 _REDACTED = (
@@ -213,7 +214,7 @@ class TakeCluster(VcStep[TakeClusterArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         if (found := committed(site, work)) is not None:
-            return unchanged(snapshot_line(found), {"id": found.id})
+            return _taken(found)
         snapshot_id = new_id(site.clock.now(), os.urandom)
         work.note(NOTE, snapshot_id)
         taken = yield from take_alone(
@@ -224,8 +225,12 @@ class TakeCluster(VcStep[TakeClusterArguments]):
             accept_empty=action.arguments["accept_empty"] is True,
             snapshot_id=snapshot_id,
         )
-        lacks = bool(shortcomings(taken.snapshot))
-        return done(snapshot_line(taken.snapshot), {"id": snapshot_id}, partly=lacks, hint=LACKING if lacks else "")
+        return _taken(taken.snapshot)
+
+
+def _taken(snapshot: Snapshot) -> Result:
+    lacks = bool(shortcomings(snapshot))
+    return done(snapshot_line(snapshot), {"id": snapshot.id}, partly=lacks, hint=LACKING if lacks else "")
 
 
 def snapshot_line(snapshot: Snapshot) -> str:

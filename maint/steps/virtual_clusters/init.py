@@ -5,6 +5,7 @@ import binascii
 import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
+from itertools import repeat
 
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from maint.model.certificate import covers, end_of, fingerprint, first_of, names
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.retry import looks
 from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back
 from maint.steps.virtual_clusters.init_host import (
@@ -253,16 +255,13 @@ def _served(
 ) -> Generator[str, None, tuple[str, bool]]:
     """Wait until both names show what Kubernetes holds; return that in words, and whether it was seen."""
     wanted = {address.host: held[address.certificate_secret], address.gateway: held[SHARED_SECRET]}
-    cluster, begun = site.virtual_cluster(settings.name), site.clock.monotonic()
-    while True:
+    cluster = site.virtual_cluster(settings.name)
+    for _ in looks(site.clock, _SERVED, repeat(_PAUSE)):
         shown = cluster.certificates()
         late = [name for name, der in wanted.items() if shown.get(name) != der]
         if not late:
             return ", and both show it", True
-        if site.clock.monotonic() - begun > _SERVED:
-            break
         yield f"waiting until {' and '.join(late)} show it"
-        site.clock.sleep(_PAUSE)
     if not shown:
         return f"; neither could be reached from here within {_SERVED:g} s, so what they show was not seen", False
     raise WorkFailed(

@@ -185,6 +185,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
 
     kind = "vc.recover"
     effect = Effect.CHANGE
+    restores = True
 
     def plan(self, args: RecoverArguments, sight: Sight) -> Iterable[Action]:
         """Decide what comes back by the snapshot alone; `vc.find` and the run itself look at the virtual cluster."""

@@ -146,7 +146,7 @@ class PutBack(VcStep[JobArguments]):
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         kept = read(site.state, work.run)
         if kept is None:
-            return skipped("nothing was touched yet")
+            return skipped("this run keeps nothing of the old job: there is nothing to put back")
         if kept.put_back:
             return unchanged("everything is as it was")
         cluster, name = cluster_of(action, site), str(action.arguments["job"])

@@ -1,6 +1,8 @@
 """Restore a virtual cluster from a snapshot, schedules paused, and let schedules go on in the operator's order."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import repeat
 from typing import cast
 
 from pydantic import Field
@@ -31,8 +33,8 @@ from maint.restore.conflicts import (
     taken_names,
 )
 from maint.restore.dag_source import Dag, in_order
-from maint.retry import delays
-from maint.snapshots.records import Record, read_records, write_record
+from maint.retry import delays, looks
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
@@ -68,6 +70,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
 
     kind = "vc.restore"
     effect = Effect.DESTROY
+    restores = True
 
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         if args.on_conflict not in POLICIES:
@@ -120,8 +123,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     held = {decided.job(name) for name in bringing.held_back()}
     awake = [name for name in awake_jobs(document, decided) if name not in held]
     if not work.noted("recorded"):
-        facts: dict[str, Json] = {"vc": cluster.settings.name, "awake": list(awake)}
-        write_record(site, Record(RECORD, snapshot.id, site.settings.name, site.clock.now(), facts))
+        write_record(site, RECORD, snapshot.id, {"vc": cluster.settings.name, "awake": list(awake)})
         work.note("recorded", True)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners()]
@@ -395,16 +397,10 @@ class ClusterRestorer:
 
     def _rest_once_read(self, name: str) -> None:
         """Pause; a DAG whose file the server has not read yet may not know of pausing."""
-        begun = self._site.clock.monotonic()
-        while True:
-            try:
-                self.rest(name)
-            except WorkFailed:
-                if self._site.clock.monotonic() - begun > _PARSING:
-                    raise
-                self._site.clock.sleep(1.0)
-            else:
-                return
+        for _ in looks(self._site.clock, _PARSING, repeat(1.0)):
+            with suppress(WorkFailed):
+                return self.rest(name)
+        return self.rest(name)
 
     def _create(self, job: Job, definition: dict[str, Json]) -> None:
         name, replaced = str(definition["name"]), job.name in self._decided.replaced_jobs

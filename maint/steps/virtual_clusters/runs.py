@@ -14,7 +14,7 @@ from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import SUCCEEDED, Object, Run
 from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content, Start
-from maint.retry import delays
+from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
 from maint.steps.virtual_clusters.jobs import JobArguments
@@ -161,17 +161,16 @@ def output(cluster: VirtualClusterSight, clock: Clock, run_id: int, kind: str, *
         kind: which, such as `driver/stdout`.
         wait: seconds for which a log that is not there, or is empty, is asked for again.
     """
-    begun, found = clock.monotonic(), None
-    for pause in delays(_FIRST, _LONGEST):
+    found = None
+    for _ in looks(clock, wait, delays(_FIRST, _LONGEST)):
         with cluster.log(run_id, kind) as answer:
             found = answer.read(LONGEST_LOG) if answer is not None else None
             if answer is not None and found:
                 while len(found) < LONGEST_LOG and (more := answer.read(LONGEST_LOG - len(found))):
                     found += more
-        if found or clock.monotonic() - begun >= wait:
-            return found
-        clock.sleep(pause)
-    raise AssertionError("the pauses never end")
+        if found:
+            break
+    return found
 
 
 def failure_of(cluster: VirtualClusterSight, run: Run) -> WorkFailed:

@@ -17,6 +17,7 @@ from maint.model.virtual_cluster import File, Object
 from maint.ports import Undo
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
+from maint.steps.undo_records import RunRecords
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
 
@@ -46,26 +47,13 @@ class Kept(msgspec.Struct, frozen=True):
             yield from file.chunks
 
 
-def _path(state: Path, run: str) -> Path:
-    return state / "recreate" / f"{run}.json"
-
-
-def read(state: Path, run: str) -> Kept | None:
-    """Return what a run keeps, None where it keeps nothing; WorkFailed where the record is damaged."""
-    path = _path(state, run)
-    try:
-        return files.load(path, Kept)
-    except files.Damaged as error:
-        raise WorkFailed(
-            f"{path} is damaged: what run {run} kept of the job and the resource is not known",
-            detail=[str(error)],
-            hint=f"look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
-        ) from None
-
-
-def write(state: Path, run: str, kept: Kept) -> None:
-    """Replace the record of a run as a whole, on disk before this returns."""
-    files.replace(_path(state, run), msgspec.json.encode(kept))
+_RECORDS = RunRecords(
+    "recreate",
+    Kept,
+    "what run {run} kept of the job and the resource is not known",
+    "look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
+)
+read, write = _RECORDS.read, _RECORDS.write
 
 
 def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
@@ -86,7 +74,7 @@ def forget(state: Path, run: str, undo: Undo) -> None:
     kept = read(state, run)
     if kept is None:
         return
-    files.remove(_path(state, run))
+    files.remove(_RECORDS.path(state, run))
     if kept.old:
         undo.drop(kept.old)
 

@@ -220,7 +220,7 @@ def test_resources_and_files_come_and_go(vc, api):
     target = vc.folder / "down.py"
     got = vc("resource", "download", "--name", "r", "--resource-path", "lib/x.py", "--local-path", str(target))
     assert (got.code, target.read_bytes()) == (0, b"a.py")
-    assert vc("resource", "download", "--name", "r", "--resource-path", "x", "--local-path", "y").code == 1
+    assert vc("resource", "download", "--name", "r", "--resource-path", "x", "--local-path", "y").code == 5
     assert vc("resource", "delete-file", "--name", "r", "--resource-path", "lib/x.py", "--yes").code == 0
     assert "lib/x.py" not in api.files["r"]
     assert vc("resource", "delete", "--name", "r", "--yes").code == 0
@@ -374,3 +374,33 @@ def test_deleting_what_is_not_there_is_refused_and_is_well_with_if_exists(vc, ap
     assert (refused.code, "nothing to delete" in refused.err, "--if-exists" in refused.err) == (5, True, True)
     said = vc(*words, "--if-exists", "--yes")
     assert (said.code, "is not there" in said.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "job describe --name etl",
+        "resource describe --name code",
+        "resource download --name code --resource-path a.py",
+        "run describe --id 7",
+        "run logs --id 7 --type driver/stdout",
+    ],
+)
+def test_what_is_not_in_the_virtual_cluster_is_refused_whoever_asks_for_it(vc, words):
+    said = vc(*words.split())
+    assert (said.code, "there is no" in said.err) == (5, True), said.err
+
+
+def test_a_resource_may_be_left_out_of_lists(vc):
+    assert vc("resource", "create", "--name", "code", "--hidden", "--yes").code == 0
+    assert vc.api.bodies("POST /resources")[-1]["hidden"] is True
+
+
+def test_init_takes_the_virtual_cluster_as_its_sisters_do(vc):
+    for words in (("init",), ("init", "--vc", "default-vc"), ("init", "default-vc")):
+        assert "can be initialised" in vc(*words, "--dry-run").err
+    for words in (("init-user", "--vc", "default-vc", "u"), ("init-user", "default-vc", "u"), ("init-user", "u")):
+        assert "has no user 'u'" in vc(*words, "--dry-run").err
+    said = vc("init", "default-vc", "--vc", "other-vc", "--dry-run")
+    assert (said.code, "two virtual clusters are named" in said.err) == (2, True)
+    assert vc("init-user").code == 2

@@ -1,13 +1,17 @@
 """Recreating a job: the seed's order of operations, and the way back when it fails."""
 
 import re
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from maint.adapters.seal import AgeSeal
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
 from tests.adapters.virtual_clusters.test_temporary import killed_when
+from tests.steps.test_shared_state import lapse
 
 SCHEDULE = {"enabled": True, "cronExpression": "1 2 * * *", "start": "2026-01-01T00:00:00.000Z", "user": "etl_user"}
 
@@ -145,3 +149,28 @@ def test_pages_of_a_proxy_after_every_write_do_not_disturb_it(there):
     said = there.maint(*words(there))
     assert said.code == 0, said.err
     assert (there.api.files["code"], len(there.api.runs)) == (NEW, 1)
+
+
+@pytest.fixture
+def elsewhere(there: VcOperator) -> VcOperator:
+    """Another machine, with a state folder of its own, that shares the state of the site."""
+    key = written(there.folder, "shared-key", AgeSeal().new_identity()[0].reveal().encode())
+    Path(key).chmod(0o600)
+    config = Path(there.config)
+    shared = f"    shared_state: {there.folder}/shared\n    shared_state_key: file:{key}\n    virtual_clusters:\n"
+    config.write_text(config.read_text().replace("    virtual_clusters:\n", shared))
+    folder = there.folder.parent / "other"
+    folder.mkdir()
+    shutil.copy(there.folder / "password", folder)
+    (folder / "config.yaml").write_text(config.read_text().replace(f"{there.folder}/state", f"{folder}/state"))
+    return VcOperator(there.api, folder)
+
+
+@pytest.mark.parametrize("when", ["DELETE /jobs/etl", "DELETE /resources/code"])
+def test_another_machine_takes_a_killed_recreation_up_with_all_that_was_kept(there, elsewhere, when):
+    killed_when(there, lambda: when in there.api.writes(), *words(there))
+    lapse(there.folder / "shared", 400)
+    said = elsewhere.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (there.api.files["code"], list(there.api.jobs)) == (NEW, ["etl"])
+    assert there.api.jobs["etl"]["spark"]["future"] == [1]

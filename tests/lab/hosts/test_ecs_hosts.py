@@ -9,7 +9,7 @@ import pytest
 from maint.lab.hosts import furnish
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import LOG, Machine
-from maint.lab.hosts.shell.session import Ended, run
+from maint.lab.hosts.shell.executor import Ended, run
 from maint.lab.manager.load import EXAMPLE
 from maint.lab.manager.server import PlainUnit
 

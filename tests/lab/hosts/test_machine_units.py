@@ -6,7 +6,7 @@ import pytest
 
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 
 
 class Process:

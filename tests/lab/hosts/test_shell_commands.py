@@ -10,7 +10,7 @@ import pytest
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 
 PURE = [
     ("printf 'b\\na\\nb\\n' | sort -u", "a\nb\n"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import maint.lab.hosts.shell
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.lab.hosts.shell.tree import Tree
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import Ended, run
+from maint.lab.hosts.shell.executor import Ended, run
 
 SH = shutil.which("dash")
 

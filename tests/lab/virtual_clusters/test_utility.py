@@ -8,7 +8,7 @@ import pytest
 
 from maint.lab import pki
 from maint.lab.hosts import kerberos
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.virtual_clusters.utility import SCRIPT

@@ -134,3 +134,16 @@ class Notes:
 @pytest.fixture
 def work() -> Notes:
     return Notes()
+
+
+def lie_about(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the API answer with other bytes where a file of that path is fetched."""
+    plain = Api._file
+
+    def lying(self: Api, method: str, resource: str, path: str, body: Any) -> Any:
+        answer = plain(self, method, resource, path, body)
+        if path == name and method == "GET":
+            answer.set_data(b"other bytes")
+        return answer
+
+    monkeypatch.setattr(Api, "_file", lying)

@@ -1,7 +1,8 @@
 """Snapshots encrypted anew for other recipients: the same contents, opened by the new key alone, old ones untouched."""
 
+import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from maint.model.snapshot import Snapshot, Trust
 from maint.snapshots import rekey as room
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load, sweep
-from maint.snapshots.parts import open_object, read_part
+from maint.snapshots.heal import heal, values_of
+from maint.snapshots.parts import open_object, read_deployment, read_part
 from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, begin_restore, end_restore, read_records
 from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
@@ -23,6 +25,7 @@ from maint.snapshots.virtual_clusters.blobs import unused
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.snapshots.writer import SnapshotWriter
+from tests.snapshots.heal.test_heal import hidden
 from tests.snapshots.virtual_clusters.conftest import VC, Ground
 
 Run = Callable[[Any], Any]
@@ -37,13 +40,18 @@ class Killed(BaseException):
 def old(ground: Ground, run: Run) -> Snapshot:
     """A snapshot of manager and virtual cluster, after which the config names another recipient."""
     taken: Snapshot = run(take(ground)).snapshot
+    renew(ground)
+    return taken
+
+
+def renew(ground: Ground) -> None:
+    """Let the config name another recipient; the keys of both are at hand, the new one last."""
     identity, recipient = ground.seal.new_identity()
     backup = ground.settings.backup
     assert backup is not None
     changed = backup.model_copy(update={"recipients": (recipient,)})
     ground.settings = ground.settings.model_copy(update={"backup": changed})
     ground.keys = [ground.identity, identity]
-    return taken
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -206,3 +214,22 @@ def test_one_that_went_while_it_was_verified_is_gone_already(ground: Ground, run
     next(going)
     remove(ground, old.id, ["by another machine"])
     assert f"{old.id} is gone already" in list(going)
+
+
+def test_healed_after_a_change_of_keys_the_files_of_virtual_clusters_open_with_the_new_key_alone(
+    ground: Ground, run: Run
+) -> None:
+    older = run(take(ground)).snapshot
+    ground.clock.time += timedelta(days=1)
+    ground.manager.content = json.dumps(hidden(json.loads(ground.manager.content))).encode()
+    redacted = run(take(ground)).snapshot
+    renew(ground)
+    healed = run(heal(ground, redacted, values_of(read_deployment(ground, older)).get, "the older one")).snapshot
+    ground.keys = ground.keys[1:]
+    assert (aged(ground)[-1].old.id, aged(ground)[-1].made) == (redacted.id, None)
+    assert verify(ground, healed.id, 3).result is Trust.VERIFIED
+    document = read_document(ground, healed, VC)
+    assert healed.objects and {one.id for one in healed.objects} == {one.id for one in redacted.objects}
+    for file in (file for resource in document.resources for file in resource.files):
+        with open_object(ground, document.stored(file)) as stream:  # type: ignore[arg-type]
+            assert len(stream.read()) == file.size

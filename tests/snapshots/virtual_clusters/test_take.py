@@ -20,9 +20,10 @@ from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.snapshots.snapshot import TakeCluster, TakeClusterArguments
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.heal.test_heal import hidden
-from tests.snapshots.virtual_clusters.conftest import VC, Ground
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, lie_about
 
 Run = Callable[[Any], Any]
 
@@ -129,15 +130,7 @@ def test_a_stored_file_that_is_damaged_fails_the_verification(
 def test_a_file_that_is_not_what_its_signature_says_is_a_problem_and_the_rest_is_kept(
     ground: Ground, api: Api, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Api._file
-
-    def lying(self: Api, method: str, resource: str, path: str, body: Any) -> Any:
-        answer = plain(self, method, resource, path, body)
-        if path == "basket.py" and method == "GET":
-            answer.set_data(b"other bytes")
-        return answer
-
-    monkeypatch.setattr(Api, "_file", lying)
+    lie_about(monkeypatch, "basket.py")
     taken = run(take(ground))
     assert taken.snapshot.restorable
     (summary,) = taken.snapshot.virtual_clusters
@@ -268,3 +261,15 @@ def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone:
     assert third.verification.files_read == ground.clock.now()
     ground.clock.time += timedelta(days=6)
     assert alone().verification.files_read == third.verification.files_read
+
+
+def test_an_incomplete_backup_that_was_killed_after_its_commit_is_partly_done_when_taken_up(
+    ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lie_about(monkeypatch, "basket.py")
+    (action,) = TakeCluster().plan(TakeClusterArguments(), ground)
+    first = run(TakeCluster().apply(action, ground, work))
+    again = run(TakeCluster().apply(action, ground, work))
+    assert again.value == first.value
+    assert (first.partly, again.partly) == (True, True)
+    assert "basket.py" in again.detail

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from maint.lab.hosts.machine import LOG, Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.lab.manager.document import items
 from tests.steps.operator import Operator, Said
 

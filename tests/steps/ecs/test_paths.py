@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maint.errors import Refused
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.model.manager import Cluster
 from maint.ports import Ran
 from maint.steps.ecs.cluster import Ecs

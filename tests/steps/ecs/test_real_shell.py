@@ -14,7 +14,7 @@ import pytest
 
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from maint.ports import Ran
 from maint.steps.ecs.survey import Removal, judge_paths, survey_host, to_unmount
 from maint.steps.hosts.fan_out import SHELL, script

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, USER, secrets_of
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")

@@ -12,7 +12,7 @@ from maint.lab.hosts import kerberos as realms
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.kerberos import Entry, Realm, keytab_of, read_keytab
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import run
+from maint.lab.hosts.shell.executor import run
 from tests.steps.kerberos.kdc import Kdc
 
 ROLE, OTHER, NOBODY = "hdfs/wn01.example.com@EXAMPLE.COM", "hive/wn01@EXAMPLE.COM", "nobody@EXAMPLE.COM"

@@ -1,20 +1,29 @@
 """Carry out a parsed script."""
 
 import errno
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Words
 from contextlib import contextmanager
+from io import BytesIO
+from threading import Event
+
+import msgspec
 
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.builtins import BUILTINS, SPECIAL
 from maint.lab.hosts.shell.call import Call, Command, Failed
+from maint.lab.hosts.shell.commands import COMMANDS
 from maint.lab.hosts.shell.expansion import Expander, matches
 from maint.lab.hosts.shell.parser import Parser
 from maint.lab.hosts.shell.state import (
     Closed,
+    Killed,
     Leave,
+    Lifetime,
     Loop,
+    Outgoing,
     ShellFailure,
     State,
     Stream,
@@ -384,3 +393,37 @@ class Shell:
 
     def run_script(self, source: Source, state: State) -> int:
         return Shell(self.machine, state, self.commands).script(source)
+
+
+_NUMBERS = itertools.count(4242)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a command line ended."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+
+def execute(machine: Machine, command: str, stdin: Stream, out: Stream, err: Stream, cancelled: Event) -> int:
+    """Run a command line as a login of root does, and return its status: 137 once `cancelled` is set."""
+    state = State(streams={0: stdin, 1: out, 2: err}, lifetime=Lifetime(cancelled), pid=next(_NUMBERS))
+    machine.shells.add(state.pid)
+    state.cwd = "/root" if machine.files.exists("/root") else "/"
+    try:
+        return Shell(machine, state, {**COMMANDS, **machine.programs}).script(Source(command)) & 255
+    except Killed:
+        return 137
+    except Exception as bug:  # the boundary: a client must see a failure, not a closed channel
+        err.write(f"the lab itself failed: {type(bug).__name__}: {bug}\n".encode())
+        return 70
+    finally:
+        machine.shells.discard(state.pid)
+
+
+def run(machine: Machine, command: str, stdin: bytes = b"") -> Ended:
+    """Run a command line with all its input, and return all its output."""
+    out, err = bytearray(), bytearray()
+    status = execute(machine, command, BytesIO(stdin), Outgoing(out.extend), Outgoing(err.extend), Event())
+    return Ended(status, bytes(out), bytes(err))

@@ -18,7 +18,7 @@ from paramiko.common import (
 from paramiko.message import Message
 
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.shell.session import execute
+from maint.lab.hosts.shell.executor import execute
 from maint.lab.hosts.shell.state import Incoming, Killed, Outgoing, decode
 
 Admits = Callable[[str, PKey | str], bool]
