@@ -41,7 +41,7 @@ from maint.snapshots.prune import candidate, doubt, good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import Candidate, decide
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 KEPT = "page.json"  # what a page last told of a site
 _CHECKS = "checks.json"  # what the last check of all hosts said

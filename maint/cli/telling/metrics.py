@@ -18,13 +18,12 @@ from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
 from maint.ports import Store
-from maint.render import from_file
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 STATES = ("partly", *journal.RUN_STATES)
 _AT_WORK = "maint_at_work_since_timestamp_seconds"
@@ -178,6 +177,8 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 
 def metrics_text(figures: Figures) -> str:
     """Return figures as Prometheus reads them."""
+    from maint.render import from_file  # few configs ask for metrics
+
     return from_file("metrics.prom.j2", {"figures": figures, "states": STATES}) + _at_work(figures.site, 0)
 
 
