@@ -14,7 +14,7 @@ from maint.ports import Sight, Site, Work
 class Arguments(BaseModel):
     """What a step kind accepts under `with:`; unknown names are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class NoArguments(Arguments):

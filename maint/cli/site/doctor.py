@@ -39,7 +39,7 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import candidate, newest_good
 from maint.steps.manager.server_options import CLOSE_COMMAND
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this

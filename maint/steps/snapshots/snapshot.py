@@ -22,7 +22,7 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.manager.server import UNIT
+from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server_options import running_off
 from maint.steps.manager.window_elsewhere import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done

@@ -297,7 +297,7 @@ class ClusterRestorer:
         other = [
             one.path
             for one in live.files
-            if (one.path, one.signature) not in wanted and not own_damage(self._work, live, one.path, one.signature)
+            if (one.path, one.signature) not in wanted and not own_damage(self._work, live.name, one)
         ]
         if not self._resumed or not same_resource(live, definition):
             raise _taken(f"resource {live.name}")
