@@ -232,7 +232,7 @@ class Screen:
     def _passing(self, words: str, bar: str = "") -> None:
         words = printable(words)
         if self._live:
-            wide, taken = _width() - 1, len(_PAINT.sub("", bar))
+            wide, taken = shutil.get_terminal_size().columns - 1, len(_PAINT.sub("", bar))
             bar, room = (bar, wide - taken) if taken < wide // 2 else ("", wide)
             with self._writing:
                 _tell(f"\r\x1b[2K{bar}{words[:room]}")
@@ -288,10 +288,6 @@ def _under_systemd(environ: Mapping[str, str]) -> bool:
     except OSError:
         return False
     return environ.get("JOURNAL_STREAM") == f"{facts.st_dev}:{facts.st_ino}"
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns
 
 
 def _colored(wanted: str, environ: Mapping[str, str]) -> bool:
