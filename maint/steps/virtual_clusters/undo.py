@@ -38,6 +38,7 @@ class Kept(msgspec.Struct, frozen=True):
     old: str  # name of the sealed definitions; empty once they were put back
     files: Sequence[KeptFile]  # the files of the old resource
     vc: str = ""  # the virtual cluster
+    made: Mapping[str, str] = {}  # what the run made: `RESOURCE/` → nothing, `RESOURCE/PATH` → signature
 
     @property
     def names(self) -> Iterator[str]:
@@ -58,9 +59,16 @@ read, write = _RECORDS.read, _RECORDS.write
 
 def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
     """Write down that all is as it was before, and drop what was sealed."""
-    write(state, run, replace(kept, put_back=True, old="", files=()))
+    write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
     for name in kept.names:
         undo.drop(name)
+
+
+def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:
+    """Write down that a run which recreates something made a resource, or a file in it."""
+    kept = read(state, run)
+    if kept is not None and not kept.put_back:
+        write(state, run, replace(kept, made={**kept.made, f"{resource}/{path}": signature}))
 
 
 def generation(state: Path, run: str) -> int:
@@ -138,6 +146,6 @@ def content(undo: Undo, file: KeptFile) -> Content:
                 left = io.BytesIO(undo.fetch(name))
             return block
 
-        return io.BufferedReader(files.AsFile(read), 1024 * 1024)
+        return files.as_file(read, 1024 * 1024)
 
     return Content(opened, file.size)
