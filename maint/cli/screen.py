@@ -341,8 +341,8 @@ def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: 
     source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
         _confirm_name(plan, screen, name, source)
-    elif plan.effect is Effect.CHANGE and not yes:
-        _confirm_change(screen, source)
+    elif plan.effect is Effect.CHANGE:
+        ask_change(screen, "carry this out?", yes=yes, source=source)
 
 
 def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) -> None:
@@ -360,11 +360,9 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
 
 def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
     """Ask a y/N question before something is changed; Refused: the answer is not yes."""
-    if not yes:
-        _confirm_change(screen, source or sys.stdin, question)
-
-
-def _confirm_change(screen: Screen, source: TextIO, question: str = "carry this out?") -> None:
+    if yes:
+        return
+    source = source or sys.stdin
     screen.say(f"{question} [y/N]")
     answer = source.readline()
     if answer.strip().lower() in ("y", "yes"):

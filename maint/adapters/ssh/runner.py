@@ -1,6 +1,7 @@
 """Run one command on a session of a host: its input, both its outputs within bounds, and how it ended."""
 
 import select
+import time
 from collections.abc import Callable
 
 from paramiko import Channel
@@ -44,7 +45,7 @@ class Command:
         hold: bool = False,
         timeout: float | None,
         largest: int = LARGEST,
-        monotonic: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
         self._channel = channel
