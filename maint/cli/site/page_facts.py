@@ -145,7 +145,15 @@ def _runs(state: Path) -> Sequence[Run]:
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
     chosen = {past.id: past for past in whole if past.resumable or past.id >= first}
     return [
-        Run(past.id, past.plan.source, past.state, datetime.fromisoformat(past.started), past.actor, past.resumable)
+        Run(
+            past.id,
+            past.plan.source,
+            past.state,
+            datetime.fromisoformat(past.started),
+            past.actor,
+            past.resumable,
+            datetime.fromisoformat(past.at) if past.at else None,
+        )
         for past in sorted(chosen.values(), key=lambda past: past.started, reverse=True)
     ]
 
