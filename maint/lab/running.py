@@ -1,7 +1,7 @@
 """A whole lab in this process: manager, hosts, SSH, files, configuration."""
 
 import json
-import random
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -34,12 +34,12 @@ from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master
 class Lab:
     """A lab in a folder; an existing one keeps what it was made from, a new one is made from `options`."""
 
-    def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
+    def __init__(self, folder: Path, options: Options | None = None) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = not (self.folder / MADE_FROM).exists()
         if new:
-            create.found(self.folder, options or Options(), chance)
+            create.found(self.folder, options or Options())
         self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])  # what was changed in its copy
         ports = (self._facts["plain_port"], self._facts["tls_port"])
@@ -50,15 +50,20 @@ class Lab:
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
         if new:
-            for machine in self.machines.values():
-                furnish_host(machine)
-            blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
-            furnish_cluster(self.machines, blueprint)
-            furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
+            self._furnish()
         self._ssh: SshLab | None = None
         self.service = self._service()  # None without Data Engineering
         if self.service:
             self._equip(self.service, new=new)
+
+    def _furnish(self) -> None:
+        blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
+        with ExitStack() as furnishing:
+            for machine in self.machines.values():
+                furnishing.enter_context(machine.files.furnishing())
+                furnish_host(machine)
+            furnish_cluster(self.machines, blueprint)
+            furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
 
     def __enter__(self) -> "Lab":
         self.start()
