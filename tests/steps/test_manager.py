@@ -218,3 +218,10 @@ def test_then_start_brings_the_platform_up_too(lost):
     said = lost.restore("--then-start", "--yes")
     assert said.code == 0, said.err
     assert any("/commands/start" in line for line in lost.sent)
+
+
+@pytest.mark.parametrize("command", ["tee 'x", "  "])
+def test_a_command_that_cannot_be_split_into_words_is_refused(loaded, command):
+    said = deliver(loaded, "--command", command)
+    assert said.code in (2, 5), said.err
+    assert "Traceback" not in said.err

@@ -56,7 +56,7 @@ class DeliverPassword(Step[DeliverArguments]):
             raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
         if args.file and Path(args.file).exists():
             raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
-        where = f"file {args.file}" if args.file else f"command {shlex.split(args.command)[0]}"
+        where = f"file {args.file}" if args.file else f"command {_words(args.command)[0]}"
         yield self.action(
             where, f"hand the truststore password to {where}", {"file": args.file, "command": args.command}
         )
@@ -98,8 +98,19 @@ def _write(path: Path, password: Secret) -> None:
         raise WorkFailed(f"{path} cannot be written: it is there already", hint=hint)
 
 
+def _words(command: str) -> list[str]:
+    hint = "write it as in a shell: `PROGRAM ARGUMENT`, each quote closed"
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Refused(f"the command cannot be split into words: {error}", hint=hint) from None
+    if not words:
+        raise Refused("the command is blank", hint=hint)
+    return words
+
+
 def _feed(command: str, password: Secret) -> None:
-    words = shlex.split(command)
+    words = _words(command)
     try:
         ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
     except OSError as error:
