@@ -8,13 +8,13 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Invalid, MaintError, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
 Kind = TypeVar("Kind")
@@ -107,12 +107,17 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
 
 
 @contextmanager
-def writing(path: Path, hint: str = "name another file") -> Iterator[None]:
-    """Turn an OSError in the block into WorkFailed: the file cannot be written."""
+def explaining(problem: str, hint: str, kind: type[MaintError] = Invalid) -> Iterator[None]:
+    """Turn an OSError in the block into a failure of a kind, with what the system says of it."""
     try:
         yield
     except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+        raise kind(f"{problem}: {error.strerror or error}", hint=hint) from error
+
+
+def writing(path: Path, hint: str = "name another file") -> AbstractContextManager[None]:
+    """Turn an OSError in the block into WorkFailed: the file cannot be written."""
+    return explaining(f"{path} cannot be written", hint, WorkFailed)
 
 
 def keep_record(path: Path, value: object) -> None:

@@ -53,6 +53,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
     """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
+    metrics.at_work(site, 0)
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
@@ -164,7 +165,8 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
 
 
 def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
-    """Tell those who wait for the end that something begins."""
+    """Tell those who wait for the end that something begins, and the metrics."""
+    metrics.at_work(site, site.clock.now().timestamp())
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
 
 

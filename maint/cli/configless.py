@@ -224,7 +224,6 @@ def state_home() -> Path:
 
 
 _CLIENT = "cde"
-_NO_MANAGER = ManagerSettings(host=_NOWHERE, password="prompt:Password of the manager's account")
 _VARIABLES = {
     "user": "CDE_USER",
     "vcluster-endpoint": "CDE_VCLUSTER_ENDPOINT",
@@ -256,7 +255,8 @@ def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
     if said.get("tls-insecure", "").lower() in ("true", "yes", "1"):
         cluster = cluster.unverified()
     state = state_home() / _CLIENT / (urlsplit(address).netloc.replace(":", "_") or "unknown")
-    return SiteSettings.of(Site(manager=_NO_MANAGER, virtual_clusters=(cluster,)), name=_CLIENT, state=state)
+    manager = ManagerSettings(host=_NOWHERE, password="prompt:Password of the manager's account")
+    return SiteSettings.of(Site(manager=manager, virtual_clusters=(cluster,)), name=_CLIENT, state=state)
 
 
 def _settings_said(path: Path, environ: Mapping[str, str]) -> dict[str, str]:

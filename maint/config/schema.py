@@ -88,12 +88,14 @@ class ManagerSettings(Tls):
     tls_port: Port = Field(default=7183, description="port with TLS")
     username: Text = Field(default="admin", description="account for the management API")
     password: Reference = Field(description="reference to its password", examples=["file:/etc/maint/manager-password"])
-    bootstrap: Bootstrap = Field(default=Bootstrap(), description="account of a fresh server, before a restore")
+    bootstrap: Bootstrap = Field(
+        default=Bootstrap.model_construct(), description="account of a fresh server, before a restore"
+    )
     kdc: KdcAccount | None = Field(default=None, description="account of the KDC, imported after a restore")
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
     )
-    api: Api = Field(default=Api(), description="API versions")
+    api: Api = Field(default=Api.model_construct(), description="API versions")
     license: FilePath | None = Field(
         default=None, description="licence file to upload before a restore", examples=["/etc/maint/license.txt"]
     )
@@ -226,8 +228,8 @@ class BackupSettings(Strict):
     copies: tuple[StoreAddress, ...] = Field(
         default=(), description="further stores", examples=[["sftp://backup.example.internal/srv/maint"]]
     )
-    sftp: SftpSettings = Field(default=SftpSettings(), description="how SFTP stores are reached")
-    s3: S3Settings = Field(default=S3Settings(), description="how S3 stores are reached")
+    sftp: SftpSettings = Field(default=SftpSettings.model_construct(), description="how SFTP stores are reached")
+    s3: S3Settings = Field(default=S3Settings.model_construct(), description="how S3 stores are reached")
     recipients: tuple[Recipient, ...] = Field(
         default=(),
         description="age public keys that can decrypt",
@@ -238,7 +240,7 @@ class BackupSettings(Strict):
         description="reference to the private key, only where backups are read",
         examples=["file:/etc/maint/identity"],
     )
-    parts: PartsSettings = Field(default=PartsSettings(), description="further parts of a snapshot")
+    parts: PartsSettings = Field(default=PartsSettings.model_construct(), description="further parts of a snapshot")
     keep: Keep | None = Field(default=None, description="what pruning keeps")
     max_age: Duration = Field(
         default=93600.0,

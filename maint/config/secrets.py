@@ -21,6 +21,7 @@ from pathlib import Path
 
 from maint.config.programs import run_program
 from maint.errors import Invalid, Refused
+from maint.files import explaining
 from maint.model.secret import Secret, SecretBytes
 
 FACTORY = "factory:"
@@ -213,7 +214,8 @@ def _text(content: bytes, what: str) -> Secret:
 
 def _read_private(path: Path) -> bytes:
     """Read a file that nobody but its owner can read; the open file is judged, so it cannot be exchanged meanwhile."""
-    try:
+    hint = "correct its path, or make it readable for the user who runs maint alone (chmod 600)"
+    with explaining(f"cannot read the secret file {path}", hint):
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
             raise Invalid(
                 f"the secret file {path} is a link that somebody else made",
@@ -221,11 +223,6 @@ def _read_private(path: Path) -> bytes:
             )
         # Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise Invalid(
-            f"cannot read the secret file {path}: {error.strerror}",
-            hint="correct its path, or make it readable for the user who runs maint alone (chmod 600)",
-        ) from None
     try:
         _refuse_shared(path, os.fstat(handle))
         return os.read(handle, MAX_BYTES)

@@ -8,6 +8,7 @@ from maint.config.paths import SITES_FOLDER
 from maint.config.suggestions import KeyPath
 from maint.config.yaml import Document
 from maint.errors import Invalid
+from maint.files import explaining
 from maint.model.json import Json
 
 _HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothing else"
@@ -35,13 +36,9 @@ def with_sites(document: Document, config: Path) -> Document:
 
 
 def _files(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".yaml" and not path.name.startswith("."))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        hint = "look at what it is, and at who may read it"
-        raise Invalid(f"cannot read {folder}: {error.strerror}", hint=hint) from None
+    with explaining(f"cannot read {folder}", "look at what it is, and at who may read it"):
+        there = [*folder.iterdir()] if folder.exists() else []
+    return sorted(path for path in there if path.suffix == ".yaml" and not path.name.startswith("."))
 
 
 def _sites_of(document: Document) -> Mapping[str, Json]:

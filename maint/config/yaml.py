@@ -16,6 +16,7 @@ import yaml
 
 from maint.config.suggestions import KeyPath
 from maint.errors import Invalid, Position
+from maint.files import explaining
 from maint.model.json import Json
 
 MAX_DEPTH = 64
@@ -119,12 +120,8 @@ def read(path: Path, name: str | None = None) -> Document:
 def read_text(path: Path, name: str | None = None) -> str:
     """Return the text of a file; Invalid where it cannot be read or is not UTF-8."""
     name = name or str(path)
-    try:
+    with explaining(f"cannot read {name}", "look at the name, and at who may read the file"):
         content = path.read_bytes()
-    except OSError as error:
-        raise Invalid(
-            f"cannot read {name}: {error.strerror}", hint="look at the name, and at who may read the file"
-        ) from None
     return _decoded(content, name)
 
 

@@ -15,7 +15,7 @@ class Form(BaseModel):
     """Something that is written in a file, strictly."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, populate_by_name=True, arbitrary_types_allowed=True
+        extra="forbid", frozen=True, strict=True, populate_by_name=True, arbitrary_types_allowed=True, defer_build=True
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from maint.engine.journal import RUNS, RunState, history
 from maint.files import remove
 from maint.steps.hosts import undo
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 from maint.steps.services.kept_settings import promised
 from maint.steps.undo_records import KEPT_FOR
 

@@ -5,14 +5,14 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from maint.config.actor import user
 from maint.errors import Locked, WorkFailed
-from maint.files import kept_record, make_folder
+from maint.files import explaining, kept_record, make_folder
 from maint.ports import Clock
 
 _NAME = "lock"
@@ -34,13 +34,9 @@ class Holder(msgspec.Struct, frozen=True):
 
 def make_state_folder(folder: Path) -> None:
     """Make a private folder with all its parents, or raise WorkFailed."""
-    try:
+    hint = "set `state:` in the config, or MAINT_STATE, to a folder that you may write to"
+    with explaining(f"the state folder {folder} cannot be made", hint, WorkFailed):
         make_folder(folder)
-    except OSError as error:
-        raise WorkFailed(
-            f"the state folder {folder} cannot be made: {error.strerror}",
-            hint="set `state:` in the config, or MAINT_STATE, to a folder that you may write to",
-        ) from error
 
 
 @contextmanager
@@ -51,10 +47,8 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None
         doing: what for, in the `Locked` of a process that finds it taken.
     """
     make_state_folder(state)
-    try:
+    with _opening(state):
         handle = os.open(state / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise _unopened(state, error) from error
     try:
         if not _taken(handle):
             raise _locked(state, site)
@@ -86,12 +80,11 @@ def _name(handle: int, holder: Holder | None) -> None:
 
 def is_held(state: Path) -> bool:
     """Return whether a process holds the lock now, by the kernel; WorkFailed where it cannot be opened."""
-    try:
-        handle = os.open(state / _NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _unopened(state, error) from error
+    with _opening(state):
+        try:
+            handle = os.open(state / _NAME, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -106,9 +99,9 @@ def holder(state: Path) -> Holder | None:
     return kept_record(state / _NAME, Holder)
 
 
-def _unopened(state: Path, error: OSError) -> WorkFailed:
+def _opening(state: Path) -> AbstractContextManager[None]:
     hint = "run maint as the user who owns the state folder"
-    return WorkFailed(f"the lock {state / _NAME} cannot be opened: {error.strerror}", hint=hint)
+    return explaining(f"the lock {state / _NAME} cannot be opened", hint, WorkFailed)
 
 
 def _locked(state: Path, site: str) -> Locked:

@@ -220,7 +220,7 @@ class StepReader:
             raise Invalid("a step with `until` needs a `timeout`", at=place, hint="such as `timeout: 10m`")
 
     def _rolling(self, path: Path, item: StepForm) -> None:
-        step = STEPS.get(item.do or "")
+        step = STEPS.get(item.do) if item.do else None
         hosts = step is not None and issubclass(step.arguments, HostsArguments)
         if item.max_fail is not None and step is not None and not hosts:
             at = self._document.where((*path, "max_fail"), key=True)

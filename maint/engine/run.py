@@ -211,9 +211,10 @@ class Runner:
     def _under_lease(self, action: Action) -> AbstractContextManager[None]:
         """Make sure that no other machine works on the site, before an act is even written down as begun.
 
-        Reading needs no lease, and a window that this machine opened it closes even where the lease is lost.
+        Reading needs no lease, but where it stores what it read; a window that this machine opened it closes even
+        where the lease is lost.
         """
-        if self._lease is None or action.effect is Effect.READ:
+        if self._lease is None or (action.effect is Effect.READ and not STEPS[action.kind].stores):
             return nullcontext()
         if action.kind != CloseWindow.kind or action.arguments.get("others"):
             return self._lease.acting(action.summary)

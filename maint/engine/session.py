@@ -24,7 +24,8 @@ from maint.model.plan import Plan
 from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
-from maint.steps.manager.window import Window, close, remembered
+from maint.steps.manager.window import close
+from maint.steps.manager.window_record import Window, remembered
 from maint.steps.registry import source_of
 
 _DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more

@@ -2,6 +2,7 @@
 
 import json
 import random
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,15 +51,20 @@ class Lab:
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
         if new:
-            for machine in self.machines.values():
-                furnish_host(machine)
-            blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
-            furnish_cluster(self.machines, blueprint)
-            furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
+            self._furnish()
         self._ssh: SshLab | None = None
         self.service = self._service()  # None without Data Engineering
         if self.service:
             self._equip(self.service, new=new)
+
+    def _furnish(self) -> None:
+        blueprint = json.loads((self.folder / "blueprint.json").read_bytes())
+        with ExitStack() as furnishing:
+            for machine in self.machines.values():
+                furnishing.enter_context(machine.files.furnishing())
+                furnish_host(machine)
+            furnish_cluster(self.machines, blueprint)
+            furnish_kerberos(self.machines, blueprint, self._realm, self._manager.bundle.read_bytes())
 
     def __enter__(self) -> "Lab":
         self.start()

@@ -140,6 +140,7 @@ def _run(one: Run, now: datetime) -> Values:
     return {
         "id": one.id, "playbook": one.playbook, "state": state, "words": one.state, "at": moment(one.started, now),
         "by": one.by, "resumable": one.resumable,
+        "took": show_duration((one.ended - one.started).total_seconds()) if one.ended else "",
     }  # fmt: skip
 
 

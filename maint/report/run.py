@@ -9,7 +9,6 @@ import msgspec
 from maint import files
 from maint.model.json import Json
 from maint.model.plan import Plan
-from maint.render import from_file
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -122,6 +121,8 @@ def _bar(line: Line, begin: datetime, whole: float) -> Mapping[str, float] | Non
 
 def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
     """Write the report as Markdown and HTML, private to the owner; return the files by kind."""
+    from maint.render import from_file  # what follows a run follows much that has no report
+
     values: dict[str, object] = {"report": report.to_json(), "bars": bars(report)}
     paths = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
     for kind, path in paths.items():

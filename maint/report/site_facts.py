@@ -52,6 +52,7 @@ class Run(msgspec.Struct, frozen=True):
     started: datetime
     by: str
     resumable: bool
+    ended: datetime | None = None  # None: it is at work, or nobody knows
 
 
 class Change(msgspec.Struct, frozen=True):

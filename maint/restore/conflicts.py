@@ -32,6 +32,11 @@ class Resolution(msgspec.Struct, frozen=True):
     job_names: Mapping[str, str] = {}
     left_out: Sequence[str] = ()  # DAGs that would start by themselves
 
+    @property
+    def replaces(self) -> bool:
+        """Whether anything that is there goes."""
+        return bool(self.replaced_resources or self.replaced_jobs)
+
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         found: dict[str, Json] = msgspec.to_builtins(self)

@@ -8,6 +8,7 @@ import msgspec
 from maint.deployment.reader import blocks
 from maint.deployment.reducer import Fields, Rules, drop, reduced
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.files import explaining
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
@@ -156,9 +157,5 @@ def _offered(sight: Sight, snapshot: Snapshot | None, problems: list[str]) -> It
 
 
 def _named_file(path: Path) -> bytes:
-    try:
+    with explaining(f"the licence {path} cannot be read", "name a file that this user can read"):
         return path.read_bytes()
-    except OSError as error:
-        raise Invalid(
-            f"the licence {path} cannot be read: {error.strerror}", hint="name a file that this user can read"
-        ) from error

@@ -13,6 +13,7 @@ from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
+from maint.files import explaining
 from maint.model.formatting import show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
@@ -197,13 +198,9 @@ def _take_license(site: Site, writer: SnapshotWriter) -> None:
     path = site.settings.manager.license
     if path is None:
         raise _Absent("the config names no licence")
-    try:
+    hint = "correct its path in the config, or make it readable for the user who runs maint"
+    with explaining(f"{path} cannot be read", hint):
         content = path.read_bytes()
-    except OSError as problem:
-        raise Invalid(
-            f"{path} cannot be read: {problem.strerror}",
-            hint="correct its path in the config, or make it readable for the user who runs maint",
-        ) from None
     writer.sealed(LICENSE, content)
 
 

@@ -193,13 +193,9 @@ def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterato
 
 
 def _spool(sight: Sight) -> BinaryIO:
-    try:
+    hint = "a part of a snapshot is proven there before it is used: make room, or mend its permissions"
+    with files.explaining(f"no private file can be made in {sight.settings.state}", hint, WorkFailed):
         return files.spool(sight.settings.state)
-    except OSError as problem:
-        raise WorkFailed(
-            f"no private file can be made in {sight.settings.state}: {problem.strerror}",
-            hint="a part of a snapshot is proven there before it is used: make room, or mend its permissions",
-        ) from None
 
 
 class _Content(Tally):

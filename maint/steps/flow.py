@@ -16,7 +16,7 @@ from maint.config.actor import actor
 from maint.config.fields import Wait
 from maint.config.suggestions import meant
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
-from maint.files import Damaged, create, load
+from maint.files import Damaged, create, load, writing
 from maint.model.formatting import show_count, show_duration, show_time
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
@@ -46,10 +46,8 @@ def _place(state: Path, run: str, token: str) -> Path:
 def answer(state: Path, run: str, token: str, said: Approval) -> None:
     """Write an answer beside a run's journal; Refused: there is one already, WorkFailed: it cannot be written."""
     place = _place(state, run, token)
-    try:
+    with writing(place, "make room on its disk"):
         written = create(place, msgspec.json.encode(said) + b"\n")
-    except OSError as error:
-        raise WorkFailed(f"{place} cannot be written: {error.strerror}", hint="make room on its disk") from error
     if not written:
         before = answered(state, run, token)
         words = f"by {before.by} at {before.at}" if before else "already"

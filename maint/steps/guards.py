@@ -31,7 +31,8 @@ from maint.snapshots.capture import committed, described, recipients_of, taken_o
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
-from maint.steps.manager.window import OpenWindow, close, remembered
+from maint.steps.manager.window import OpenWindow, close
+from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep

@@ -1,4 +1,4 @@
-"""What a run keeps sealed so that it can be undone: a record a run, for thirty days."""
+"""What a run keeps sealed: a record a run, and those by which it can be undone, for thirty days."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -24,27 +24,36 @@ class Kept(Protocol):
     def names(self) -> Iterable[str]: ...
 
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Kept)
 
 
-class UndoRecords(Generic[R]):
+class RunRecords(Generic[T]):
     """The records of one kind, in a folder of the state folder; `unknown` and `hint` say what a damaged one means."""
 
-    def __init__(self, folder: str, kind: type[R], unknown: str, hint: str) -> None:
+    def __init__(self, folder: str, kind: type[T], unknown: str, hint: str) -> None:
         self._folder, self._kind, self._unknown, self._hint = folder, kind, unknown, hint
 
     def path(self, state: Path, run: str) -> Path:
         """Return where a run's record lies."""
         return state / self._folder / f"{run}.json"
 
-    def read(self, state: Path, run: str) -> R | None:
+    def read(self, state: Path, run: str) -> T | None:
         """Return a run's record, None where it has none; WorkFailed where it is damaged."""
         path = self.path(state, run)
         try:
             return files.load(path, self._kind)
         except files.Damaged as error:
             words = f"{path} is damaged: {self._unknown.format(run=run)}"
-            raise WorkFailed(words, detail=[str(error)], hint=self._hint) from None
+            raise WorkFailed(words, detail=[str(error)], hint=self._hint.format(run=run)) from None
+
+    def write(self, state: Path, run: str, record: T) -> None:
+        """Keep a record, on disk before this returns."""
+        files.replace(self.path(state, run), msgspec.json.encode(record))
+
+
+class UndoRecords(RunRecords[R]):
+    """Records by which runs can be undone for a time."""
 
     def all(self, state: Path, *, damaged: bool = False) -> Iterator[tuple[str, R]]:
         """Yield runs with their records; a damaged one is passed over, which its own undo tells, or fails."""
@@ -61,7 +70,7 @@ class UndoRecords(Generic[R]):
     def write(self, state: Path, run: str, record: R) -> None:
         """Keep a record, on disk before this returns; one that names nothing goes."""
         if any(True for _ in record.names):
-            files.replace(self.path(state, run), msgspec.json.encode(record))
+            super().write(state, run, record)
         else:
             files.remove(self.path(state, run))
 

@@ -1,10 +1,9 @@
-"""Many lab sites at once against one after another where managers wait, what broken ones hold up, and the lease on S3.
+"""Many lab sites at once against one after another where managers wait, and the lease on S3.
 
-python -m tests.benchmarks.estate [--sites 100] [--wait 10] [--only sites|broken|lease]
+python -m tests.benchmarks.estate [--sites 100] [--wait 10] [--only sites|lease]
 """
 
 import argparse
-import json
 import shutil
 import statistics
 import subprocess
@@ -29,7 +28,7 @@ from maint.lab.running import Lab
 from maint.model.secret import Secret
 from maint.ports import Store
 from tests.benchmarks.measure import Cost, run
-from tests.ports import closed_port, free_port
+from tests.ports import free_port
 
 MAINT = (sys.executable, "-c", "import sys; from maint.cli.start import main; sys.exit(main())")
 BAR, SLOWEST = 0.35, 0.15  # of one after another; seconds
@@ -51,10 +50,10 @@ def labs(stack: ExitStack, folder: Path, count: int, wait: float) -> Path:
     return path
 
 
-def backup(config: Path, *words: str, accept: tuple[int, ...] = (0,)) -> Cost:
+def backup(config: Path, *words: str) -> Cost:
     """Take backups, and measure the command with all that it starts."""
     common = ("--config", str(config), "--allow-plain", "-o", "json", "--yes")
-    return run([*MAINT, "backup", "create", *words, *common], accept=accept)
+    return run([*MAINT, "backup", "create", *words, *common])
 
 
 def compare(config: Path, count: int) -> None:
@@ -67,33 +66,6 @@ def compare(config: Path, count: int) -> None:
         f" {together.memory / 1e6:.0f} MB; one after another {alone.wall:.0f} s: {together.wall / alone.wall:.2f}"
         f" (≤ {BAR}); memory {together.memory / one.memory:.1f} times one's {one.memory / 1e6:.0f} MB (≤ {AT_ONCE})"
     )
-
-
-def broken(config: Path) -> None:
-    """Break five sites in different ways, and print how each site ended and how long the well ones took."""
-    whole: Any = load(config.read_text(), "config.yaml").data
-    sites = whole["sites"]
-    sites["site000"]["manager"] |= {"plain_port": closed_port(), "tls_port": closed_port()}
-    wrong = config.parent / "wrong"
-    wrong.write_text("wrong")
-    wrong.chmod(0o600)
-    sites["site001"]["manager"] |= {
-        "password": f"file:{wrong}",
-        "bootstrap": {"username": "x", "password": f"file:{wrong}"},
-    }
-    (config.parent / "a file").write_text("")
-    sites["site002"]["backup"]["store"] = f"{config.parent}/a file/store"
-    sites["site003"]["backup"]["signing_key"] = f"file:{config.parent}/not-there"
-    hanging = config.parent / "hangs"
-    hanging.write_text("#!/bin/sh\nexec sleep 600\n")
-    hanging.chmod(0o700)
-    sites["site004"]["manager"]["password"] = f"command:{hanging}"
-    path = config.with_name("broken.yaml")
-    path.write_text(dump(whole))
-    cost = backup(path, "--all", "--at-once", str(AT_ONCE), "--timeout", "90s", accept=(3, 7))
-    found = json.loads(cost.out[cost.out.index("{\n") :]) if cost.out.lstrip().startswith("{") else {"sites": []}
-    bad = [(one["site"], one["exit"], (one["error"] or {}).get("message", "")) for one in found["sites"] if one["exit"]]
-    print(f"5 of {len(sites)} broken: {cost.wall:.0f} s; not 0: {bad or cost.out}")
 
 
 def taken(store: Store) -> float:
@@ -139,7 +111,7 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("--sites", type=int, default=100)
     asked.add_argument("--wait", type=float, default=10.0)
-    asked.add_argument("--only", choices=("sites", "broken", "lease"))
+    asked.add_argument("--only", choices=("sites", "lease"))
     given = asked.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="maint-estate-"))
     try:
@@ -148,10 +120,7 @@ def main() -> None:
         if given.only != "lease":
             with ExitStack() as stack:
                 config = labs(stack, folder, given.sites, given.wait)
-                if given.only in (None, "sites"):
-                    compare(config, given.sites)
-                if given.only in (None, "broken"):
-                    broken(config)
+                compare(config, given.sites)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,11 +123,9 @@ class _Watch:
 def _family(root: int) -> list[int]:
     found = [root]
     for pid in found:
-        for thread in Path(f"/proc/{pid}/task").glob("*/children"):  # a child is its thread's
-            try:
-                found += [int(child) for child in thread.read_text().split()]
-            except OSError:  # it has ended
-                continue
+        with suppress(OSError):  # it has ended
+            for thread in Path(f"/proc/{pid}/task").iterdir():  # a child is its thread's
+                found += [int(child) for child in (thread / "children").read_text().split()]
     return found
 
 

@@ -25,9 +25,11 @@ RAISED = {
     "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
     "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
     "MaintLeaseTakenOver": ("maint_lease_taken_over_timestamp_seconds{site='prod'}", "9000x200", {}),
+    "MaintAtWorkTooLong": ("maint_at_work_since_timestamp_seconds{site='prod'}", "60x200", {}),
     "MaintNoticeFailed": ("maint_notice_failed{site='prod',notice='chat'}", "1x200", {"notice": "chat"}),
 }
 QUIET = """
+      - {series: "maint_at_work_since_timestamp_seconds{site='idle'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='backup verify'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='vc job run'}", values: "1x200"}
       - {series: "maint_copy_reached{site='prod',copy='/c'}", values: "1x200"}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from maint.cli import options
-from maint.cli.estate.for_each import by_manager, calls_of, exit_of
+from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.site.summary import FILE, Summary
 from maint.config.precedence import Flags, load_settings
@@ -24,6 +24,7 @@ from maint.config.yaml import load
 from maint.files import keep_record
 from maint.lab.running import Lab
 from maint.model.formatting import parse_duration
+from maint.model.json import Json
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Said, environment, maint
 
@@ -64,6 +65,14 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
     assert died.exit == 137 and died.error and died.error["message"] == "it was ended by SIGKILL"
     listened = processes(heard=lambda *_: None).carry_out(call("fails", tmp_path))
     assert (listened.exit, listened.warnings, listened.error) == (4, ("look out",), failed.error)
+
+
+def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
+    detail: list[Json] = ["audit-only: 53 secrets", "x" * 900]
+    said: dict[str, Json] = {"message": "done, but not all that was asked for", "detail": detail}
+    words = in_words(Ended("one", 7, said))
+    assert words.startswith("done, but not all that was asked for: audit-only: 53 secrets; xx") and len(words) == 240
+    assert in_words(Ended("one", 4, {"message": "no", "detail": []})) == "no"
 
 
 @pytest.mark.parametrize("site", ["slow", "deaf"])

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from maint import __version__ as maint_version
-from maint.cli.after_run import Ending, after_run
+from maint.cli.after_run import Ending, after_run, followed
 from maint.cli.screen import Screen
 from maint.config import yaml
 from maint.errors import DeadlinePassed, WorkFailed
@@ -54,6 +54,7 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
     assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
     assert found["maint_runs", 'state="done"'] >= 1
+    assert found["maint_at_work_since_timestamp_seconds", ""] == 0
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
@@ -65,6 +66,18 @@ def test_a_drill_leaves_its_time_behind_and_no_lease(measured):
     assert 0 < samples(measured)["maint_last_drill_recovery_seconds", ""] < 600
     assert samples(measured)["maint_lease_held", ""] == 0
     assert measured("doctor").code == 0
+
+
+def test_what_is_at_work_is_told_while_it_works_and_no_longer(tmp_path):
+    site = site_in(tmp_path)
+    path = tmp_path / "maint.prom"
+    site.settings = site.settings.model_copy(update={"metrics": path})
+    path.write_text('maint_snapshots{site="s"} 3\n')
+    with pytest.raises(WorkFailed), followed(site, Screen(), "backup drill"):
+        assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} [1-9]", path.read_text(), re.MULTILINE)
+        assert path.read_text().startswith('maint_snapshots{site="s"} 3\n')
+        raise WorkFailed("no")
+    assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} 0$", path.read_text(), re.MULTILINE)
 
 
 def test_every_metric_says_what_it_is_once(measured):

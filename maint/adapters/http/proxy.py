@@ -2,8 +2,10 @@
 
 import contextlib
 import socket
+from base64 import b64encode
+from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from requests.utils import should_bypass_proxies
 
@@ -16,7 +18,7 @@ class ProxyFailed(OSError):
     """A proxy did not lead to a server: nothing was sent to that one; `hint` is what to do."""
 
     def __init__(self, proxy: str, words: str, hint: str) -> None:
-        super().__init__(f"the proxy {urlsplit(proxy).netloc} {words}")
+        super().__init__(f"the proxy {named(proxy)} {words}")
         self.hint = hint
 
 
@@ -29,6 +31,20 @@ def way(proxy: str | None, url: str) -> str | None:
     return None if proxy is None or should_bypass_proxies(url, no_proxy=None) else proxy
 
 
+def named(proxy: str) -> str:
+    """Return a proxy's host and port, without a login."""
+    return urlsplit(proxy).netloc.rpartition("@")[2]
+
+
+def login(proxy: str) -> dict[str, str]:
+    """Return the header that says who asks, where a proxy's address does; only that of the environment can."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode('ascii')}"}
+
+
 def connect(place: tuple[str, int], proxy: str | None, timeout: float) -> socket.socket:
     """Return a connection to a place, through a proxy if there is one; OSError: none came about in time (seconds)."""
     if proxy is None:
@@ -39,7 +55,7 @@ def connect(place: tuple[str, int], proxy: str | None, timeout: float) -> socket
         try:
             found = socket.create_connection((parts.hostname or "", parts.port or 80), timeout)
             undone.callback(found.close)
-            status, reason = _asked(found, place)
+            status, reason = _asked(found, place, login(proxy))
         except TimeoutError:
             raise ProxyFailed(proxy, f"gave no answer in {show_duration(timeout)}", hint) from None
         except ConnectionRefusedError:
@@ -59,9 +75,10 @@ def connect(place: tuple[str, int], proxy: str | None, timeout: float) -> socket
     return found
 
 
-def _asked(proxy: socket.socket, place: tuple[str, int]) -> tuple[int, str]:
+def _asked(proxy: socket.socket, place: tuple[str, int], headers: Mapping[str, str]) -> tuple[int, str]:
     host = f"[{place[0]}]" if ":" in place[0] else place[0].encode("idna").decode()
-    proxy.sendall(f"CONNECT {host}:{place[1]} HTTP/1.1\r\nHost: {host}:{place[1]}\r\n\r\n".encode())
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    proxy.sendall(f"CONNECT {host}:{place[1]} HTTP/1.1\r\nHost: {host}:{place[1]}\r\n{more}\r\n".encode())
     answer = HTTPResponse(proxy, method="CONNECT")
     try:
         answer.begin()

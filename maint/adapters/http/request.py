@@ -98,6 +98,27 @@ class Bearer(AuthBase):
         return request
 
 
+class Signed(AuthBase):
+    """Sends headers that a signature covers, to the address as it was signed."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        parts = urlsplit(url)
+        usual = parts.port is None or (parts.scheme, parts.port) in (("http", 80), ("https", 443))
+        self._url = url
+        self._headers = {"Host": parts.netloc.rpartition(":")[0] if usual and parts.port else parts.netloc, **headers}
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(self._headers)
+        request.url = self._url
+        return request
+
+
+def in_blocks(content: bytes) -> Iterator[bytes]:
+    """Yield a body in blocks, each of which has time of its own to be sent."""
+    for at in range(0, len(content), BLOCK):
+        yield content[at : at + BLOCK]
+
+
 class Form:
     """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex."""
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -23,13 +24,15 @@ from urllib3.util import Timeout
 from maint.adapters.clock import seconds_left
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
-from maint.adapters.http.proxy import ProxyFailed, connect, way
+from maint.adapters.http.proxy import ProxyFailed, connect, login, named, way
 from maint.adapters.http.request import Call, Timeouts
 from maint.errors import CannotReach, MaintError
 from maint.model.formatting import show_duration
+from maint.retry import heeded
 
 _DROPPED = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
 _PORTS = {"http": 80, "https": 443}
+_SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
 
 
@@ -57,7 +60,13 @@ class Peer(Struct, frozen=True):
     # `HOST:PORT` to connect to whatever the name, which stays in TLS and in the Host header
     connect_to: str | None = None
     proxy: str | None = None  # `http://HOST:PORT`, which leads to all hosts but those that NO_PROXY names
+    # the proxy as other programs use theirs: whatever NO_PROXY says, and without a tunnel where there is no TLS
+    usual_proxy: bool = False
     keep_open: int = 0  # connections kept between calls; 0: each request gets a new one
+
+    def way(self, url: str) -> str | None:
+        """Return the proxy on the way to an address, None where there is none."""
+        return self.proxy if self.usual_proxy else way(self.proxy, url)
 
     def place(self, host: str, port: int) -> tuple[str, int]:
         """Return where to connect for an address."""
@@ -129,9 +138,9 @@ class Transport:
         if isinstance(root, ssl.SSLCertVerificationError) and not connected:
             return self._untrusted(root, call)
         words = _words(root, call.read if connected else self.timeouts.connect)
-        proxy = None if isinstance(root, ProxyFailed) else way(self.peer.proxy, call.url)
+        proxy = None if isinstance(root, ProxyFailed) else self.peer.way(call.url)
         if proxy:
-            words += f", through the proxy {urlsplit(proxy).netloc}"
+            words += f", through the proxy {named(proxy)}"
         if connected:
             lost = NoAnswer(
                 f"{call.origin}: {words}",
@@ -146,9 +155,9 @@ class Transport:
 
     def _untrusted(self, error: ssl.SSLCertVerificationError, call: Call) -> Untrusted:
         host, port = _address(call.url)
-        words, proxy = tls.reason(error, host), way(self.peer.proxy, call.url)
+        words, proxy = tls.reason(error, host), self.peer.way(call.url)
         shown = tls.presented(self.peer.place(host, port), host, self.timeouts.connect, proxy)
-        through = [f"through the proxy {urlsplit(proxy).netloc}"] if proxy else []
+        through = [f"through the proxy {named(proxy)}"] if proxy else []
         failure = Untrusted(
             f"{call.origin} cannot be trusted: {words}",
             detail=(f"trusted: {self.peer.ca or 'the authorities of the system'}", *shown, *through),
@@ -191,8 +200,7 @@ class _Timed(socket.socket):
 
     def recv_into(self, *arguments: Any, **options: Any) -> int:
         """Receive, for no longer than is left."""
-        _arm(self)
-        return super().recv_into(*arguments, **options)
+        return _received(self, partial(super().recv_into, *arguments, **options))
 
     def sendall(self, *arguments: Any) -> None:
         """Send, for no longer than is left."""
@@ -207,13 +215,30 @@ class _TimedTls(ssl.SSLSocket):
 
     def recv_into(self, *arguments: Any, **options: Any) -> int:
         """Receive, for no longer than is left."""
-        _arm(self)
-        return super().recv_into(*arguments, **options)
+        return _received(self, partial(super().recv_into, *arguments, **options))
 
     def send(self, *arguments: Any, **options: Any) -> int:
         """Send, for no longer than is left."""
         _arm(self)
         return super().send(*arguments, **options)
+
+
+def _received(sock: "_Timed | _TimedTls", receive: Callable[[], int]) -> int:
+    _arm(sock)
+    stop, limit = heeded(), cast(float, sock.gettimeout())
+    if stop is None:
+        return receive()
+    until = time.monotonic() + limit
+    try:
+        while True:
+            sock.settimeout(max(min(until - time.monotonic(), _SLICE), _SOON))
+            try:
+                return receive()
+            except TimeoutError:
+                if stop.is_set() or time.monotonic() >= until:
+                    raise
+    finally:
+        sock.settimeout(limit)
 
 
 def _arm(sock: "_Timed | _TimedTls") -> None:
@@ -299,8 +324,16 @@ class _Adapter(HTTPAdapter):
         key = (urlsplit(url).scheme, host, port)
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = self._pool(*key, way(self._peer.proxy, url))
+                self._pools[key] = self._pool(*key, self._peer.way(url))
             return self._pools[key]
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        """Return what is asked for: a path, or for a proxy that is no tunnel the whole address."""
+        url = str(request.url)
+        if not self._peer.usual_proxy or url.startswith("https:") or not (proxy := self._peer.way(url)):
+            return super().request_url(request, proxies)
+        request.headers.update(login(proxy))
+        return url
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -312,6 +345,9 @@ class _Adapter(HTTPAdapter):
 
     def _pool(self, scheme: str, name: str, port: int, through: str | None) -> HTTPConnectionPool:
         host, number = self._peer.place(name, port)
+        if self._peer.usual_proxy and scheme == "http" and through:
+            host, number = _address(through)
+            through = None
         most = max(self._peer.keep_open, 1)
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)

@@ -131,7 +131,7 @@ class ManagerSession:
             )
         if found.chain is not None:
             raise CannotReach(
-                f"{settings.host} speaks TLS, and its TLS port cannot be used",
+                f"the TLS port of {settings.host} cannot be used",
                 detail=(plain, *found.chain.split("; ")),
                 hint=found.remedy,
             )

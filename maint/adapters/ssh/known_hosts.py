@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from maint.errors import WorkFailed
-from maint.files import replace
+from maint.files import replace, writing
 from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
@@ -115,15 +114,13 @@ def _matches(pattern: str, name: str) -> bool:
 def record(path: Path, keys: Sequence[Presented]) -> None:
     """Write keys into a file; other lines stay, older keys of the same names go. WorkFailed leaves it as it was."""
     target = path.resolve()  # a link stays one
-    try:
+    with writing(path, "look at ssh.known_hosts"):
         old = target.read_text("utf-8", "surrogateescape") if target.exists() else ""
         names = {key.recorded_as.lower() for key in keys}
         lines = [kept for line in old.splitlines() if (kept := _without(line, names)) is not None]
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         replace(target, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=mode)
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint="look at ssh.known_hosts") from None
 
 
 def _without(line: str, names: set[str]) -> str | None:

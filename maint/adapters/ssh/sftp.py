@@ -3,8 +3,10 @@
 import errno
 import struct
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import cast
 
 from fabric import Connection
 from paramiko import Channel, Message, SFTPAttributes, SFTPClient, SFTPError, SFTPFile
@@ -16,7 +18,11 @@ from maint.adapters.ssh.transport import begin
 BROKEN = (*_LOST, SFTPError, UnicodeDecodeError)  # what a failing request raises; names there may be no UTF-8
 Facts = SFTPAttributes
 # draft-ietf-secsh-filexfer-02
-_OPEN, _EXTENDED, _STATUS = 3, 200, 101
+_OPEN, _EXTENDED, _STATUS, _NAMES, _FACTS = 3, 200, 101, 104, 105
+_SIZES = {1: 8, 2: 8, 4: 4, 8: 8}  # flags of a file's facts, and the bytes of what they announce
+_LONGER = 1 << 31  # the flag for further facts, a pair of texts each
+_LONGEST = 1 << 20  # bytes of an answer; OpenSSH's own client believes 256 KiB
+_MOST = 1_000_000  # files in a folder
 _NEW = struct.pack(">III", 2 | 8 | 32, 4, 0o600)  # for writing, created here and by nobody else; its mode
 _MISSING, _DENIED, _UNSUPPORTED = 2, 3, 8
 _NUMBERS = {_MISSING: errno.ENOENT, _DENIED: errno.EACCES}
@@ -29,7 +35,8 @@ class Session:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.client = SFTPClient(channel)
+        self._answers = _Answers(channel)
+        self.client = SFTPClient(cast(Channel, self._answers))
 
     def facts(self, path: str, *, follow: bool = False) -> Facts | None:
         """Return what a file is, None where there is none; of a link itself, unless it is to be followed."""
@@ -41,6 +48,7 @@ class Session:
     def list(self, folder: str) -> Sequence[Facts]:
         """Return what is in a folder; nothing where there is none."""
         try:
+            self._answers.names = 0
             return self.client.listdir_attr(folder)
         except FileNotFoundError:
             return []
@@ -63,8 +71,9 @@ class Session:
             OSError: what the server said; Unsupported where it does not know the request.
         """
         content = b"".join(fields)
+        self._answers.asked += 1
         self.channel.sendall(struct.pack(">IBI", len(content) + 5, kind, 0) + content)
-        answer = Message(self._read(struct.unpack(">I", self._read(4))[0]))
+        answer = Message(self._answers.whole()[4:])
         answered, _ = answer.get_byte()[0], answer.get_int()
         if answered != _STATUS:
             return answer.get_string()
@@ -75,14 +84,88 @@ class Session:
             raise OSError(_NUMBERS[code], words) if code in _NUMBERS else OSError(words)
         return b""
 
+
+class _Answers:
+    """The channel of a session as paramiko's client uses it: an answer is handed out once its counts are true.
+
+    paramiko believes any length, fills what a count announces and the answer lacks with nothing, and waits for ever
+    for the right one among answers that nobody asked for.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._waiting = b""
+        self._until = 0.0  # when the answer under way must be whole, on the monotonic clock
+        self.asked = 0  # requests, at least, to which no answer has come
+        self.names = 0  # that have come of a folder
+        self.get_name = channel.get_name
+        self.close = channel.close
+
+    def send(self, content: bytes) -> int:
+        """Send a request, or some of it; return how many bytes."""
+        self.asked += 1
+        return self._channel.send(content)
+
+    def recv_ready(self) -> bool:
+        """Return whether bytes of an answer are there."""
+        return bool(self._waiting) or self._channel.recv_ready()
+
+    def recv(self, size: int) -> bytes:
+        """Return at most so many bytes of the answer under way."""
+        self._waiting = self._waiting or self.whole()
+        block, self._waiting = self._waiting[:size], self._waiting[size:]
+        return block
+
+    def whole(self) -> bytes:
+        """Return the next answer with its length; SFTPError where it cannot be one, TimeoutError: not in time."""
+        self._until = time.monotonic() + (self._channel.gettimeout() or 0)
+        head = self._read(4)
+        self.asked -= 1
+        if not 0 < (length := int.from_bytes(head, "big")) <= _LONGEST or self.asked < 0:
+            raise SFTPError(f"the server sent what is no answer, of {length} bytes")
+        answer = self._read(length)
+        if answer[0] in (_NAMES, _FACTS):
+            self._prove(answer)
+        return head + answer
+
+    def _prove(self, answer: bytes) -> None:
+        at, names = 5, 1
+        if answer[0] == _NAMES:
+            names, at = _number(answer, at)
+            self.names += names
+        if self.names > _MOST:
+            raise SFTPError(f"the server lists more than {_MOST} files in a folder")
+        for _ in range(names):
+            if answer[0] == _NAMES:
+                at = _behind_text(answer, _behind_text(answer, at))
+            flags, at = _number(answer, at)
+            at += sum(size for flag, size in _SIZES.items() if flags & flag)
+            pairs, at = _number(answer, at) if flags & _LONGER else (0, at)
+            for _ in range(pairs):
+                at = _behind_text(answer, _behind_text(answer, at))
+
     def _read(self, size: int) -> bytes:
-        found = b""
+        found = bytearray()
         while len(found) < size:
-            block = self.channel.recv(size - len(found))
+            block = self._channel.recv(size - len(found))
             if not block:
                 raise EOFError("the connection was lost")
             found += block
-        return found
+            if len(found) < size and time.monotonic() > self._until:
+                raise TimeoutError
+        return bytes(found)
+
+
+def _number(answer: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place behind it."""
+    if at + 4 > len(answer):
+        raise SFTPError("the server announced more than it sent")
+    return int.from_bytes(answer[at : at + 4], "big"), at + 4
+
+
+def _behind_text(answer: bytes, at: int) -> int:
+    length, at = _number(answer, at)
+    return at + length
 
 
 class Unsupported(OSError):

@@ -15,7 +15,10 @@ from paramiko.ssh_exception import ChannelException, SSHException
 _DISCONNECT, _AUTH_FAILURE, _OPEN, _OPENED, _OPEN_FAILURE = 1, 51, 90, 91, 92
 _ADJUST, _DATA, _EOF, _CLOSE, _REQUEST, _LAST = 93, (94, 95), 96, 97, 98, 100
 _DEAD_AFTER = 60  # seconds without a sign of life until a connection is given up
+_LONGEST = 1 << 20  # bytes of a packet; OpenSSH sends at most 256 KiB
+_GREETING = 8192  # bytes of one of the lines that a host begins with; RFC 4253 allows 255
 _LOOK_UP = 1.0  # seconds between looks at whether a connection has been closed here; paramiko's own are ten a second
+_DATA_HEAD = 12  # bytes of such a packet that are not content, at most
 # Encryption and integrity in one call of OpenSSL; with the others paramiko compares checksums in Python, byte by byte.
 # The others stay on offer, so the site's own policy decides as before.
 _FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
@@ -62,6 +65,9 @@ class _Packets(Packetizer):
         self._sock = sock
         self._sending = threading.Lock()
         self._ended: dict[int, int] = {}  # the host's numbers of channels, and the last kind of packet sent there
+        self._room = (
+            0  # bytes that the host may still send on all channels together, which paramiko does not hold it to
+        )
         self._opening = threading.local()  # .number: of the channel that this thread opens
         self._refusals: dict[int, ChannelException] = {}
         self.failed = False  # not closed yet: what the host has said before may still be there to be read
@@ -69,6 +75,25 @@ class _Packets(Packetizer):
 
     def start_handshake(self, timeout: float) -> None:
         """Do nothing: its timer's thread would keep the program from ending; `timeout` of `connect` holds."""
+
+    def readline(self, timeout: float) -> str:
+        """Return a line of the host's greeting; paramiko would read one that never ends, for ever."""
+        line, until = b"", time.monotonic() + timeout
+        while not line.endswith(b"\n"):
+            if len(line) > _GREETING or time.monotonic() > until or self.closed:
+                raise EOFError("its greeting does not end")
+            with suppress(TimeoutError):
+                byte = self._sock.recv(1)
+                if not byte:
+                    raise EOFError("closed by the host")
+                line += byte
+        return line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """Read so many bytes; SSHException where no packet is so long."""
+        if n > _LONGEST:
+            raise SSHException(f"the host announced a packet of {n} bytes")
+        return super().read_all(n, check_rekey)
 
     def close(self) -> None:
         """Close it, and wake the thread that waits for packets."""
@@ -86,6 +111,9 @@ class _Packets(Packetizer):
         kind, number = content[0], int.from_bytes(content[1:5], "big")
         if kind == _OPEN:  # a refusal will come under the number that follows the channel's type
             self._opening.number = int.from_bytes(content[5 + number : 9 + number], "big")
+            self._let_in(int.from_bytes(content[9 + number : 13 + number], "big"))
+        elif kind == _ADJUST:
+            self._let_in(int.from_bytes(content[5:9], "big"))
         if not _ADJUST <= kind <= _LAST:
             super().send_message(data)
             return
@@ -109,6 +137,8 @@ class _Packets(Packetizer):
         except (EOFError, OSError, SSHException):
             self.failed = True
             raise
+        if kind in _DATA:
+            self._let_in(-len(message.asbytes()) + _DATA_HEAD)
         fields = Message(message.asbytes()) if kind in (_DISCONNECT, _OPENED, _OPEN_FAILURE) else message
         if kind == _OPENED:
             fields.get_int()
@@ -123,6 +153,13 @@ class _Packets(Packetizer):
         else:
             self.login_refused = kind == _AUTH_FAILURE
         return kind, message
+
+    def _let_in(self, size: int) -> None:
+        with self._sending:
+            self._room += size
+        if self._room < 0:
+            self.failed = True
+            raise SSHException("the host sent more than it was given room for")
 
     def write_all(self, out: bytes) -> None:  # type: ignore[override]  # what it is really given
         """Write all of it; EOFError where the peer is gone, or takes nothing, which paramiko would try for ever."""

@@ -7,10 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, BinaryIO, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
+from maint.adapters.http.answers import read_reply
+from maint.adapters.http.request import Call, Signed, Timeouts, in_blocks
+from maint.adapters.http.transport import Peer, Transport
 from maint.adapters.stores.stored_files import (
     STAGING,
     Reader,
@@ -20,22 +26,29 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
     staging_name,
 )
-from maint.errors import DeadlinePassed, Interrupted, Invalid, MaintError, StoreFailed
+from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, StoreFailed
 from maint.model.secret import Secret
 
 try:
+    from botocore.awsrequest import AWSResponse
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
     from botocore.session import Session
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
 _BUFFER = 256 * 1024
+_PAGES = 2000  # of a list, of up to 1000 files each
+_AT_ONCE = 10  # connections that are kept
+_LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)
 _PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
+_UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
 _PASSING = frozenset({"under-way", "lease"})  # folders of what goes again with the run that wrote it
+_UP = "is the service up, and its endpoint right?"
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
@@ -170,23 +183,21 @@ class S3Store:
         service, session = self._service, Session()
         for variable in ("config_file", "credentials_file"):  # our own configuration counts, and no other
             session.set_config_variable(variable, "/dev/null")
-        return session.create_client(
+        client = session.create_client(
             "s3",
             region_name=service.region,
             endpoint_url=service.endpoint,
             aws_access_key_id=service.access_key.reveal(),
             aws_secret_access_key=service.secret_key.reveal(),
-            verify=service.ca or True,
             config=Config(
                 retries={"total_max_attempts": 1},
-                connect_timeout=10,
-                read_timeout=60,
                 s3={"addressing_style": "path" if service.endpoint else "auto"},
                 request_checksum_calculation="when_required",
                 ignore_configured_endpoint_urls=True,
-                proxies=dict.fromkeys(("http", "https"), service.proxy) if service.proxy else None,
             ),
         )
+        client.meta.events.register("before-send.s3", _Wire(service, client.meta.endpoint_url).carry)
+        return client
 
     def _key(self, name: str) -> str:
         return self._prefix + "/".join(split_name(name))
@@ -202,27 +213,42 @@ class S3Store:
     def _listed(self, folder: str) -> Iterator[tuple[str, datetime]]:
         token: dict[str, str] = {}
         start = self._prefix + (f"{folder}/" if folder else "")
-        while True:
+        for _ in range(_PAGES):
             with self._failing("cannot list"):
                 page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=start, **token)
-            for entry in page.get("Contents", ()):
-                yield entry["Key"].removeprefix(self._prefix), entry["LastModified"]
-            if not page.get("IsTruncated"):
+                after = self._after(page, "ContinuationToken")
+                found = [(str(entry["Key"]), entry["LastModified"]) for entry in page.get("Contents", ())]
+            for key, written in found:
+                if key.startswith(start):  # whatever else is listed is not ours
+                    yield key.removeprefix(self._prefix), written
+            if after is None:
                 return
-            token = self._after(page, "ContinuationToken")
+            token = after
+        raise self._endless()
 
     def _uploads(self, folder: str) -> list[Mapping[str, Any]]:
         token: dict[str, str] = {}
         start = self._prefix + (f"{folder}/" if folder else "")
         found: list[Mapping[str, Any]] = []
-        while True:
+        for _ in range(_PAGES):
             page = self._client.list_multipart_uploads(Bucket=self._bucket, Prefix=start, **token)
-            found += page.get("Uploads", ())
-            if not page.get("IsTruncated"):
+            found += [upload for upload in page.get("Uploads", ()) if upload["Key"].startswith(start)]
+            after = self._after(page, "KeyMarker", "UploadIdMarker")
+            if after is None:
                 return found
-            token = self._after(page, "KeyMarker", "UploadIdMarker")
+            token = after
+        raise self._endless()
 
-    def _after(self, page: Mapping[str, Any], *marks: str) -> dict[str, str]:
+    def _endless(self) -> StoreFailed:
+        words = f"cannot list in {self.location}: the service gave {_PAGES} pages, and says that there are more"
+        return StoreFailed(words, hint="a list that does not end comes from a service that is broken, or lies")
+
+    def _after(self, page: Mapping[str, Any], *marks: str) -> dict[str, str] | None:
+        """Return what asks for the next page, None where there is none."""
+        if "IsTruncated" not in page:
+            raise ValueError("it is no list")
+        if not page["IsTruncated"]:
+            return None
         token = {mark: str(page.get(f"Next{mark}") or "") for mark in marks}
         if not all(token.values()):
             raise StoreFailed(
@@ -252,17 +278,71 @@ class S3Store:
     def _failing(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (MaintError, FileExistsError):
+        except FileExistsError:
             raise
         except ClientError as error:
             answer = error.response.get("Error", {})
             words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
-            raise StoreFailed(f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error))) from None
+            raise StoreFailed(
+                f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error), _UP)
+            ) from None
+        except _UNUSABLE as error:
+            unusable = f"{what} in {self.location}: its answer is not what S3 answers"
+            raise StoreFailed(unusable, detail=[str(error)[:200]], hint=_UP) from None
+        except CannotReach as error:
+            said = [error.message, *error.detail]
+            raise StoreFailed(f"{what} in {self.location}", detail=said, hint=error.hint) from None
         except (BotoCoreError, OSError) as error:
             _insist(error)
-            raise StoreFailed(
-                f"{what} in {self.location}", detail=[str(error)], hint="is the service up, and its endpoint right?"
-            ) from None
+            raise StoreFailed(f"{what} in {self.location}", detail=[str(error)], hint=_UP) from None
+
+
+class _Wire:
+    """Carries botocore's requests: its own client bounds no answer in bytes, and none in time."""
+
+    def __init__(self, service: Service, address: str) -> None:
+        peer = Peer(
+            ca=Path(service.ca) if service.ca else None,
+            ca_hint="backup.s3.ca must name a PEM file",
+            authority_hint="give backup.s3.ca the authority's certificate",
+            name_setting="backup.s3.endpoint",
+            unreachable=lambda _: _UP,
+            proxy=service.proxy or _proxy_for(address),
+            usual_proxy=True,
+            keep_open=_AT_ONCE,
+        )
+        self._transport = Transport(peer, _LIMITS, lambda _: None)
+
+    def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
+        """Send a request once and return its answer, read whole unless it is a file's."""
+        headers = {name: _text(value) for name, value in request.headers.items()}
+        body = request.body.read() if hasattr(request.body, "read") else request.body
+        blocks = in_blocks(bytes(body)) if body else None
+        length, kind = len(body or b""), headers.get("Content-Type", "application/octet-stream")
+        total = None if request.stream_output else _LIMITS.whole
+        call = Call(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
+        answer = self._transport.stream(call, Signed(request.url, headers))
+        raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
+        return AWSResponse(request.url, answer.status_code, answer.headers, raw)
+
+
+class _Whole(io.BytesIO):
+    """A body that has been read, as botocore takes it."""
+
+    def stream(self) -> Iterator[bytes]:
+        """Yield it at once."""
+        yield self.read()
+
+
+def _proxy_for(address: str) -> str | None:
+    """Return what the environment names as proxy for an address."""
+    parts = urlsplit(address)
+    found = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    return found if not found or "://" in found else f"http://{found}"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
 def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's stream has no type
@@ -302,17 +382,17 @@ class _Upload:
                 raise FileExistsError(f"there is an object {self._key} already") from None
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
                 raise
-        except BotoCoreError as error:
+        except (BotoCoreError, CannotReach) as error:
             _insist(error)
             # The answer was lost, which does not tell whether the request was.
             if not self._is_ours():
                 raise
-        with suppress(BotoCoreError, ClientError):  # the object stands; a mark that stays is swept later
+        with suppress(BotoCoreError, ClientError, CannotReach):  # the object stands; a mark that stays is swept later
             self._unmark()
 
     def abort(self) -> None:
         """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
-        with suppress(BotoCoreError, ClientError):
+        with suppress(BotoCoreError, ClientError, CannotReach):
             if self._id is not None:
                 _abort_upload(self._client, self._bucket, self._key, self._id)
             self._unmark()
@@ -366,7 +446,7 @@ class _Upload:
     def _is_ours(self) -> bool:
         try:
             found = _head(self._client, self._bucket, self._key)
-        except (BotoCoreError, ClientError) as error:
+        except (BotoCoreError, ClientError, CannotReach) as error:
             _insist(error)
             return False
         return found is not None and found.get("Metadata", {}).get(_WRITER) == self._name

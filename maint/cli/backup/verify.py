@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Annotated
 
 from maint.cli.after_run import followed
-from maint.cli.backup.drill import rehearse
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
@@ -41,6 +40,8 @@ def verify(
         hint = "`maint backup verify --stale 30d`, with --level 1 to 3"
         raise UsageError("--stale chooses the snapshots itself, and drills none", hint=hint)
     if level == 4:
+        from maint.cli.backup.drill import rehearse  # no other level needs a lab
+
         return rehearse(flags, snapshot, {})
     # What a machine without a config finds is signed by a key that nobody else trusts, so it is shown and not kept.
     configured = not flags.connection.replaces_config

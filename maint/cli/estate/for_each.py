@@ -23,9 +23,12 @@ _STATES = ("fail", "error", "warn", "skip", "pass", "ok")  # the worst first
 
 
 def in_words(one: Ended) -> str:
-    """Return how a site ended: its failure, else what its answer holds, else what its exit code means."""
+    """Return how a site ended: its failure and why, else what its answer holds, else what its exit code means."""
     if one.error is not None:
-        return str(one.error.get("message"))
+        detail = one.error.get("detail")
+        words = "; ".join(map(str, detail)) if isinstance(detail, list) else ""
+        words = ": ".join(filter(None, (str(one.error.get("message")), words)))
+        return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
     answer = one.result if isinstance(one.result, Mapping) else {}
     return next((words(answer) for key, words in _SAYS.items() if key in answer), meaning(one.exit))
 
@@ -97,6 +100,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
 
 
 AT_ONCE = 4
+_MOST = 240  # characters of why a site failed
 _NAMED = 8  # sites that a question names
 
 

@@ -27,6 +27,7 @@ from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
+from maint.files import explaining
 from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
@@ -305,7 +306,5 @@ def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
     if not path.absolute().parent.is_dir():
         raise Invalid(f"{path} cannot be written: there is no folder {path.absolute().parent}", hint="make it first")
-    try:
+    with explaining(f"{path} cannot be written", "name another file"):
         write_file(path.absolute(), text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}", hint="name another file") from None

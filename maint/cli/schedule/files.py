@@ -2,23 +2,23 @@
 
 import subprocess
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from maint.cli.schedule.units import MARK, File
 from maint.errors import Refused, WorkFailed
-from maint.files import remove, replace
+from maint.files import explaining, remove, replace
 
 MANAGED = Path("/run/systemd/system")  # exists where systemd runs the machine
 
 
 def is_ours(path: Path) -> bool:
     """Whether a file is there that an installation wrote."""
-    try:
-        return path.read_text(errors="replace").startswith(MARK)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _disk(path, error) from error
+    with _changing(path):
+        try:
+            return path.read_text(errors="replace").startswith(MARK)
+        except FileNotFoundError:
+            return False
 
 
 def site_of(path: Path) -> str:
@@ -28,11 +28,9 @@ def site_of(path: Path) -> str:
 
 def state_of(file: File) -> str:
     """Return `missing`, `installed`, `differs` (ours, but other than it would be written now) or `foreign`."""
-    try:
+    with _changing(file.path):
         if not file.path.exists():
             return "missing"
-    except OSError as error:
-        raise _disk(file.path, error) from error
     if not is_ours(file.path):
         return "foreign"
     return "installed" if file.path.read_text() == file.content else "differs"
@@ -47,19 +45,15 @@ def refuse_foreign(files: Sequence[File]) -> None:
 
 def write(file: File) -> None:
     """Write a file whole, so that it outlives a power cut; WorkFailed: it cannot be written."""
-    try:
+    with _changing(file.path):
         file.path.parent.mkdir(parents=True, exist_ok=True)
         replace(file.path, file.content.encode(), mode=0o644)
-    except OSError as error:
-        raise _disk(file.path, error) from error
 
 
 def delete(path: Path) -> None:
     """Delete a file of ours; WorkFailed: it cannot be deleted."""
-    try:
+    with _changing(path):
         remove(path)
-    except OSError as error:
-        raise _disk(path, error) from error
 
 
 def systemctl(*words: str, user: bool) -> str:
@@ -77,8 +71,6 @@ def systemctl(*words: str, user: bool) -> str:
     return ran.stdout
 
 
-def _disk(path: Path, error: OSError) -> WorkFailed:
-    return WorkFailed(
-        f"{path} cannot be changed: {error.strerror}",
-        hint="run it as root, or with --user for units of your own, or --folder DIR for another place",
-    )
+def _changing(path: Path) -> AbstractContextManager[None]:
+    hint = "run it as root, or with --user for units of your own, or --folder DIR for another place"
+    return explaining(f"{path} cannot be changed", hint, WorkFailed)

@@ -41,7 +41,7 @@ from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.replicate import with_store
 from maint.snapshots.room import existing, largest
 from maint.steps.manager.server_options import CLOSE_COMMAND
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this

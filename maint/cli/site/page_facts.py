@@ -41,7 +41,7 @@ from maint.snapshots.prune import candidate, doubt, good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import Candidate, decide
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 KEPT = "page.json"  # what a page last told of a site
 _CHECKS = "checks.json"  # what the last check of all hosts said
@@ -145,7 +145,15 @@ def _runs(state: Path) -> Sequence[Run]:
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
     chosen = {past.id: past for past in whole if past.resumable or past.id >= first}
     return [
-        Run(past.id, past.plan.source, past.state, datetime.fromisoformat(past.started), past.actor, past.resumable)
+        Run(
+            past.id,
+            past.plan.source,
+            past.state,
+            datetime.fromisoformat(past.started),
+            past.actor,
+            past.resumable,
+            datetime.fromisoformat(past.at) if past.at else None,
+        )
         for past in sorted(chosen.values(), key=lambda past: past.started, reverse=True)
     ]
 

@@ -15,7 +15,7 @@ from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.snapshots.open_windows import announced
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 
 @command(example="maint site list")

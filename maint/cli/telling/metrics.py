@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -17,15 +18,15 @@ from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
 from maint.ports import Store
-from maint.render import from_file
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window import remembered
+from maint.steps.manager.window_record import remembered
 
 STATES = ("partly", *journal.RUN_STATES)
+_AT_WORK = "maint_at_work_since_timestamp_seconds"
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -72,6 +73,24 @@ def publish(site: ConfiguredSite, screen: Screen) -> None:
         raise
     except (OSError, MaintError) as error:
         screen.warn(f"the metrics {path} are not written: {error}")
+
+
+def at_work(site: ConfiguredSite, since: float) -> None:
+    """Say in the metrics file since when something is at work (0: nothing is); what it says else, or cannot, stays."""
+    path = site.settings.metrics
+    if path is None:
+        return
+    with suppress(OSError):  # who writes the whole of it warns
+        before = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        text = "\n".join([*(line for line in before if _AT_WORK not in line), _at_work(site.settings.name, since)])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, text.encode(), mode=0o644, durable=False)
+
+
+def _at_work(site: str, since: float) -> str:
+    told = {"HELP": "When what is at work on the site began; 0: nothing is.", "TYPE": "gauge"}
+    heads = [f"# {kind} {_AT_WORK} {words}" for kind, words in told.items()]
+    return "\n".join([*heads, f'{_AT_WORK}{{site="{site}"}} {since}', ""])
 
 
 def gathered(site: ConfiguredSite) -> Figures:
@@ -158,7 +177,9 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 
 def metrics_text(figures: Figures) -> str:
     """Return figures as Prometheus reads them."""
-    return from_file("metrics.prom.j2", {"figures": figures, "states": STATES})
+    from maint.render import from_file  # few configs ask for metrics
+
+    return from_file("metrics.prom.j2", {"figures": figures, "states": STATES}) + _at_work(figures.site, 0)
 
 
 def _counts(known: Sequence[Entry]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limited, opened
-from maint.cli.options import VC, DagRace, Flags, argument, option
+from maint.cli.options import GUARDS, VC, DagRace, Flags, argument, option
 from maint.cli.run_playbook import carry_out, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc.select import chosen, ready
@@ -70,7 +70,7 @@ class RestoreRequest(msgspec.Struct, frozen=True):
     source_gone: Annotated[bool, option("--source-gone", "Although the source still answers: it does no harm.")] = False
 
 
-@command(VC, example="maint vc restore --on-conflict skip --confirm etl")
+@command(VC, GUARDS, example="maint vc restore --on-conflict skip --confirm etl")
 def restore(flags: Flags, request: RestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
     return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})

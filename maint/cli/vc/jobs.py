@@ -95,12 +95,19 @@ def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: d
             screen.warn(f"{name} is not among the resources: unless it is a git repository, the job will not run")
 
 
-@command(VC, cls=payloads.ClientCommand, example="maint vc job update --name daily --cron-expression '0 2 * * *'")
+@command(
+    VC, GUARDS, cls=payloads.ClientCommand, example="maint vc job update --name daily --cron-expression '0 2 * * *'"
+)
 def update(flags: Flags, name: Name, when: payloads.ScheduleWords) -> int:
     """Change a job's schedule; an airflow job's DAG file is read again."""
     schedule = payloads.schedule(when)
     changes: dict[str, Json] = {"schedule": schedule} if schedule else {}
-    given: dict[str, Json] = {"vc": chosen(flags), "job": name, "changes": changes}
+    given: dict[str, Json] = {
+        "vc": chosen(flags),
+        "job": name,
+        "changes": changes,
+        "no_safety_net": flags.no_safety_net,
+    }
     return run_step(ready(flags), "job update", "Update the job", "job.update", given)
 
 

@@ -64,15 +64,16 @@ def create(
     return run_step(ready(flags), "resource create", "Create the resource", "resource.create", given)
 
 
-@command(VC, example="maint vc resource upload --name scripts --local-path 'etl/*.py'")
+@command(VC, GUARDS, example="maint vc resource upload --name scripts --local-path 'etl/*.py'")
 def upload(
     flags: Flags,
     name: Name,
     paths: Annotated[list[str], option("--local-path", "A file here, or a pattern; repeatable.")],
     path: Path_ = "",
 ) -> int:
-    """Upload files into a resource, over those of the same path."""
+    """Upload files into a resource; `maint vc undo RUN` brings back those of the same path that they replace."""
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "files": _expanded(paths), "path": path}
+    given["no_safety_net"] = flags.no_safety_net
     return run_step(ready(flags), "resource upload", "Upload the files", "resource.upload", given)
 
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import astuple
 from pydantic import Field
 
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.files import written
+from maint.files import explaining, written
 from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -195,25 +196,20 @@ def _refuse_folders(path: str, found: Mapping[str, Stat]) -> None:
 
 
 def _local(file: str) -> bytes:
-    try:
+    with _reading(file):
         if Path(file).stat().st_size > LARGEST:
             raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
         return Path(file).read_bytes()
-    except OSError as error:
-        raise _unreadable(file, error) from None
 
 
-def _unreadable(file: str, error: OSError) -> Invalid:
-    hint = "correct its path, or make it readable for the user who runs maint"
-    return Invalid(f"{file} cannot be read: {error.strerror}", hint=hint)
+def _reading(file: str) -> AbstractContextManager[None]:
+    return explaining(f"{file} cannot be read", "correct its path, or make it readable for the user who runs maint")
 
 
 def _facts(file: str) -> dict[str, Json]:
     # What tells that a local file is still the same; no digest, which could tell of a secret in it.
-    try:
+    with _reading(file):
         found = Path(file).stat()
-    except OSError as error:
-        raise _unreadable(file, error) from None
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 

@@ -16,7 +16,8 @@ from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
 from maint.steps.manager.commands import wait_until
-from maint.steps.manager.server import START_LIMIT, UNIT, await_version, require_ssh
+from maint.steps.manager.java_options import UNIT
+from maint.steps.manager.server import START_LIMIT, await_version, require_ssh
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
 AGENT, SUPERVISOR = "cloudera-scm-agent", "cloudera-scm-supervisord"

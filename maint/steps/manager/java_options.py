@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+UNIT = "cloudera-scm-server"
 PATH = "/etc/default/cloudera-scm-server"
 PROPERTY = "-Dcom.cloudera.api.redaction"
 LINE = f'export CMF_JAVA_OPTS="${{CMF_JAVA_OPTS}} {PROPERTY}=false"'

@@ -11,9 +11,9 @@ from maint.ports import ManagerSight, Sight, Site, Work
 from maint.retry import looks
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager.commands import polls
+from maint.steps.manager.java_options import UNIT
 from maint.steps.step import NoArguments, Progress, Step, done
 
-UNIT = "cloudera-scm-server"
 LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"
 _SHOW = f"systemctl show {UNIT} -p InvocationID,ActiveEnterTimestamp,MainPID"
 _BEFORE = "before restart"  # the note of what systemd said then

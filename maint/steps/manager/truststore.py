@@ -1,7 +1,6 @@
 """The password of the shared truststore: hand it over safely, and prove that it opens the truststore (M11)."""
 
 import shlex
-import subprocess
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 
 DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
+_LIMIT = 300.0  # seconds for a command that takes it
 _SINCE = 41  # API version (M11)
 _FIND_KEYTOOL = (
     "command -v keytool || ls /usr/java/*/bin/keytool /usr/lib/jvm/*/bin/keytool /usr/lib/jvm/*/jre/bin/keytool "
@@ -69,7 +69,8 @@ class DeliverPassword(Step[DeliverArguments]):
             path = Path(str(action.arguments["file"]))
             _write(path, password)
             return done(f"written to {path}, readable by its owner only; {tried}")
-        _feed(str(action.arguments["command"]), password)
+        words = _words(str(action.arguments["command"]))
+        site.programs.run(words, password.reveal().encode(), work.timeout or _LIMIT)
         return done(f"the command took it; {tried}")
 
 
@@ -89,11 +90,9 @@ def _tried(site: Site, password: Secret) -> Generator[str, None, str]:
 
 def _write(path: Path, password: Secret) -> None:
     hint = "name a new file in a folder of yours"
-    try:
+    with files.writing(path, hint):
         path.parent.stat()  # a missing folder is a mistake in the name: it is not made
         made = files.create(path, password.reveal().encode())
-    except OSError as error:
-        raise WorkFailed(f"{path} cannot be written: {error.strerror}", hint=hint) from error
     if not made:
         raise WorkFailed(f"{path} cannot be written: it is there already", hint=hint)
 
@@ -106,19 +105,7 @@ def _words(command: str) -> list[str]:
         raise Refused(f"the command cannot be split into words: {error}", hint=hint) from None
     if not words:
         raise Refused("the command is blank", hint=hint)
-    return words
-
-
-def _feed(command: str, password: Secret) -> None:
-    words = _words(command)
-    try:
-        ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
-    except OSError as error:
-        raise WorkFailed(
-            f"{words[0]} cannot be run: {error.strerror}", hint="give a command that reads its input"
-        ) from error
-    if ended.returncode != 0:
-        raise WorkFailed(f"{words[0]} exited {ended.returncode}", hint="it is to read the password from its input")
+    return [str(Path(words[0]).absolute()) if "/" in words[0] else words[0], *words[1:]]
 
 
 class CheckTruststore(Step[SnapshotArguments]):

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from pydantic import Field
@@ -16,7 +15,8 @@ from maint.snapshots.open_windows import OpenedFile, announce, announced, announ
 from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options
-from maint.steps.manager.server import UNIT, await_version, require_ssh
+from maint.steps.manager.java_options import UNIT
+from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.server_options import (
     ABSENT,
     delete_options,
@@ -27,40 +27,10 @@ from maint.steps.manager.server_options import (
     servers,
 )
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
+from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
-_RECORD = "window.json"
 _LIMIT = 900.0  # seconds until a restarted server must answer
-
-
-class EditedFile(msgspec.Struct, frozen=True):
-    """The options file of one manager host."""
-
-    original: str  # name of the sealed original among the undo objects
-    before: str  # SHA-256 of the file as it was, "absent" where there was none
-    after: str  # SHA-256 of the file with redaction switched off
-
-
-class Window(msgspec.Struct, frozen=True):
-    """An open window, as the state folder remembers it: the run that opened it, and the file of each host."""
-
-    run: str
-    opened_at: str
-    hosts: Mapping[str, EditedFile]
-
-
-def remembered(state: Path) -> Window | None:
-    """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
-    path = state / _RECORD
-    try:
-        return files.load(path, Window)
-    except files.Damaged as error:
-        raise Refused(
-            f"the record of the redaction window, {path}, cannot be read: {error}",
-            detail=["a window may be open: the manager may show its secrets to every administrator"],
-            hint=f"look whether {java_options.PATH} on the manager's host has the line `{java_options.LINE}`;"
-            f" where it has, take it out and restart {UNIT}; then delete {path}",
-        ) from None
 
 
 class CloseArguments(Arguments):
@@ -159,7 +129,7 @@ def _close_own(site: Site) -> None:
 def _forget(site: Site, window: Window) -> None:
     for edited in window.hosts.values():
         site.undo.drop(edited.original)
-    files.remove(site.state / _RECORD)
+    files.remove(site.state / RECORD)
 
 
 def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Window:
@@ -170,7 +140,7 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         for host, content in contents.items()
     }
     window = Window(work.run, show_time(site.clock.now()), hosts)
-    files.replace(site.state / _RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
+    files.replace(site.state / RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
     return window
 
 

@@ -1,14 +1,13 @@
 """Snapshots as steps: take one, or require that a restorable one is at hand before anything is destroyed."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.model.events import Result
 from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -22,7 +21,7 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.manager.server import UNIT
+from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server_options import running_off
 from maint.steps.manager.window_elsewhere import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done
@@ -49,6 +48,7 @@ class TakeSnapshot(Step[TakeArguments]):
 
     kind = "snapshot.take"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
         purposes = [purpose.value for purpose in Purpose]
@@ -169,6 +169,7 @@ class CopySnapshots(Step[NoArguments]):
 
     kind = "snapshot.copy"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         copies = list(sight.settings.backup.copies) if sight.settings.backup else []
@@ -203,6 +204,7 @@ class TakeCluster(VcStep[TakeClusterArguments]):
 
     kind = "vc.take"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)
@@ -213,24 +215,26 @@ class TakeCluster(VcStep[TakeClusterArguments]):
         yield self.action(f"virtual cluster {settings.name}", words, {**args.model_dump(), "vc": settings.name})
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        if (found := committed(site, work)) is not None:
-            return _taken(found)
-        snapshot_id = new_id(site.clock.now(), os.urandom)
-        work.note(NOTE, snapshot_id)
-        taken = yield from take_alone(
-            site,
-            str(action.arguments["vc"]),
-            recipients_of(site),
-            purpose=Purpose(str(action.arguments["purpose"])),
-            accept_empty=action.arguments["accept_empty"] is True,
-            snapshot_id=snapshot_id,
-        )
-        return _taken(taken.snapshot)
+        purpose = Purpose(str(action.arguments["purpose"]))
+        accepted = action.arguments["accept_empty"] is True
+        taken = yield from alone_once(site, work, str(action.arguments["vc"]), purpose, accept_empty=accepted)
+        lacks = bool(shortcomings(taken))
+        return done(snapshot_line(taken), {"id": taken.id}, partly=lacks, hint=LACKING if lacks else "")
 
 
-def _taken(snapshot: Snapshot) -> Result:
-    lacks = bool(shortcomings(snapshot))
-    return done(snapshot_line(snapshot), {"id": snapshot.id}, partly=lacks, hint=LACKING if lacks else "")
+def alone_once(
+    site: Site, work: Work, name: str, purpose: Purpose, *, accept_empty: bool
+) -> Generator[str, None, Snapshot]:
+    """Take a snapshot of one virtual cluster, unless an earlier attempt of this action committed a sound one."""
+    if (found := committed(site, work)) is not None:
+        return found
+    snapshot_id = new_id(site.clock.now(), os.urandom)
+    work.note(NOTE, snapshot_id)
+    recipients = recipients_of(site)
+    taken = yield from take_alone(
+        site, name, recipients, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id
+    )
+    return taken.snapshot
 
 
 def snapshot_line(snapshot: Snapshot) -> str:

@@ -14,15 +14,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import Invalid, Refused
-from maint.files import write_all
+from maint.errors import Refused
+from maint.files import explaining, write_all
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address
 from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 
-_ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
 _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
 SOON = timedelta(days=30)
@@ -51,10 +50,8 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     if settings.tls is None:
         return None
     path = settings.tls.cert
-    try:
+    with explaining(f"the certificate {path} cannot be read", _HINT):
         chain = path.read_bytes()
-    except OSError as error:
-        raise Invalid(f"the certificate {path} cannot be read: {error.strerror}", hint=_HINT) from None
     key = SecretBytes(secrets.resolve(settings.tls.key).reveal().encode() + b"\n")
     server = _serving(chain, key, str(path))
     der = first_of(chain)
@@ -82,18 +79,10 @@ def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
     return context
 
 
-def _trusting(der: bytes) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the utility's self-signed certificates lack extensions (11.3)
-    context.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(der))
-    return context
-
-
 def _check(server: ssl.SSLContext, der: bytes, host: str, what: str) -> None:
     """Shake hands as a client of that name would, who trusts this very certificate."""
     try:
-        _handshake(server, _trusting(der), host)
+        _handshake(server, host, cadata=ssl.DER_cert_to_PEM_cert(der))
     except ssl.SSLCertVerificationError as error:
         words = _REASONS.get(error.verify_code, error.verify_message).format(host=host)
         raise Refused(f"{what} {words}", hint=_HINT) from None
@@ -102,18 +91,18 @@ def _check(server: ssl.SSLContext, der: bytes, host: str, what: str) -> None:
 
 
 def _accepted(server: ssl.SSLContext, ca: str, host: str) -> bool:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     with contextlib.suppress(OSError):  # of which SSLError is one
-        context.load_verify_locations(ca)
-        _handshake(server, context, host)
+        _handshake(server, host, cafile=ca)
         return True
     return False
 
 
-def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
-    """Let a client and a server shake hands in memory."""
+def _handshake(server: ssl.SSLContext, host: str, **trusted: str) -> None:
+    """Let a client that trusts a certificate and a server shake hands in memory."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the utility's self-signed certificates lack extensions (11.3)
+    client.load_verify_locations(**trusted)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     client.check_hostname = bool(host)
     near = client.wrap_bio(back, there, server_hostname=host or None)

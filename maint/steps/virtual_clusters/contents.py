@@ -1,5 +1,6 @@
 """Files on their way into a virtual cluster: where each goes, what it is read from, whether it arrived whole."""
 
+import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -8,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from maint.errors import Refused, WorkFailed
 from maint.files import AsFile
 from maint.model.snapshot import StoredFile
-from maint.model.virtual_cluster import File, Resource
+from maint.model.virtual_cluster import File
 from maint.ports import Sight, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.snapshots.parts import open_object
@@ -55,7 +56,13 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
     return found
 
 
-def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mapping[str, str]) -> None:
+def signature_of(path: Path) -> str:
+    """Return the signature that a local file would have in a resource."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
+
+
+def refuse_other_bytes(cluster: VirtualClusterSight, work: Work, resource: str, sent: Mapping[str, str]) -> None:
     """Refuse to believe an upload until the resource shows it.
 
     Args:
@@ -63,11 +70,13 @@ def refuse_other_bytes(cluster: VirtualClusterSight, resource: str, sent: Mappin
         sent: signatures of what was sent, by path.
 
     Raises:
-        WorkFailed: a file is not there, or is another one.
+        WorkFailed: a file is not there, or is another one, which is noted as `prove_arrival` does.
     """
     live = cluster.resource(resource)
-    wrong = [p for p, s in sent.items() if live is None or (file := live.file(p)) is None or file.signature != s]
+    here = {path: live.file(path) if live is not None else None for path in sent}
+    wrong = [path for path, file in here.items() if file is None or file.signature != sent[path]]
     if wrong:
+        _note_damage(work, {f"{resource}/{path}": file.signature for path in wrong if (file := here[path])})
         raise WorkFailed(
             f"resource {resource} does not hold what was uploaded",
             detail=[f"{path} has another signature, or is not there" for path in wrong],
@@ -92,8 +101,7 @@ def prove_arrival(cluster: VirtualClusterSight, work: Work, sent: Mapping[str, S
         if live is not None and (found := live.file(file.path)) is not None and found.signature != file.signature
     }
     if wrong:
-        before = work.noted(_NOTE)
-        work.note(_NOTE, {**(before if isinstance(before, Mapping) else {}), **wrong})
+        _note_damage(work, wrong)
         raise WorkFailed(
             f"uploads were damaged on their way: {len(wrong)}",
             detail=[
@@ -103,7 +111,12 @@ def prove_arrival(cluster: VirtualClusterSight, work: Work, sent: Mapping[str, S
         )
 
 
-def own_damage(work: Work, live: Resource, path: str, signature: str) -> bool:
+def _note_damage(work: Work, wrong: Mapping[str, str]) -> None:
+    before = work.noted(_NOTE)
+    work.note(_NOTE, {**(before if isinstance(before, Mapping) else {}), **wrong})
+
+
+def own_damage(work: Work, resource: str, file: File) -> bool:
     """Whether a file is what an upload of this very run became on its way."""
     noted = work.noted(_NOTE)
-    return isinstance(noted, Mapping) and noted.get(f"{live.name}/{path}") == signature
+    return isinstance(noted, Mapping) and noted.get(f"{resource}/{file.path}") == file.signature

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.errors import Invalid, MaintError, Refused, WorkFailed
-from maint.files import write_all
+from maint.files import explaining, write_all
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
@@ -127,14 +127,9 @@ def principal_of(user: VirtualClusterUser) -> str:
     else:
         path = Path(user.principal.removeprefix("file:"))
         where = f"the principal file {path}"
-        try:
-            with path.open("rb") as file:
-                content = file.read(_MOST + 1)
-        except OSError as error:
-            raise Invalid(
-                f"{where} cannot be read: {error.strerror}",
-                hint="correct its path, or make it readable for the user who runs maint",
-            ) from None
+        hint = "correct its path, or make it readable for the user who runs maint"
+        with explaining(f"{where} cannot be read", hint), path.open("rb") as file:
+            content = file.read(_MOST + 1)
         content = content.removesuffix(b"\n")
     if problem := _unclean(content):
         raise Refused(

@@ -28,8 +28,8 @@ class CreateJobArguments(VcArguments):
     definition: dict[str, JsonValue] = Field(description="as the API takes it")
 
 
-class UpdateJobArguments(JobArguments):
-    """What changes: keys of the definition; those of `schedule` one by one."""
+class UpdateJobArguments(JobArguments, Guarded):
+    """What changes, and why what it was is not to be sealed first."""
 
     changes: dict[str, JsonValue] = Field(
         default_factory=dict, description="keys of the definition; those of `schedule` one by one"
@@ -82,7 +82,7 @@ def create_once(cluster: VirtualCluster, work: Work, definition: Object) -> Prog
 
 
 class UpdateJob(VcStep[UpdateJobArguments]):
-    """Change a job's definition or schedule; an airflow job's DAG file is read again."""
+    """Change a job's definition or schedule, the old one sealed first; an airflow job's DAG file is read again."""
 
     kind = "job.update"
     effect = Effect.CHANGE
@@ -95,7 +95,8 @@ class UpdateJob(VcStep[UpdateJobArguments]):
                 hint="upload a changed DAG file, then update the job without a schedule",
             )
         what = ", ".join(args.changes) or "definition as it is"
-        yield self.action(f"job {args.job}", f"update job {args.job}: {what}", args.model_dump())
+        words = f"update job {args.job}: {what}{net(args.no_safety_net) if args.changes else ''}"
+        yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Read, change, and send the whole definition again (J4.1)."""
@@ -103,9 +104,14 @@ class UpdateJob(VcStep[UpdateJobArguments]):
         job = cluster.job(name)
         if job is None:
             raise WorkFailed(f"job {name} is gone", hint="`maint vc job list` shows what there is")
+        changes, words = cast(Object, action.arguments["changes"]), way_back(site.state, work.run)
+        definition = changed(job, changes)
+        if changes and not (words and same_job(job, definition)):  # else an earlier attempt sealed it, and changed it
+            waived = str(action.arguments.get("no_safety_net") or "")
+            words = yield from seal_before(site, work, cluster, job, waived)
         yield f"updating job {name}"
-        cluster.update_job(name, changed(job, cast(Object, action.arguments["changes"])))
-        return done(f"job {name} is updated")
+        cluster.update_job(name, definition)
+        return done(f"job {name} is updated{words}")
 
 
 def changed(job: Job, changes: Object) -> Object:

@@ -19,7 +19,9 @@ from maint.steps.virtual_clusters.safety_net import (
     create_asleep,
     drop_unfinished,
     remember,
+    seal_before,
     seal_files,
+    signatures,
     way_back,
 )
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
@@ -140,7 +142,9 @@ class PutBack(VcStep[JobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        words = f"put job {args.job} and its files back as they were, its schedule paused"
+        words = (
+            f"put job {args.job} and its files back as they were, its schedule paused; what others put there is sealed"
+        )
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -156,15 +160,19 @@ class PutBack(VcStep[JobArguments]):
         if same and same_job(live, sendable_job(job)):
             mark_put_back(site.state, work.run, kept, site.undo)
             return unchanged(f"job {name} is as it was")
+        theirs = ""
         if live is not None:
+            if not same_job(live, sendable_job(job), pauses=False):  # the new one is defined as the old one was
+                theirs = yield from seal_before(site, work, cluster, live, "")
             yield f"removing the new job {name}"
             cluster.delete_job(name)
         if resource is not None and not same:
-            yield from _files_back(cluster, site, kept, resource)
+            theirs = (yield from _files_back(cluster, site, work, kept, resource)) or theirs
         yield f"creating the old job {name}"
         paused = create_asleep(cluster, job)
         mark_put_back(site.state, work.run, kept, site.undo)
-        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}")
+        words = f"; what was in their place and not of this run is sealed{theirs}" if theirs else ""
+        return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
@@ -176,14 +184,26 @@ def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
     return live is not None and {(file.path, file.signature) for file in live.files} == before
 
 
-def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Object) -> Generator[str, None, None]:
-    name = str(resource["name"])
+def _files_back(
+    cluster: VirtualCluster, site: Site, work: Work, kept: Kept, resource: Object
+) -> Generator[str, None, str]:
+    """Make the old resource anew; return in words how what somebody else put in its place comes back."""
+    name, words = str(resource["name"]), ""
+    if (live := cluster.resource(name)) is not None:
+        ours = {(f"{name}/{path}", signature) for path, signature in signatures(resource).items()} | {
+            *kept.made.items()
+        }
+        theirs = [file.path for file in live.files if (f"{name}/{file.path}", file.signature) not in ours]
+        mine = f"{name}/" in kept.made
+        if theirs or not mine:
+            words = yield from seal_before(site, work, cluster, live, "", theirs if mine else ())
     yield f"making resource {name} anew"
     cluster.delete_resource(name)
     cluster.create_resource(sendable_resource(resource))
     for file in kept.files:
         yield f"uploading the old {file.path}"
         cluster.upload(name, file.path, content(site.undo, file))
+    return words
 
 
 class ForgetOld(VcStep[JobArguments]):

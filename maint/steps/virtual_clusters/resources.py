@@ -1,22 +1,24 @@
 """Resources of a virtual cluster: create, upload into, delete."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 from pydantic import Field, JsonValue
 
-from maint.errors import Refused
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object, same_resource
+from maint.model.virtual_cluster import File, Object, Resource, same_resource
 from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
+from maint.steps.virtual_clusters.contents import local, own_damage, placed, refuse_other_bytes, signature_of
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
+from maint.steps.virtual_clusters.undo import note_made
 
 
 class ResourceArguments(VcArguments):
@@ -33,8 +35,8 @@ class CreateResourceArguments(ResourceArguments):
     more: dict[str, JsonValue] = Field(default_factory=dict, description="further keys as the API takes them")
 
 
-class UploadArguments(ResourceArguments):
-    """Local files, and the folder or, for one file, the path that they get in the resource."""
+class UploadArguments(ResourceArguments, Guarded):
+    """Local files, where they go in the resource, and why what they replace is not to be sealed first."""
 
     files: list[str] = Field(description="local paths")
     path: str = Field("", description="the folder in the resource; for a single file, its path")
@@ -65,14 +67,16 @@ class CreateResource(VcStep[CreateResourceArguments]):
         cluster, definition = cluster_of(action, site), cast(Object, action.arguments["definition"])
         name = str(definition["name"])
         if work.resumed and same_resource(cluster.resource(name, files=False), definition):
+            note_made(site.state, work.run, name)
             return unchanged(f"resource {name} is there")
         yield f"creating resource {name}"
         cluster.create_resource(definition)
+        note_made(site.state, work.run, name)
         return done(f"resource {name} is created")
 
 
 class UploadFiles(VcStep[UploadArguments]):
-    """Upload local files into a resource; a file of the same path is replaced."""
+    """Upload local files into a resource; another file of the same path is sealed, then replaced."""
 
     kind = "resource.upload"
     effect = Effect.CHANGE
@@ -82,22 +86,43 @@ class UploadFiles(VcStep[UploadArguments]):
             raise Refused("there is no file to upload", hint="name at least one")
         files = placed(args.files, args.path)
         total = show_size(sum(Path(path).stat().st_size for path in files.values()))
+        going, users = list[Json](), list[Json]()
+        with suppress(CannotReach, WorkFailed):  # an earlier step may bring it up
+            cluster = sight.virtual_cluster(args.vc)
+            going += [file.path for file in _replaced(cluster.resource(args.resource), files)]
+            users += users_of(cluster, args.resource) if going else ()
+        words = f"upload {', '.join(files)} into {args.resource} ({total})"
+        if going:
+            whose = listed([str(one) for one in users], "mount it")
+            words += f"; REPLACES {', '.join(map(str, going))}{whose}{net(args.no_safety_net)}"
         yield self.action(
             f"resource {args.resource}",
-            f"upload {', '.join(files)} into {args.resource} ({total})",
-            {"vc": args.vc, "resource": args.resource, "files": files},
+            words,
+            {"vc": args.vc, "resource": args.resource, "files": files, "no_safety_net": args.no_safety_net},
+            facts={"replaced": going, "mounted_by": users},
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        """Upload one after the other; what comes back is compared with what went."""
+        """Seal, upload one after the other; what comes back is compared with what went."""
         cluster, name = cluster_of(action, site), str(action.arguments["resource"])
         files = cast(dict[str, str], action.arguments["files"])
-        sent = {}
+        live, words, sent = cluster.resource(name), way_back(site.state, work.run), {}
+        going = [file for file in _replaced(live, files) if not own_damage(work, name, file)]
+        if live is not None and going:
+            waived = str(action.arguments.get("no_safety_net") or "")
+            words = yield from seal_before(site, work, cluster, live, waived, [file.path for file in going])
         for there, here in files.items():
             yield f"uploading {there}"
             sent[there] = cluster.upload(name, there, local(Path(here)))
-        refuse_other_bytes(cluster, name, sent)
-        return done(f"{show_count(len(files), 'file')} put into {name}")
+            note_made(site.state, work.run, name, there, sent[there])
+        refuse_other_bytes(cluster, work, name, sent)
+        return done(f"{show_count(len(files), 'file')} put into {name}{words}")
+
+
+def _replaced(live: Resource | None, files: Mapping[str, str]) -> list[File]:
+    """Return the files of a resource that uploads replace by others; `files`: path there → path here."""
+    there = [file for file in live.files if file.path in files] if live is not None else []
+    return [file for file in there if file.signature != signature_of(Path(files[file.path]))]
 
 
 class DeleteResource(VcStep[DeleteResourceArguments]):

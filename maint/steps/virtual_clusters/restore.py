@@ -34,14 +34,17 @@ from maint.restore.conflicts import (
 )
 from maint.restore.dag_source import Dag, in_order
 from maint.retry import delays, looks
+from maint.snapshots.capture import recipients_of
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content
 from maint.steps.virtual_clusters.jobs import known_job
+from maint.steps.virtual_clusters.replaced import Replaced, kept, net
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"
@@ -56,8 +59,8 @@ _INTENT = "intent"  # the note that what is made from now on was absent
 Words = Generator[str, None, None]
 
 
-class RestoreArguments(VcArguments):
-    """From which snapshot, and what is done where something stands in the way."""
+class RestoreArguments(VcArguments, Guarded):
+    """From which snapshot, what is done where something stands in the way, and why what goes is not kept."""
 
     snapshot: str = Field("", description="the newest that holds it when empty")
     on_conflict: str = Field("refuse", description="where a name is taken: `refuse`, `skip`, `rename` or `replace`")
@@ -82,15 +85,19 @@ class RestoreCluster(VcStep[RestoreArguments]):
         refuse_live_source(document.base_url, cluster, gone=args.source_gone)
         dags = dags_of(sight, document)
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
+        words = f"{words_of(document, decided)}{net(decided, args.no_safety_net)}"
+        if decided.replaces and not args.no_safety_net:
+            recipients_of(sight)
         arguments: dict[str, Json] = {
             "vc": name,
             "snapshot": snapshot.id,
             "decided": decided.to_json(),
             "order": list(order_of(dags)),
+            "no_safety_net": args.no_safety_net,
         }
         yield self.action(
             f"virtual cluster {name}",
-            f"restore snapshot {snapshot.id} into {app} ({cluster.settings.base_url}): {words_of(document, decided)}",
+            f"restore snapshot {snapshot.id} into {app} ({cluster.settings.base_url}): {words}",
             arguments,
             facts={"appName": app, "decided": decided.to_json()},
             confirm=name,
@@ -105,7 +112,9 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     cluster, decided = cluster_of(action, site), Resolution.from_json(action.arguments["decided"])
     snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
-    bringing = ClusterRestorer(site, cluster, document, decided, work)
+    waived = str(action.arguments.get("no_safety_net") or "")
+    replaced = yield from kept(site, work, cluster, document, decided, waived)
+    bringing = ClusterRestorer(site, cluster, document, decided, work, replaced)
     bringing.note_intent()
     yield from bringing.resources()
     yield from bringing.spark_jobs()
@@ -218,15 +227,23 @@ class ClusterRestorer:
 
     Args:
         decided: under which names, and what goes for it.
+        replaced: what keeps that.
 
     Attributes:
         left: what could not be brought back, in words.
     """
 
     def __init__(
-        self, site: Site, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution, work: Work
+        self,
+        site: Site,
+        cluster: VirtualCluster,
+        document: ClusterDocument,
+        decided: Resolution,
+        work: Work,
+        replaced: Replaced | None = None,
     ) -> None:
         self._site, self._cluster, self._document = site, cluster, document
+        self._replaced = replaced or Replaced(work, document, decided, None)
         self._decided, self._work = decided, work
         self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
         self._unbuilt: set[str] = set()  # environments that could not be built
@@ -278,6 +295,8 @@ class ClusterRestorer:
         name, replaced = self._decided.resource(resource.name), resource.name in self._decided.replaced_resources
         definition: dict[str, Json] = {**sendable_resource(resource.raw), "name": name}
         live = self._cluster.resource(name)
+        if replaced:
+            self._replaced.refuse_unkept(live)
         if live is not None and replaced and not same_resource(live, definition):
             self._cluster.delete_resource(name)
             live = None
@@ -297,7 +316,7 @@ class ClusterRestorer:
         other = [
             one.path
             for one in live.files
-            if (one.path, one.signature) not in wanted and not own_damage(self._work, live, one.path, one.signature)
+            if (one.path, one.signature) not in wanted and not own_damage(self._work, live.name, one)
         ]
         if not self._resumed or not same_resource(live, definition):
             raise _taken(f"resource {live.name}")
@@ -410,6 +429,7 @@ class ClusterRestorer:
         if live is not None and not replaced:
             raise _taken(f"job {name}")
         if live is not None:
+            self._replaced.refuse_unkept(live)
             self._cluster.delete_job(name)
         self._cluster.create_job(definition)
 

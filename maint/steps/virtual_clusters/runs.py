@@ -225,14 +225,16 @@ def once(
     before = cluster.run(known) if isinstance(known, int) and known != work.noted("told") else None
     if before is not None and succeeded(before):
         return before
-    fresh = yield from _made(cluster, definition, files)
+    fresh = yield from _made(cluster, work, definition, files)
     # A job that is made now has no run yet: one of an earlier attempt was swept away with its job.
     number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)
     yield f"run {number} is started"
     return (yield from ended(cluster, site.clock, number))
 
 
-def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Content]) -> Generator[str, None, bool]:
+def _made(
+    cluster: VirtualCluster, work: Work, definition: Object, files: Mapping[str, Content]
+) -> Generator[str, None, bool]:
     """Make the job and its resource, as far as they are not there, and return whether the job was made now."""
     name = str(definition["name"])
     if files and cluster.resource(name, files=False) is None:
@@ -243,7 +245,7 @@ def _made(cluster: VirtualCluster, definition: Object, files: Mapping[str, Conte
         yield f"uploading {path}"
         sent[path] = cluster.upload(name, path, content)
     if sent:
-        refuse_other_bytes(cluster, name, sent)
+        refuse_other_bytes(cluster, work, name, sent)
     if cluster.job(name) is not None:
         return False
     yield f"creating job {name}"

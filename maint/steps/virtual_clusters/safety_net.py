@@ -45,6 +45,7 @@ class Sealed(msgspec.Struct, frozen=True):
     name: str  # its name
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
+    whole: bool = True  # or only some files of a resource, which comes back without touching what else it holds
 
     @property
     def names(self) -> Iterator[str]:
@@ -199,16 +200,17 @@ def _sealed(
     drop_unfinished(site, work)
     raw, kept = dict(live.raw), list[KeptFile]()
     if isinstance(live, Resource):
-        going = [file for file in live.files if not paths or file.path in paths]
+        going = [
+            file for file in live.files if not paths or (file.path in paths and not _held(site, work, live.name, file))
+        ]
         raw["files"] = [dict(file.raw) for file in going]
-        if _known(site, work, "resource", raw):
+        if (paths and not going) or _known(site, work, "resource", raw):
             return way_back(site.state, work.run)
         kept = yield from seal_files(site, work, cluster, live, going)
     elif _known(site, work, "job", raw):
         return way_back(site.state, work.run)
-    one = Sealed(
-        "job" if isinstance(live, Job) else "resource", live.name, site.undo.keep(json.dumps(raw).encode()), kept
-    )
+    what = "job" if isinstance(live, Job) else "resource"
+    one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths)
     words = remember(site, work.run, cluster.settings.name, one)
     work.note("sealed", None)
     return words
@@ -219,6 +221,17 @@ def _known(site: Site, work: Work, what: str, raw: Object) -> bool:
     record = removed(site.state, work.run)
     return record is not None and any(
         one.what == what and one.name == raw.get("name") and json.loads(site.undo.fetch(one.definition)) == raw
+        for one in record.objects
+    )
+
+
+def _held(site: Site, work: Work, resource: str, file: File) -> bool:
+    """Whether an earlier attempt sealed this very file."""
+    record = removed(site.state, work.run)
+    return record is not None and any(
+        one.what == "resource"
+        and one.name == resource
+        and signatures(json.loads(site.undo.fetch(one.definition))).get(file.path) == file.signature
         for one in record.objects
     )
 
@@ -331,7 +344,7 @@ class UndoDeletions(VcStep[UndoArguments]):
     ) -> Generator[str, None, str]:
         live, wanted = cluster.resource(one.name), signatures(raw)
         here = signatures(live.raw) if live is not None else {}
-        other = live is not None and not same_resource(live, sendable_resource(raw))
+        other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
         going = [path for path in wanted if path in here and here[path] != wanted[path]]
         if live is not None and (other or going):
             yield from seal_before(site, work, cluster, live, "", () if other else going)

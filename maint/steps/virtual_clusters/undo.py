@@ -17,6 +17,7 @@ from maint.model.virtual_cluster import File, Object
 from maint.ports import Undo
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
+from maint.steps.undo_records import RunRecords
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
 
@@ -37,6 +38,7 @@ class Kept(msgspec.Struct, frozen=True):
     old: str  # name of the sealed definitions; empty once they were put back
     files: Sequence[KeptFile]  # the files of the old resource
     vc: str = ""  # the virtual cluster
+    made: Mapping[str, str] = {}  # what the run made: `RESOURCE/` → nothing, `RESOURCE/PATH` → signature
 
     @property
     def names(self) -> Iterator[str]:
@@ -46,33 +48,27 @@ class Kept(msgspec.Struct, frozen=True):
             yield from file.chunks
 
 
-def _path(state: Path, run: str) -> Path:
-    return state / "recreate" / f"{run}.json"
-
-
-def read(state: Path, run: str) -> Kept | None:
-    """Return what a run keeps, None where it keeps nothing; WorkFailed where the record is damaged."""
-    path = _path(state, run)
-    try:
-        return files.load(path, Kept)
-    except files.Damaged as error:
-        raise WorkFailed(
-            f"{path} is damaged: what run {run} kept of the job and the resource is not known",
-            detail=[str(error)],
-            hint=f"look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
-        ) from None
-
-
-def write(state: Path, run: str, kept: Kept) -> None:
-    """Replace the record of a run as a whole, on disk before this returns."""
-    files.replace(_path(state, run), msgspec.json.encode(kept))
+_RECORDS = RunRecords(
+    "recreate",
+    Kept,
+    "what run {run} kept of the job and the resource is not known",
+    "look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
+)
+read, write = _RECORDS.read, _RECORDS.write
 
 
 def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
     """Write down that all is as it was before, and drop what was sealed."""
-    write(state, run, replace(kept, put_back=True, old="", files=()))
+    write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
     for name in kept.names:
         undo.drop(name)
+
+
+def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:
+    """Write down that a run which recreates something made a resource, or a file in it."""
+    kept = read(state, run)
+    if kept is not None and not kept.put_back:
+        write(state, run, replace(kept, made={**kept.made, f"{resource}/{path}": signature}))
 
 
 def generation(state: Path, run: str) -> int:
@@ -86,7 +82,7 @@ def forget(state: Path, run: str, undo: Undo) -> None:
     kept = read(state, run)
     if kept is None:
         return
-    files.remove(_path(state, run))
+    files.remove(_RECORDS.path(state, run))
     if kept.old:
         undo.drop(kept.old)
 

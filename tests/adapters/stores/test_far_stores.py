@@ -200,7 +200,7 @@ def test_a_listing_that_does_not_say_where_it_goes_on_is_a_failure_with_words(ht
         list(store.names())
 
 
-@pytest.mark.parametrize("by", ["config", "environment", "environment, but not there"])
+@pytest.mark.parametrize("by", ["config", "environment", "environment, with a login", "environment, but not there"])
 def test_a_proxy_is_gone_through_where_config_or_environment_name_one(
     by: str, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +210,7 @@ def test_a_proxy_is_gone_through_where_config_or_environment_name_one(
     for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     if by != "config":
-        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.setenv("http_proxy", proxy.replace("//", "//me:word@") if "login" in by else proxy)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
     s3 = S3Settings.model_construct(
         endpoint=service, access_key="some-id", secret_key="some-secret", proxy=proxy if by == "config" else None
@@ -223,7 +223,9 @@ def test_a_proxy_is_gone_through_where_config_or_environment_name_one(
         assert httpserver.log == []
     else:
         assert store.size("a") is None
-        assert [request.host for request, _ in httpserver.log] == ["s3.elsewhere.invalid"]
+        (request,) = [request for request, _ in httpserver.log]
+        assert request.host == "s3.elsewhere.invalid"
+        assert request.headers.get("Proxy-Authorization") == ("Basic bWU6d29yZA==" if "login" in by else None)
 
 
 def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTTPServer) -> None:

@@ -18,11 +18,12 @@ from maint.config.stores import S3Settings, SftpSettings
 from maint.engine.lease import Lease, LeaseLost, Terms
 from maint.errors import Invalid, Locked
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh import server
 from maint.model.secret import Secret
 from maint.ports import Store
+from tests.adapters.stores.plain_sftp import serving
 
-KINDS = ("local", "openssh", "lab", "s3")
+KINDS = ("local", "openssh", "plain", "s3")
 
 
 class Values:
@@ -53,8 +54,9 @@ def openssh(sshd: Any, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Store]:
-    lab = SshLab([Machine("one", tmp_path / "one", {})], tmp_path / "ssh")
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(server, "Connection", serving(tmp_path / "root"))
+    lab = server.SshLab([Machine("one", tmp_path / "one", {})], tmp_path / "ssh")
     lab.start()
     host, port = lab.endpoints["one"]
     try:

@@ -151,6 +151,48 @@ def test_pages_of_a_proxy_after_every_write_do_not_disturb_it(there):
     assert (there.api.files["code"], len(there.api.runs)) == (NEW, 1)
 
 
+def test_what_others_put_in_the_place_of_the_old_job_is_sealed_before_that_comes_back(there, monkeypatch):
+    theirs = {"name": "etl", "type": "spark", "spark": {"file": "theirs.py"}, "schedule": {"enabled": False}}
+    plain = Api._resources
+
+    def meanwhile(api, method, parts, query, body):
+        answer = plain(api, method, parts, query, body)
+        if method == "PUT" and parts[-1] == "new.py":
+            api.jobs["etl"] = dict(theirs)
+            api.files["code"]["theirs.py"] = b"theirs"
+        return answer
+
+    monkeypatch.setattr(Api, "_resources", meanwhile)
+    failed = there.maint(*words(there))
+    assert failed.code == 1, failed.err
+    assert (there.api.jobs["etl"]["spark"]["file"], there.api.files["code"]) == ("old.py", OLD)
+    run = re.search(r"`maint vc undo (\S+)` brings it back", failed.err)
+    assert run, failed.err
+    back = there("undo", run[1], "--yes")
+    assert back.code == 0, back.err
+    assert there.api.jobs["etl"]["spark"]["file"] == "theirs.py"
+    assert there.api.files["code"] == {**OLD, "theirs.py": b"theirs"}
+
+
+def test_a_resource_that_others_made_meanwhile_is_sealed_whole_before_the_old_one_comes_back(there, monkeypatch):
+    plain = Api._resources
+
+    def meanwhile(api, method, parts, query, body):
+        answer = plain(api, method, parts, query, body)
+        if method == "DELETE" and parts == ["code"] and "POST /resources" not in api.writes():
+            api.add_file("code", "theirs.py", b"theirs")
+        return answer
+
+    monkeypatch.setattr(Api, "_resources", meanwhile)
+    failed = there.maint(*words(there))
+    assert failed.code == 1, failed.err
+    assert there.api.files["code"] == OLD
+    run = re.search(r"`maint vc undo (\S+)` brings it back", failed.err)
+    assert run, failed.err
+    assert there("undo", run[1], "--yes").code == 0
+    assert there.api.files["code"]["theirs.py"] == b"theirs"
+
+
 @pytest.fixture
 def elsewhere(there: VcOperator) -> VcOperator:
     """Another machine, with a state folder of its own, that shares the state of the site."""

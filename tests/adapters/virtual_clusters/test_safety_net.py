@@ -1,13 +1,16 @@
 """What is deleted from a virtual cluster is sealed before, others who use it are named, and it comes back."""
 
 import re
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from maint.steps.virtual_clusters import safety_net
-from tests.adapters.virtual_clusters.operator import VcOperator
+from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
+from tests.adapters.virtual_clusters.test_temporary import killed_when
 
 DAG = b"""from airflow import DAG
 with DAG('nightly', schedule=None):
@@ -39,6 +42,10 @@ def run_of(said) -> str:
     found = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)
     assert found, said.err
     return found[1]
+
+
+def newest_run(vc: VcOperator) -> str:
+    return max(path.stem for path in (vc.state / "runs").glob("*.jsonl"))
 
 
 def test_a_deleted_resource_comes_back_with_its_files(there):
@@ -132,3 +139,82 @@ def test_a_damaged_record_says_what_to_do(there):
     (there.state / "vc-undo" / f"{run}.json").write_text("{")
     said = there("undo", run, "--yes")
     assert (said.code, "is damaged" in said.err, "move the file away" in said.err) == (1, True, True), said.err
+
+
+def upload(vc: VcOperator, content: bytes, *more: str):
+    """Upload `app.py` with other bytes."""
+    return vc("resource", "upload", "--name", "code", "--local-path", written(vc.folder, "app.py", content), *more)
+
+
+def test_a_file_that_an_upload_replaces_is_named_with_who_mounts_it_sealed_and_comes_back(there):
+    said = upload(there, b"new", "--dry-run")
+    assert "REPLACES app.py; 2 jobs mount it: etl, report; sealed first" in said.out, said.out
+    said = upload(there, b"new", "--yes")
+    assert (said.code, there.api.files["code"]["app.py"]) == (0, b"new"), said.err
+    back = there("undo", run_of(said), "--yes")
+    assert back.code == 0, back.err
+    assert there.api.files["code"]["app.py"] == b"print(1)\n"
+    assert there("undo", run_of(back), "--yes").code == 0
+    assert there.api.files["code"]["app.py"] == b"new"
+
+
+def test_an_upload_of_what_is_there_already_seals_nothing(there):
+    assert "REPLACES" not in upload(there, b"print(1)\n", "--dry-run").out
+    assert upload(there, b"print(1)\n", "--yes").code == 0
+    assert there.sealed == []
+
+
+def test_an_upload_that_is_taken_up_does_not_take_its_own_file_for_somebody_elses(there, monkeypatch):
+    plain, damaged = Api._file, [b"damaged on its way"]
+
+    def damaging(api, method, resource, path, body):
+        return plain(api, method, resource, path, damaged.pop() if method == "PUT" and damaged else body)
+
+    monkeypatch.setattr(Api, "_file", damaging)
+    failed = upload(there, b"new", "--yes")
+    assert failed.code == 1, failed.err
+    said = there.maint("playbook", "resume", newest_run(there), "--yes")
+    assert (said.code, there.api.files["code"]["app.py"]) == (0, b"new"), said.err
+    assert there("undo", run_of(said), "--yes").code == 0
+    assert there.api.files["code"]["app.py"] == b"print(1)\n"
+
+
+def test_a_file_that_comes_back_leaves_the_others_of_its_resource_alone(there):
+    run = run_of(upload(there, b"new", "--yes"))
+    there.api.resources["code"]["retentionPolicy"] = "other"
+    there.api.resources["code"]["hidden"] = True
+    there.api.files["code"]["theirs.py"] = b"theirs"
+    assert there("undo", run, "--yes").code == 0
+    assert there.api.files["code"]["theirs.py"] == b"theirs"
+    assert "DELETE /resources/code" not in there.api.writes()
+
+
+def test_the_old_definition_of_a_changed_job_is_sealed_and_comes_back(there):
+    words = ("job", "update", "--name", "etl", "--cron-expression", "5 5 * * *")
+    assert "update job etl: schedule; sealed first" in there(*words, "--dry-run").out
+    said = there(*words, "--yes")
+    assert (said.code, there.api.jobs["etl"]["schedule"]["cronExpression"]) == (0, "5 5 * * *"), said.err
+    back = there("undo", run_of(said), "--yes")
+    assert back.code == 0, back.err
+    assert there.api.jobs["etl"]["schedule"]["cronExpression"] == "1 2 * * *"
+
+
+def test_a_change_of_a_job_that_was_killed_after_it_keeps_what_was_before(there):
+    words = ("vc", "job", "update", "--name", "etl", "--cron-expression", "5 5 * * *", "--yes")
+    plain = Api._jobs
+
+    def slow(api, method, parts, query, body):
+        answer = plain(api, method, parts, query, body)
+        if method == "PATCH":
+            changed.set()
+            time.sleep(2)
+        return answer
+
+    changed = threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Api, "_jobs", slow)
+        killed_when(there, changed.is_set, *words)
+    said = there.maint("playbook", "resume", newest_run(there), "--yes")
+    assert said.code == 0, said.err
+    assert there("undo", run_of(said), "--yes").code == 0
+    assert there.api.jobs["etl"]["schedule"]["cronExpression"] == "1 2 * * *"

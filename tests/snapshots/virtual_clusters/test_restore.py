@@ -8,14 +8,21 @@ import pytest
 
 from maint.errors import Conflict, MaintError, Refused
 from maint.model.events import Result
-from maint.model.snapshot import Snapshot
+from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.snapshots.capture import recipients_of
+from maint.snapshots.catalogue import entries
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
-from maint.steps.virtual_clusters.restore import RestoreArguments, RestoreCluster, ResumeArguments, ResumeSchedules
+from maint.steps.virtual_clusters.restore import (
+    ClusterRestorer,
+    RestoreArguments,
+    RestoreCluster,
+    ResumeArguments,
+    ResumeSchedules,
+)
 from tests.adapters.virtual_clusters.server import Api
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill, lie_about
 
 Run = Callable[[Any], Any]
 RACING = b"from airflow import DAG\nwith DAG('racer', schedule='@daily'):\n    pass\n"
@@ -369,3 +376,60 @@ def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
 def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
     with pytest.raises(Refused, match="nothing was restored"):
         list(ResumeSchedules().plan(ResumeArguments(), ground))
+
+
+def test_what_the_safety_snapshot_lacks_is_not_replaced(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(api)
+    api.files["etl-scripts"] |= {"basket.py": b"changed", "extra.py": b"extra"}
+    api.sent.clear()
+    lie_about(monkeypatch, "extra.py")
+    with pytest.raises(Refused, match="the safety snapshot does not hold") as caught:
+        restore(ground, run, work, on_conflict="replace")
+    assert caught.value.detail[0] == "etl-scripts/extra.py"
+    assert api.writes() == []
+    restore(ground, run, Notes(), on_conflict="replace", no_safety_net="it is in git")
+    assert "extra.py" not in api.files["etl-scripts"]
+
+
+def test_a_file_that_the_safety_snapshot_lacks_and_nothing_replaces_is_no_obstacle(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(api)
+    api.add_file("theirs", "extra.py", b"extra")
+    lie_about(monkeypatch, "extra.py")
+    restore(ground, run, work, on_conflict="replace")
+    assert api.files["theirs"] == {"extra.py": b"extra"}
+
+
+def test_replacing_keeps_what_was_there_in_whichever_playbook_it_stands(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    fill(api)
+    api.files["etl-scripts"]["extra.py"] = b"extra"
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    action = plan(ground, on_conflict="replace")
+    assert action.summary.endswith("; a safety snapshot of what is there comes first")
+    run(RestoreCluster().apply(action, ground, work))
+    (kept,) = [one.snapshot for one in entries(ground) if one.snapshot and one.snapshot.purpose is Purpose.SAFETY]
+    document = read_document(ground, kept, VC)
+    (file,) = [f for r in document.resources for f in r.files if f.path == "extra.py"]
+    assert document.stored(file)
+    assert "spark" not in next(job.raw for job in document.jobs if job.name == "pi-estimate")
+
+
+def test_what_appears_after_the_safety_snapshot_is_not_replaced_either(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(api)
+    plain = ClusterRestorer.note_intent
+
+    def meanwhile(bringing: ClusterRestorer) -> None:
+        plain(bringing)
+        api.files["etl-scripts"]["late.py"] = b"late"
+
+    monkeypatch.setattr(ClusterRestorer, "note_intent", meanwhile)
+    with pytest.raises(Refused, match="the safety snapshot does not hold"):
+        restore(ground, run, work, on_conflict="replace")
+    assert api.files["etl-scripts"]["late.py"] == b"late"

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ class Ownership:
     def __init__(self, side_file: Path) -> None:
         self._file = side_file
         self._known: dict[str, Owned] = {}
+        self._waiting: list[str] | None = None
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._load()
 
@@ -81,9 +82,26 @@ class Ownership:
     def _below(self, path: str) -> list[str]:
         return [known for known in self._known if known == path or known.startswith(path.rstrip("/") + "/")]
 
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Append what changes meanwhile in one go at the end."""
+        self._waiting = []
+        try:
+            yield
+        finally:
+            rows, self._waiting = self._waiting, None
+            self._write(rows)
+
     def _append(self, entry: list[str | int]) -> None:
+        row = json.dumps(entry) + "\n"
+        if self._waiting is None:
+            self._write([row])
+        else:
+            self._waiting.append(row)
+
+    def _write(self, rows: Iterable[str]) -> None:
         with self._file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(entry) + "\n")
+            out.writelines(rows)
 
     def _load(self) -> None:
         if not self._file.exists():
@@ -140,6 +158,7 @@ class Tree:
     def __init__(self, root: Path, full: Callable[[], bool] = lambda: False) -> None:
         (root / "dev").mkdir(parents=True, exist_ok=True)
         self.root = root.resolve()
+        self._at = str(self.root)  # no Path: a script asks very often
         self._full = full
         self._lock = threading.RLock()
         self._owned = Ownership(self.root.with_name(f".{self.root.name}.owners.jsonl"))
@@ -149,7 +168,6 @@ class Tree:
         if "\0" in path:
             raise failure(errno.ENOENT, path)
         todo, done, links = path.split("/")[::-1], [""], 0
-        root = str(self.root)
         while todo:
             name = todo.pop()
             if name in ("", "."):
@@ -157,7 +175,7 @@ class Tree:
             if name == "..":
                 done = done[:-1] or [""]
                 continue
-            here = "/".join([root, *done[1:], name])
+            here = "/".join([self._at, *done[1:], name])
             kind = _kind(here)
             if kind == stat.S_IFLNK and (follow or bool(todo)):
                 links += 1
@@ -175,7 +193,7 @@ class Tree:
         return "/".join(done) or "/"
 
     def _real(self, canonical: str) -> Path:
-        return self.root / canonical.lstrip("/")
+        return Path(self._at + canonical)
 
     def entry(self, path: str, *, follow: bool = True) -> Entry:
         with self._lock:
@@ -183,7 +201,7 @@ class Tree:
             if canonical == os.devnull:
                 return Entry(canonical, stat.S_IFCHR, 0o666, "root", "root", 0, 0.0)
             try:
-                info = os.lstat(f"{self.root}{canonical}")  # no Path: a script asks very often
+                info = os.lstat(self._at + canonical)
             except OSError as error:
                 raise failure(error.errno or errno.ENOENT, path) from None
             kind = stat.S_IFMT(info.st_mode)
@@ -204,7 +222,7 @@ class Tree:
             entry = self.entry(path)
             if not entry.is_folder:
                 raise failure(errno.ENOTDIR, path)
-            return sorted(os.listdir(f"{self.root}{entry.path}"))  # noqa: PTH208 - names, not paths
+            return sorted(os.listdir(self._at + entry.path))  # noqa: PTH208 - names, not paths
 
     def walk(self, path: str) -> Iterator[str]:
         """Yield a path and all below it, parents first; links are not followed."""
@@ -219,14 +237,14 @@ class Tree:
             canonical = self.canonical(path, follow=not flags & os.O_EXCL)
             if canonical == os.devnull:
                 return _File(os.open(os.devnull, flags), _python_mode(flags), path, lambda: False)
-            real = self._real(canonical)
-            if real.is_dir():
+            kind = _kind(self._at + canonical)
+            if kind == stat.S_IFDIR:
                 raise failure(errno.EISDIR, path)
-            fresh = not real.is_symlink() and not real.exists()
+            fresh = not kind
             if fresh and flags & os.O_CREAT and self._full():
                 raise failure(errno.ENOSPC, path)
             try:
-                number = os.open(real, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+                number = os.open(self._at + canonical, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
             except OSError as error:
                 raise failure(error.errno or errno.EIO, path) from None
             if fresh:
@@ -247,13 +265,18 @@ class Tree:
         """Make or replace a file, and the folders above it; mode and owner stay as they were unless a mode is given."""
         with self._lock:
             self.make_folders(path.rsplit("/", 1)[0] or "/")
-            fresh = not self.exists(path)
             if self._full():
                 raise failure(errno.ENOSPC, path)
-            with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) as file:
+            with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
                 file.write(content)
-            if mode is not None or fresh:
-                self.own(path, 0o644 if mode is None else mode, user, group)
+            if mode is not None:
+                self.own(path, mode, user, group)
+
+    @contextlib.contextmanager
+    def furnishing(self) -> Iterator[None]:
+        """Make many files: what is recorded of them is written once, at the end."""
+        with self._lock, self._owned.at_once():
+            yield
 
     def own(self, path: str, mode: int | None = None, user: str | None = None, group: str | None = None) -> None:
         """Record mode bits and owners; None leaves one as it was. Links are followed."""
@@ -268,12 +291,12 @@ class Tree:
         """Make one folder; FileExistsError where something stands already."""
         with self._lock:
             canonical = self.canonical(path, follow=False)
-            if self.exists(canonical, follow=False):
+            if _kind(self._at + canonical):
                 raise failure(errno.EEXIST, path)
             if self._full():
                 raise failure(errno.ENOSPC, path)
             with _renamed(path):
-                self._real(canonical).mkdir(0o700)
+                os.mkdir(self._at + canonical, 0o700)  # noqa: PTH102 - no Path, see above
             self._owned.set(canonical, Owned(mode))
 
     def make_folders(self, path: str, mode: int = 0o755) -> None:

@@ -1,0 +1,42 @@
+"""What the state folder remembers of a redaction window that this machine has opened."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from maint import files
+from maint.errors import Refused
+from maint.steps.manager import java_options
+
+RECORD = "window.json"
+
+
+class EditedFile(msgspec.Struct, frozen=True):
+    """The options file of one manager host."""
+
+    original: str  # name of the sealed original among the undo objects
+    before: str  # SHA-256 of the file as it was, "absent" where there was none
+    after: str  # SHA-256 of the file with redaction switched off
+
+
+class Window(msgspec.Struct, frozen=True):
+    """An open window, as the state folder remembers it: the run that opened it, and the file of each host."""
+
+    run: str
+    opened_at: str
+    hosts: Mapping[str, EditedFile]
+
+
+def remembered(state: Path) -> Window | None:
+    """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
+    path = state / RECORD
+    try:
+        return files.load(path, Window)
+    except files.Damaged as error:
+        raise Refused(
+            f"the record of the redaction window, {path}, cannot be read: {error}",
+            detail=["a window may be open: the manager may show its secrets to every administrator"],
+            hint=f"look whether {java_options.PATH} on the manager's host has the line `{java_options.LINE}`;"
+            f" where it has, take it out and restart {java_options.UNIT}; then delete {path}",
+        ) from None

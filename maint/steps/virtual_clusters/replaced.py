@@ -1,0 +1,88 @@
+"""What a restore replaces is kept in a safety snapshot first, and nothing goes that this snapshot does not hold."""
+
+from collections.abc import Generator, Sequence
+
+import msgspec
+
+from maint.errors import Refused
+from maint.model.formatting import show_count
+from maint.model.snapshot import Purpose
+from maint.model.virtual_cluster import Job, Resource, same_job, sendable_job
+from maint.ports import Site, VirtualCluster, Work
+from maint.restore.conflicts import Resolution, definition_of
+from maint.snapshots.virtual_clusters.blobs import worker_pool
+from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.snapshots.snapshot import alone_once
+from maint.steps.virtual_clusters.contents import own_damage
+
+_SHOWN = 10
+
+
+def net(decided: Resolution, waived: str) -> str:
+    """Return in words how what is replaced is kept; empty where nothing is."""
+    if not decided.replaces:
+        return ""
+    return (
+        f"; WARNING: without a safety net ({waived})" if waived else "; a safety snapshot of what is there comes first"
+    )
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """What goes for a restore, and the safety snapshot that holds it."""
+
+    work: Work
+    document: ClusterDocument  # what comes
+    decided: Resolution
+    safety: ClusterDocument | None  # None where nothing goes, or nothing need be kept
+
+    def refuse_unkept(self, *found: Job | Resource | None) -> None:
+        """Refuse where the safety snapshot lacks anything that goes, and the restore does not bring it back."""
+        if self.safety is None:
+            return
+        lost = [place for one in found if one is not None for place in self._lost(one)]
+        if lost:
+            raise Refused(
+                f"{show_count(len(lost), 'thing')} would be replaced that the safety snapshot does not hold",
+                detail=[*lost[:_SHOWN], *self.safety.problems[:_SHOWN]],
+                hint="mend what is named, or wait until it rests, then plan the restore anew; "
+                "`--no-safety-net REASON` goes without",
+            )
+
+    def _lost(self, live: Job | Resource) -> Sequence[str]:
+        return self._lost_job(live) if isinstance(live, Job) else self._lost_files(live)
+
+    def _lost_job(self, live: Job) -> Sequence[str]:
+        comes = next((one for one in self.document.jobs if one.name == live.name), None)
+        if comes is not None and same_job(live, definition_of(comes, self.decided), pauses=False):
+            return ()
+        kept = next((one for one in self.safety.jobs if one.name == live.name), None) if self.safety else None
+        return () if kept and same_job(live, sendable_job(kept.raw), pauses=False) else (f"job {live.name}",)
+
+    def _lost_files(self, live: Resource) -> Sequence[str]:
+        if self.safety is None or all(one.name != live.name for one in self.safety.resources):
+            return (f"resource {live.name}",)
+        comes = [file for one in self.document.resources if one.name == live.name for file in one.files]
+        back = {(file.path, file.signature) for file in comes if self.document.stored(file) is not None}
+        return [
+            f"{live.name}/{file.path}"
+            for file in live.files
+            if (file.path, file.signature) not in back
+            and self.safety.stored(file) is None
+            and not own_damage(self.work, live.name, file)
+        ]
+
+
+def kept(
+    site: Site, work: Work, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution, waived: str
+) -> Generator[str, None, Replaced]:
+    """Keep what is there in a safety snapshot, once in all attempts of the run; Refused where that lacks what goes."""
+    if not decided.replaces or waived:
+        return Replaced(work, document, decided, None)
+    yield "keeping what is there in a safety snapshot"
+    taken = yield from alone_once(site, work, cluster.settings.name, Purpose.SAFETY, accept_empty=True)
+    replaced = Replaced(work, document, decided, read_document(site, taken, cluster.settings.name))
+    with worker_pool() as (hands, _):
+        replaced.refuse_unkept(*hands.map(cluster.resource, decided.replaced_resources))
+        replaced.refuse_unkept(*hands.map(cluster.job, decided.replaced_jobs))
+    return replaced
