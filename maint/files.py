@@ -223,10 +223,15 @@ def read_private(path: Path) -> bytes | None:
         os.close(handle)
 
 
-class AsFile(io.RawIOBase):
-    """What gives at most so many bytes when asked, as a plain file; leaving it calls `close`."""
+def as_file(
+    read: Callable[[int], bytes], buffer: int = 256 * 1024, close: Callable[[], object] = lambda: None
+) -> io.BufferedReader:
+    """Return what gives at most so many bytes when asked as a file, which asks for `buffer` bytes at once."""
+    return io.BufferedReader(_AsFile(read, close), buffer)
 
-    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object] = lambda: None) -> None:
+
+class _AsFile(io.RawIOBase):
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object]) -> None:
         self._pull, self._close = read, close
 
     def readable(self) -> bool:

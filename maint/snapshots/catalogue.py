@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True):
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
     past, doubtful = read_kinds(sight)
-    verified, proven, holds = _verifications(past), _proofs(past), held(past, doubtful)
+    verified, proven, holds = dict(_each_verification(past)), _proofs(past), held(past, doubtful)
     read = _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
     return [
@@ -234,10 +234,6 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
-
-
-def _verifications(past: Iterable[Record]) -> Mapping[str, Verified]:
-    return dict(_each_verification(past))
 
 
 def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
