@@ -3,6 +3,7 @@
 - A snapshot is *good* when taken as a backup, restorable, verified to level 3, with no later failure. Only good ones
   are counted: the newest `last`, the newest of each hour, day, …, and, whatever `keep` says, the newest `minimum`.
 - Safety copies, audit-only and unverified ones stay 30 days, and while fewer than `minimum` good ones are newer.
+- A backup of a virtual cluster that the config names stays while fewer than `minimum` complete ones are newer.
 - A damaged one stays until the operator says otherwise; one from the future stays and is not counted.
 - A hold keeps, and while a restore is under way everything stays.
 """
@@ -37,6 +38,7 @@ class Candidate(msgspec.Struct, frozen=True):
     good: bool = True  # a backup, restorable, verified to level 3
     kind: str = ""  # where it is not good: `safety copy`, `audit-only`, `not verified`
     damage: str | None = None  # why it cannot be believed
+    clusters: Mapping[str, bool] = {}  # the virtual clusters that a backup holds, and whether wholly
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -72,6 +74,7 @@ def decide(
     holds: Mapping[str, Sequence[Hold]],
     frozen: str | None = None,
     damaged: bool = False,
+    clusters: Sequence[str] = (),
 ) -> Verdict:
     """Return what becomes of each snapshot by the module's rules; Refused where the policy would keep nothing.
 
@@ -80,6 +83,7 @@ def decide(
         holds: by id; those that have run out do not count.
         frozen: why nothing may go now, None where nothing stands against it.
         damaged: the operator's word that damaged ones may go, once they are old enough.
+        clusters: the virtual clusters of which complete backups stay as well.
     """
     if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
         raise Refused(
@@ -92,13 +96,27 @@ def decide(
     floor = max(minimum, 1)
     reasons = _counted(good, policy, floor)
     newer = _Newer(good, floor, now, damaged)
+    wholly = {name: complete(ordered, name, floor, now) for name in clusters}
     decisions = []
     for one in ordered:
         why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
-        why += reasons.get(one.id, []) + list(newer.reasons(one))
+        why += reasons.get(one.id, []) + list(newer.reasons(one)) + list(_of_clusters(one, wholly, floor))
         why += [f"nothing is removed now: {frozen}"] if frozen else []
         decisions.append(Decision(one.id, bool(why), tuple(why) or (_gone(one),)))
     return Verdict(tuple(decisions))
+
+
+def complete(snapshots: Iterable[Candidate], cluster: str, count: int, now: datetime) -> Sequence[Candidate]:
+    """Return the newest so many that hold a virtual cluster wholly, the newest first."""
+    fitting = [one for one in snapshots if one.damage is None and one.taken_at <= now and one.clusters.get(cluster)]
+    return sorted(fitting, key=lambda one: (one.taken_at, one.id), reverse=True)[:count]
+
+
+def _of_clusters(one: Candidate, wholly: Mapping[str, Sequence[Candidate]], floor: int) -> Iterator[str]:
+    for name, counted in wholly.items():
+        newer = sum((other.taken_at, other.id) > (one.taken_at, one.id) for other in counted)
+        if name in one.clusters and one.damage is None and newer < floor:
+            yield f"only {newer} of {floor} complete backups of virtual cluster {name} are newer"
 
 
 def _counted(good: Sequence[Candidate], policy: Keep, floor: int) -> Mapping[str, list[str]]:

@@ -170,3 +170,14 @@ def test_the_operator_may_let_damaged_ones_go_once_they_are_old() -> None:
     asked = decide(everything, Keep(last=1), NOW, minimum=1, holds={}, damaged=True)
     assert asked.removed == ("0001",)
     assert decide(everything, Keep(last=1), NOW, minimum=1, holds={}).removed == ()
+
+
+@given(sets(), st.lists(st.sampled_from([{}, {"etl": True}, {"etl": False}, {"gone": True}]), min_size=40), minimums)
+def test_the_newest_complete_backups_of_a_virtual_cluster_that_the_config_names_stay(snapshots, held, minimum):
+    there = [replace(one, clusters=held[number]) for number, one in enumerate(snapshots)]
+    kept = decide(there, Keep(last=1), NOW, minimum=minimum, holds={}, clusters=["etl"], damaged=True).kept
+    whole = [one for one in there if one.clusters.get("etl") and one.damage is None and one.taken_at <= NOW]
+    newest = sorted(whole, key=lambda one: (one.taken_at, one.id), reverse=True)[: max(minimum, 1)]
+    assert {one.id for one in newest} <= set(kept)
+    if not newest:
+        assert {one.id for one in there if "etl" in one.clusters and one.damage is None} <= set(kept)

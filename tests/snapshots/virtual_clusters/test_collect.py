@@ -280,3 +280,21 @@ class _Cut(io.BytesIO):
         if block := super().read(size):
             return block
         raise Cut("cut off")
+
+
+def test_the_only_backup_of_a_virtual_cluster_is_never_pruned_while_the_config_names_it(
+    ground: Ground, run: Run
+) -> None:
+    backup = ground.settings.backup.model_copy(update={"keep": Keep(last=1), "minimum": 1})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    alone = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    named = ground.settings.virtual_clusters
+    ground.settings = ground.settings.model_copy(update={"virtual_clusters": ()})
+    ground.clock.time += timedelta(days=40)
+    run(take(ground))
+    assert prune.verdict(ground).removed == (alone.id,)
+    ground.settings = ground.settings.model_copy(update={"virtual_clusters": named})
+    assert prune.verdict(ground).removed == ()
+    (said,) = [one.reasons for one in prune.verdict(ground).decisions if one.id == alone.id]
+    assert said == (f"only 0 of 1 complete backups of virtual cluster {VC} are newer",)
+    assert [line for line in prune.insist_on_the_floor(ground) if alone.id in line]
