@@ -17,6 +17,7 @@ import msgspec
 from maint.errors import Invalid, MaintError, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
+LARGEST = 64 << 20  # bytes of a file that is read at once
 Kind = TypeVar("Kind")
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -172,6 +173,15 @@ def _rename_new(folder: int, staging: str, name: str) -> None:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
+def whole(path: Path, most: int = LARGEST) -> bytes:
+    """Return a file's bytes; OSError where it cannot be read, or has more than one of its kind can have."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
+
+
 def spool(folder: Path) -> BinaryIO:
     """Open a private file without a name, to write and read back; it is gone when it is closed, or the process ends."""
     make_folder(folder)
@@ -185,7 +195,7 @@ class Damaged(Exception):
 def load(path: Path, kind: type[Kind]) -> Kind | None:
     """Return what a JSON file of ours holds, None where there is none; Damaged where it cannot be read as that."""
     try:
-        content = path.read_bytes()
+        content = whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -218,15 +228,23 @@ def read_private(path: Path) -> bytes | None:
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
         with open(handle, "rb", closefd=False) as file:
-            return file.read()
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise Invalid(f"{path} has more than {LARGEST} bytes", hint="is it the right file?")
+        return content
     finally:
         os.close(handle)
 
 
-class AsFile(io.RawIOBase):
-    """What gives at most so many bytes when asked, as a plain file; leaving it calls `close`."""
+def as_file(
+    read: Callable[[int], bytes], buffer: int = 256 * 1024, close: Callable[[], object] = lambda: None
+) -> io.BufferedReader:
+    """Return what gives at most so many bytes when asked as a file, which asks for `buffer` bytes at once."""
+    return io.BufferedReader(_AsFile(read, close), buffer)
 
-    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object] = lambda: None) -> None:
+
+class _AsFile(io.RawIOBase):
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object]) -> None:
         self._pull, self._close = read, close
 
     def readable(self) -> bool:

@@ -5,16 +5,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+_AHEAD = 1 << 20  # bytes
+
 
 class Broken(Exception):
     """The other side has no more use for this stream."""
 
 
 class Pipe:
-    """A stream of bytes from one writing thread to one reading thread; a writer `limit` bytes ahead waits."""
+    """A stream of bytes from one writing thread to one reading thread; a writer far ahead waits."""
 
-    def __init__(self, limit: int = 1 << 20) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._blocks: deque[bytes] = deque()
         self._waiting = 0
         self._ended = False
@@ -25,7 +26,7 @@ class Pipe:
     def write(self, block: bytes) -> int:
         """Hand a block on, waiting for room; raises what the reader broke off with."""
         with self._changed:
-            while self._waiting >= self._limit and not self._reason:
+            while self._waiting >= _AHEAD and not self._reason:
                 self._changed.wait()
             if self._reason:
                 raise self._reason

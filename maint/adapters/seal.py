@@ -10,7 +10,7 @@ import zstandard
 
 from maint.adapters.pipe import Broken, Pipe, beside
 from maint.errors import Invalid, NoKeyFits, WorkFailed
-from maint.files import AsFile
+from maint.files import as_file
 from maint.model.secret import Secret
 
 _BLOCK = 256 * 1024
@@ -49,7 +49,7 @@ class AgeSeal:
         pipe = Pipe()
         with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
             try:
-                yield cast(BinaryIO, io.BufferedReader(AsFile(pipe.read), _BLOCK))
+                yield as_file(pipe.read, _BLOCK)
             finally:
                 pipe.break_off(Broken())
 
@@ -175,7 +175,7 @@ class _Calls:
 
 def _encrypt(read: Read, target: BinaryIO, recipients: Sequence[object]) -> None:
     # age asks for 8 KiB at a time; the source is never asked for less than a block.
-    calls = _Calls(io.BufferedReader(AsFile(read), _BLOCK).read, target.write)
+    calls = _Calls(as_file(read, _BLOCK).read, target.write)
     try:
         pyrage.encrypt_io(calls, calls, recipients)
     except Exception as error:
@@ -198,7 +198,7 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
             gathered.clear()
         return len(block)
 
-    calls = _Calls(io.BufferedReader(AsFile(read), _BLOCK).read, write)
+    calls = _Calls(as_file(read, _BLOCK).read, write)
     try:
         pyrage.decrypt_io(calls, calls, identities)
     except Exception as error:
@@ -228,7 +228,7 @@ def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
 
 def _decompress(read: Read, pipe: Pipe) -> None:
     try:
-        for block in _frame(io.BufferedReader(AsFile(read), _BLOCK)):
+        for block in _frame(as_file(read, _BLOCK)):
             pipe.write(block)
     except zstandard.ZstdError as error:
         raise WorkFailed(
@@ -242,7 +242,7 @@ def _decompress(read: Read, pipe: Pipe) -> None:
 @contextmanager
 def _read_from(pipe: Pipe, *behind: Pipe) -> Iterator[BinaryIO]:
     # When the file is left, the writer into its pipe ends, and those into the pipes behind it.
-    stream = io.BufferedReader(AsFile(pipe.read), _BLOCK)
+    stream = as_file(pipe.read, _BLOCK)
     try:
         yield cast(BinaryIO, stream)
         # A caller that has read all the bytes but not yet the end still learns whether that end is true.

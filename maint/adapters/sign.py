@@ -1,15 +1,15 @@
-"""Sign and verify as `ssh-keygen -Y` does (SSHSIG, Ed25519), in one spelling only; keep the keys for it."""
+"""Sign and verify as `ssh-keygen -Y` does (SSHSIG, Ed25519), in one spelling only."""
 
 import base64
 import binascii
 import hashlib
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from maint.adapters.kept_key import make_key
 from maint.adapters.private_key import ALGORITHM, KEY_BYTES, public_blob, seed_of, ssh_string
 from maint.errors import Invalid, WorkFailed
 from maint.files import create, read_private
@@ -70,29 +70,10 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     if key is not None:
         return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
     path = folder / "signing"
-    content = read_private(path) or _make(path, _fresh_private())
+    content = read_private(path) or make_key(path, _fresh_private())
     signer = SshSigner(_parse_private(content, str(path)), trusted)
     create(folder / "signing.pub", f"{signer.public_key} {NAMESPACE}\n".encode())
     return signer
-
-
-def load_or_make_key(folder: Path, name: str) -> Secret:
-    """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none."""
-    path = folder / name
-    content = read_private(path) or _make(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
-    text = content.decode("ascii", "replace").strip()
-    if len(text) != 2 * KEY_BYTES or not set(text) <= set("0123456789abcdef"):
-        raise Invalid(f"{path} does not hold a key of {KEY_BYTES} bytes in hex", hint="put the old file back")
-    return Secret(text)
-
-
-def _make(path: Path, content: bytes) -> bytes:
-    if create(path, content):
-        return content
-    winner = read_private(path)
-    if not winner:
-        raise Invalid(f"{path} is empty", hint="put the old file back, or remove it to have a new one made")
-    return winner
 
 
 def _fresh_private() -> bytes:

@@ -108,9 +108,9 @@ def _speed(site: SiteFacts) -> Mapping[str, Verdict]:
     return _alike(site, 2, 10000)
 
 
-def listening(host: HostFacts, question: str = "listening") -> set[int]:
+def listening(host: HostFacts) -> set[int]:
     """Return the TCP ports that something listens on; `CouldNotTell` where `ss` failed, as an old one does."""
-    rows = sockets(host, question)
+    rows = sockets(host, "listening")
     return {int(row[3].rpartition(":")[2]) for row in rows if len(row) > 3 and row[3].rpartition(":")[2].isdigit()}
 
 

@@ -1,5 +1,6 @@
 """How a function becomes a command: its options, its help, and the one wrapper through which every command runs."""
 
+import gc
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -62,6 +63,7 @@ class Command(msgspec.Struct, frozen=True):
                     values[key] = record(**{name: values.pop(name) for name in record.__struct_fields__})
                 return self.function(said, **values)
 
+            gc.freeze()  # what is imported stays: the garbage of the work alone is looked for
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
             raise typer.Exit(guarded(screen, work, self.outputs))
 

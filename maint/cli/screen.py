@@ -232,7 +232,7 @@ class Screen:
     def _passing(self, words: str, bar: str = "") -> None:
         words = printable(words)
         if self._live:
-            wide, taken = _width() - 1, len(_PAINT.sub("", bar))
+            wide, taken = shutil.get_terminal_size().columns - 1, len(_PAINT.sub("", bar))
             bar, room = (bar, wide - taken) if taken < wide // 2 else ("", wide)
             with self._writing:
                 _tell(f"\r\x1b[2K{bar}{words[:room]}")
@@ -290,10 +290,6 @@ def _under_systemd(environ: Mapping[str, str]) -> bool:
     return environ.get("JOURNAL_STREAM") == f"{facts.st_dev}:{facts.st_ino}"
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns
-
-
 def _colored(wanted: str, environ: Mapping[str, str]) -> bool:
     """Whether to write in colour: as wanted; else as NO_COLOR and FORCE_COLOR say, else on a terminal that can."""
     if wanted in ("always", "never"):
@@ -341,8 +337,8 @@ def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: 
     source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
         _confirm_name(plan, screen, name, source)
-    elif plan.effect is Effect.CHANGE and not yes:
-        _confirm_change(screen, source)
+    elif plan.effect is Effect.CHANGE:
+        ask_change(screen, "carry this out?", yes=yes, source=source)
 
 
 def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) -> None:
@@ -360,11 +356,9 @@ def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) 
 
 def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
     """Ask a y/N question before something is changed; Refused: the answer is not yes."""
-    if not yes:
-        _confirm_change(screen, source or sys.stdin, question)
-
-
-def _confirm_change(screen: Screen, source: TextIO, question: str = "carry this out?") -> None:
+    if yes:
+        return
+    source = source or sys.stdin
     screen.say(f"{question} [y/N]")
     answer = source.readline()
     if answer.strip().lower() in ("y", "yes"):

@@ -44,9 +44,9 @@ class Configuration(dict[str, Tree]):
 _HIDDEN = Hidden(REDACTED)
 
 
-def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str], longest: int = LONGEST) -> Configuration:
+def normalize(blocks: Iterable[bytes], fingerprint: Callable[[str], str]) -> Configuration:
     """Return the tree of a document, longer values as digests; `WorkFailed` where it is not a deployment."""
-    builder = Builder(fingerprint, longest)
+    builder = Builder(fingerprint)
     with uncollected():
         return builder.tree_of(blocks)
 

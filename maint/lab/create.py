@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +19,9 @@ from maint.lab.virtual_clusters.create import domain_of, plan
 _LICENSE_DAYS = 365
 
 
-def found(folder: Path, options: Options, chance: random.Random | None) -> None:
+def found(folder: Path, options: Options) -> None:
     """Write the files of a new lab, `MADE_FROM` last; OSError or ValueError for a bad deployment or a port taken."""
-    made = simulator.create(folder, options, chance)
+    made = simulator.create(folder, options)
     manager, loaded = made.simulator, made.loaded
     blueprint, switches = loaded.blueprint, loaded.world.switches
     names, named = _host_names(blueprint), settings(blueprint)

@@ -1,7 +1,6 @@
 """A whole lab in this process: manager, hosts, SSH, files, configuration."""
 
 import json
-import random
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -35,12 +34,12 @@ from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master
 class Lab:
     """A lab in a folder; an existing one keeps what it was made from, a new one is made from `options`."""
 
-    def __init__(self, folder: Path, options: Options | None = None, *, chance: random.Random | None = None) -> None:
+    def __init__(self, folder: Path, options: Options | None = None) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = not (self.folder / MADE_FROM).exists()
         if new:
-            create.found(self.folder, options or Options(), chance)
+            create.found(self.folder, options or Options())
         self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])  # what was changed in its copy
         ports = (self._facts["plain_port"], self._facts["tls_port"])

@@ -235,3 +235,8 @@ def test_any_text_resolves_or_fails_in_a_foreseen_way(text: str) -> None:
 
 def test_a_reference_that_is_right_is_given_back() -> None:
     assert check_reference("file:/etc/x") == "file:/etc/x"
+
+
+def test_a_command_that_prints_without_an_end_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="printed more than"):
+        secrets(tmp_path).resolve("command:yes")

@@ -13,7 +13,7 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.lab.running import Lab
-from maint.steps.manager import java_options, window
+from maint.steps.manager import java_options, server_options, window
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator
 
@@ -102,7 +102,7 @@ def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(l
 
 
 def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
-    monkeypatch.setattr(window, "restart_servers", lambda site, hosts: iter(()))
+    monkeypatch.setattr(server_options, "restart_servers", lambda site, hosts: iter(()))
     said = export(loaded)
     assert said.code == 1
     assert "still runs with redaction: it has not read its options since" in said.err

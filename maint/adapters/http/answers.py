@@ -71,7 +71,7 @@ class Reply(Struct, frozen=True):
         return scrub("; ".join((str(value["message"]), *further)))[:_SHOWN]
 
 
-def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
+def read_reply(answer: requests.Response) -> Reply:
     """Return an answer with its whole body (bytes, unpacked); NoAnswer: it was cut, or did not end in time."""
     parts: list[bytes] = []
     count = 0
@@ -80,10 +80,10 @@ def read_reply(answer: requests.Response, most: int = MOST) -> Reply:
         while block := answer.raw.read(BLOCK, decode_content=True):
             parts.append(block)
             count += len(block)
-            if count > most:
+            if count > MOST:
                 answer.close()
                 raise WorkFailed(
-                    f"{answer.url.partition('?')[0]}: the answer is longer than {show_size(most)}, and was not read",
+                    f"{answer.url.partition('?')[0]}: the answer is longer than {show_size(MOST)}, and was not read",
                     hint="is this the right server? no answer of this kind is so long",
                 )
     except (HTTPError, OSError) as error:
@@ -151,17 +151,13 @@ class Streamed:
     Args:
         is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
         empty: the hint for an empty body; only where it must be an object.
-        most: bytes, uncompressed.
     """
 
-    def __init__(
-        self, answer: requests.Response, what: str, *, is_object: bool = False, empty: str = "", most: int = _STREAMED
-    ) -> None:
+    def __init__(self, answer: requests.Response, what: str, *, is_object: bool = False, empty: str = "") -> None:
         self._answer = answer
         self._what = what
         self._is_object = is_object
         self._empty = empty
-        self._most = most
         self._count = 0
         self._begun = False
         self._last = b""
@@ -189,10 +185,10 @@ class Streamed:
         except (HTTPError, OSError) as error:
             raise self._cut("nothing more came in time" if _late(error) else "the connection ended early") from None
         self._count += len(block)
-        if self._count > self._most:
+        if self._count > _STREAMED:
             self.close()
             raise WorkFailed(
-                f"{self._what} is longer than {show_size(self._most)}, and was not read to its end",
+                f"{self._what} is longer than {show_size(_STREAMED)}, and was not read to its end",
                 hint="is this the right server? no answer of this kind is so long",
             )
         if self._is_object:

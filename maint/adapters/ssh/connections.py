@@ -49,15 +49,15 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Connections:
-    """Makes Fabric connections; key, known hosts (by default `.ssh/known_hosts` in `home`) and jump host are shared.
+    """Makes Fabric connections; key, known hosts and jump host are shared.
 
     Args:
         once: whether a jump host that could not be reached is not tried again.
     """
 
-    def __init__(self, settings: SshSettings, home: Path | None = None, *, once: bool = False) -> None:
+    def __init__(self, settings: SshSettings, *, once: bool = False) -> None:
         self.settings = settings
-        self.known = KnownHosts(_known_hosts(settings, home))
+        self.known = KnownHosts(_known_hosts(settings))
         self._key = None if settings.key is None else _load_key(settings.key)
         # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
         self._config = Config(ssh_config=SSHConfig(), lazy=True)
@@ -319,8 +319,8 @@ def _load_key(path: Path) -> PKey:
         raise Invalid(f"the SSH key {path} cannot be used", detail=[words], hint=hint) from None
 
 
-def _known_hosts(settings: SshSettings, home: Path | None) -> list[str]:
-    usual = [(home or Path.home()) / ".ssh/known_hosts", Path("/etc/ssh/ssh_known_hosts")]
+def _known_hosts(settings: SshSettings) -> list[str]:
+    usual = [Path.home() / ".ssh/known_hosts", Path("/etc/ssh/ssh_known_hosts")]
     paths = [settings.known_hosts] if settings.known_hosts else usual
     # A file that is not there knows nobody, and each host is then refused with words of its own.
     return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]

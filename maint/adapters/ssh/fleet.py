@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
@@ -58,7 +57,6 @@ class FabricFleet:
     """`ports.Fleet`: known hosts and key are read once and shared by all connections.
 
     Args:
-        home: whose `.ssh/known_hosts` counts where the site configures none; None for the user's own.
         heard: called with each reply as it comes, whatever the order, by the thread that iterates.
         stopped: called when a signal ends the questions: the answers that have come are yielded all the same, with a
             reason for each host that has not answered. Without it, the interruption is raised.
@@ -69,17 +67,11 @@ class FabricFleet:
         settings: SiteSettings,
         secrets: Secrets,
         *,
-        monotonic: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        home: Path | None = None,
         heard: Callable[[Reply], None] | None = None,
         stopped: Callable[[Interrupted], None] | None = None,
     ) -> None:
         self._settings = settings
         self._sudo = Sudo(settings, secrets)
-        self._monotonic = monotonic
-        self._now = now
-        self._home = home
         self._heard = heard
         self._stopped = stopped
 
@@ -108,7 +100,7 @@ class FabricFleet:
         yield from self._each(hosts, connections, partial(_presented, connections), late, timeout, None)
 
     def _connections(self) -> Connections:
-        return Connections(ssh_settings(self._settings), self._home, once=True)
+        return Connections(ssh_settings(self._settings), once=True)
 
     def _each(
         self,
@@ -125,7 +117,7 @@ class FabricFleet:
         for future in futures:
             future.add_done_callback(came.put)
         arrived: set[Future[T]] = set()
-        deadline = None if timeout is None else self._monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
         why: tuple[str, str] | None = None
 
         def take(seconds: float | None) -> None:
@@ -138,7 +130,7 @@ class FabricFleet:
             for host, future in zip(hosts, futures, strict=True):
                 while why is None and future not in arrived:
                     try:
-                        take(None if deadline is None else max(0.0, deadline - self._monotonic()))
+                        take(None if deadline is None else max(0.0, deadline - time.monotonic()))
                     except queue.Empty:
                         why = _LATE
                     except Interrupted as failure:
@@ -159,7 +151,7 @@ class FabricFleet:
         # Failures are part of the reply.
         kept, limit = KeptConnection(connections, connections.address(host)), connections.settings.command_timeout
         name = str(kept.address)
-        begun, login, sent, received = self._monotonic(), 0.0, 0.0, 0.0
+        begun, login, sent, received = time.monotonic(), 0.0, 0.0, 0.0
         command: Command | None = None
         status: int | None = None
         words: str | None = None
@@ -169,9 +161,8 @@ class FabricFleet:
             gate = self._sudo.gate(name)
             command = Command(
                 name, channel, gate, stdin=watched(script), hold=True, timeout=limit, largest=LARGEST,
-                monotonic=self._monotonic,
             )  # fmt: skip
-            login, sent = self._monotonic() - begun, self._now()
+            login, sent = time.monotonic() - begun, time.time()
             status = command.begin(SHELL).finish().status
         except TimedOut:
             words = f"its answer did not end within {limit:g} s"
@@ -183,9 +174,9 @@ class FabricFleet:
             words = failure.in_a_line.removeprefix(f"{name}: ")
             hint = failure.hint
         finally:
-            received = self._now() if command else 0.0
+            received = time.time() if command else 0.0
             kept.drop()
-        seconds = self._monotonic() - begun
+        seconds = time.monotonic() - begun
         return Reply(
             host=host.name,
             out=command.received if command else b"",

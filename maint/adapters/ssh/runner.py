@@ -1,6 +1,7 @@
 """Run one command on a session of a host: its input, both its outputs within bounds, and how it ended."""
 
 import select
+import time
 from collections.abc import Callable
 
 from paramiko import Channel
@@ -44,7 +45,7 @@ class Command:
         hold: bool = False,
         timeout: float | None,
         largest: int = LARGEST,
-        monotonic: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
         self._channel = channel
@@ -104,7 +105,7 @@ class Command:
             words = f"{self._host}: a command whose output was read ended with status {ran.status}"
             raise WorkFailed(
                 words,
-                detail=ran.err.decode("utf-8", "replace").splitlines()[:5],
+                detail=ran.last_words,
                 hint="look at that host; what was read before the end is not used",
             )
         block = bytes(self._out[: len(self._out) if size < 0 else size])

@@ -5,10 +5,8 @@ import posixpath
 import secrets
 import shlex
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from paramiko import Channel
 
@@ -70,18 +68,9 @@ sync "$d/" 2>/dev/null || sync
 class FabricShell:
     """`ports.Shell`: connections are made when first needed, kept while the shell is, and shared by threads."""
 
-    def __init__(
-        self,
-        settings: SiteSettings,
-        secrets: Secrets,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        home: Path | None = None,
-    ) -> None:
+    def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
         self._settings = settings
         self._sudo = Sudo(settings, secrets)
-        self._monotonic = monotonic
-        self._home = home
         self._connections: Connections | None = None
         self._kept: dict[str, KeptConnection] = {}
         self._opening = threading.Lock()
@@ -178,14 +167,13 @@ class FabricShell:
             self._sudo.gate(str(kept.address)),
             stdin=stdin,
             timeout=kept.connections.settings.command_timeout if timeout is None else timeout,
-            monotonic=self._monotonic,
         )
 
     def _host(self, name: str) -> KeptConnection:
         host = self._named(name)
         with self._opening:
             if self._connections is None:
-                self._connections = Connections(ssh_settings(self._settings), self._home)
+                self._connections = Connections(ssh_settings(self._settings))
             if name not in self._kept:
                 self._kept[name] = KeptConnection(self._connections, self._connections.address(host))
             return self._kept[name]
@@ -203,10 +191,9 @@ class FabricShell:
 
 
 def _failed(what: str, ran: Ran) -> WorkFailed:
-    lines = ran.err.decode("utf-8", "replace").splitlines()
     return WorkFailed(
         what,
-        detail=lines[:5] or [f"exit status {ran.status}"],
+        detail=ran.last_words,
         hint="look at that host: its disk, its permissions, and whether sudo works there without a password",
     )
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from maint.adapters.stores.stored_files import STAGING, Reader, Writer, split_name, split_prefix
+from maint.adapters.stores.stored_files import STAGING, Writer, reader, split_name, split_prefix
 from maint.errors import StoreFailed
 from maint.files import make_folder, publish, write_all
 
@@ -66,7 +66,7 @@ class LocalStore:
         with self._failing(f"cannot open {name}", FileNotFoundError), self._folder(folders) as folder:
             handle = _open_file(folder, last)
         failing = partial(self._failing, f"cannot read {name}")
-        with io.FileIO(handle, "rb") as raw, io.BufferedReader(Reader(raw.readinto, failing)) as file:
+        with io.FileIO(handle, "rb") as raw, reader(raw.read, failing, io.DEFAULT_BUFFER_SIZE) as file:
             yield file
 
     @contextmanager

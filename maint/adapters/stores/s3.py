@@ -19,9 +19,9 @@ from maint.adapters.http.request import Call, Signed, Timeouts, in_blocks
 from maint.adapters.http.transport import Peer, Transport
 from maint.adapters.stores.stored_files import (
     STAGING,
-    Reader,
     Writer,
     is_left_over,
+    reader,
     split_name,
     split_prefix,
     staging_name,
@@ -127,7 +127,7 @@ class S3Store:
         if body is None:
             raise FileNotFoundError(f"no file {name} in {self.location}")
         try:
-            yield io.BufferedReader(Reader(partial(_read_body, body), partial(self._failing, words)), _BUFFER)
+            yield reader(body.read, partial(self._failing, words), _BUFFER)
         finally:
             body.close()
 
@@ -343,12 +343,6 @@ def _proxy_for(address: str) -> str | None:
 
 def _text(value: str | bytes) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-def _read_body(body: Any, buffer: bytearray | memoryview) -> int:  # botocore's stream has no type
-    block = body.read(len(buffer))
-    buffer[: len(block)] = block
-    return len(block)
 
 
 class _Upload:

@@ -1,6 +1,5 @@
 """Keep snapshots on a host over SFTP, each file written once, whole or not at all."""
 
-import io
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -9,15 +8,7 @@ from functools import partial
 from typing import BinaryIO, cast
 
 from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Upload
-from maint.adapters.stores.stored_files import (
-    STAGING,
-    Reader,
-    Writer,
-    is_left_over,
-    split_name,
-    split_prefix,
-    staging_name,
-)
+from maint.adapters.stores import stored_files
 from maint.errors import CannotReach, StoreFailed
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
@@ -43,18 +34,18 @@ class SftpStore:
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """Yield the names of all committed files below a folder, in order."""
-        found = [name for name, _ in self._walk(split_prefix(prefix)) if not _is_staging(name)]
+        found = [name for name, _ in self._walk(stored_files.split_prefix(prefix)) if not _is_staging(name)]
         yield from sorted(found)
 
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None where there is none."""
-        path = self._path(split_name(name))
+        path = self._path(stored_files.split_name(name))
         with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
             return _size(session, path)
 
     def written(self, name: str) -> datetime | None:
         """Return when a file was written, by that host's clock; None where there is none."""
-        path = self._path(split_name(name))
+        path = self._path(stored_files.split_name(name))
         with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
             facts = session.facts(path)
         if facts is None or not stat.S_ISREG(facts.st_mode or 0):
@@ -64,13 +55,13 @@ class SftpStore:
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""
-        path, words = self._path(split_name(name)), f"cannot read {name}"
+        path, words = self._path(stored_files.split_name(name)), f"cannot read {name}"
         with ExitStack() as stack:
             with self._failing(words):
                 session = stack.enter_context(self._sessions.session())
                 file = None if _size(session, path) is None else session.open(path)
             if file is not None:
-                yield io.BufferedReader(Reader(file.readinto, partial(self._failing, words)), READ_AT_ONCE)
+                yield stored_files.reader(file.read, partial(self._failing, words), READ_AT_ONCE)
                 with self._failing(words):
                     file.close()
         if file is None:
@@ -79,9 +70,9 @@ class SftpStore:
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
         """Write a new file, committed when the block ends well, else gone; FileExistsError where there is one."""
-        *folders, _ = split_name(name)
-        path, words = self._path(split_name(name)), f"cannot write {name}"
-        staging = f"{self._path(folders)}/{staging_name()}"
+        *folders, _ = stored_files.split_name(name)
+        path, words = self._path(stored_files.split_name(name)), f"cannot write {name}"
+        staging = f"{self._path(folders)}/{stored_files.staging_name()}"
         try:
             with ExitStack() as stack:
                 with self._failing(words):
@@ -89,7 +80,7 @@ class SftpStore:
                     self._make(session, self._path(folders))
                     _refuse_taken(session, path)
                     upload = Upload(session, staging)
-                yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
+                yield cast(BinaryIO, stored_files.Writer(upload.write, partial(self._failing, words)))
                 with self._failing(words):
                     upload.finish()
             self._commit(staging, path, words)
@@ -99,16 +90,16 @@ class SftpStore:
 
     def remove(self, name: str) -> None:
         """Remove a file; no complaint where there is none."""
-        path = self._path(split_name(name))
+        path = self._path(stored_files.split_name(name))
         with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
             session.remove(path)
 
     def sweep(self, prefix: str = "") -> int:
         """Remove what dead writers left half-written; return how many."""
         now, swept = datetime.now(UTC), 0
-        for name, facts in [*self._walk(split_prefix(prefix))]:
+        for name, facts in [*self._walk(stored_files.split_prefix(prefix))]:
             touched = datetime.fromtimestamp(facts.st_mtime or 0, UTC)
-            if _is_staging(name) and is_left_over(name.rpartition("/")[2], touched, now):
+            if _is_staging(name) and stored_files.is_left_over(name.rpartition("/")[2], touched, now):
                 with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
                     session.remove(f"{self._root}/{name}")
                 swept += 1
@@ -188,7 +179,7 @@ def _failure(what: str, location: str, error: Exception) -> StoreFailed:
 
 
 def _is_staging(name: str) -> bool:
-    return name.rpartition("/")[2].startswith(STAGING)
+    return name.rpartition("/")[2].startswith(stored_files.STAGING)
 
 
 def _size(session: Session, path: str) -> int | None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from maint.errors import Invalid
+from maint.files import as_file
 
 STAGING = ".staging-"
 ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
@@ -84,23 +84,16 @@ def _short(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
 
-class Reader(io.RawIOBase):
-    """A file being read by `readinto`; `failing` turns what the store says into a failure with words."""
+def reader(
+    read: Callable[[int], bytes], failing: Callable[[], AbstractContextManager[None]], buffer: int
+) -> io.BufferedReader:
+    """Return a file being read; `failing` turns what the store says into a failure with words."""
 
-    def __init__(
-        self, readinto: Callable[[Any], int], failing: Callable[[], AbstractContextManager[None]]
-    ) -> None:  # Any: a writable buffer; the type has a name only from Python 3.12 on
-        self._readinto = readinto
-        self._failing = failing
+    def block(size: int) -> bytes:
+        with failing():
+            return read(size)
 
-    def readable(self) -> bool:
-        return True
-
-    # "override": the type of its argument, Buffer, has a name only from Python 3.12 on.
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read some bytes into a buffer and return how many."""
-        with self._failing():
-            return self._readinto(buffer)
+    return as_file(block, buffer)
 
 
 class Writer:

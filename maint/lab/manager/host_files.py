@@ -26,7 +26,7 @@ export CMF_JDBC_DRIVER_JAR="/usr/share/java/mysql-connector-java.jar:/usr/share/
 export CMF_JAVA_OPTS="-Xmx2G -XX:MaxPermSize=256m -XX:+HeapDumpOnOutOfMemoryError -XX:HeapDumpPath=/tmp"
 """
 _DATABASE = """\
-com.cloudera.cmf.db.type={kind}
+com.cloudera.cmf.db.type=postgresql
 com.cloudera.cmf.db.host=localhost
 com.cloudera.cmf.db.name=scm
 com.cloudera.cmf.db.user=scm
@@ -61,11 +61,11 @@ def store_passwords(doc: Doc) -> StorePasswords:
     )
 
 
-def write_manager(root: Path, *, database: str = "postgresql") -> None:
+def write_manager(root: Path) -> None:
     """Write the settings of the manager's host, keeping what is there."""
     _keep(root / DEFAULTS, _OPTIONS.encode())
     _keep(root / GUID, str(uuid.uuid4()).encode())
-    content = _DATABASE.format(kind=database, password=secrets.token_urlsafe(12))
+    content = _DATABASE.format(password=secrets.token_urlsafe(12))
     _keep(root / "etc/cloudera-scm-server/db.properties", content.encode(), 0o600)
     _keep(root / "var/log/cloudera-scm-server/cloudera-scm-server.log", b"")
     (root / CERTMANAGER).mkdir(parents=True, exist_ok=True)

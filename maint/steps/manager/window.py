@@ -13,18 +13,9 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots.open_windows import OpenedFile, announce, announced, announced_here, close_announced, is_ours
 from maint.steps.hosts.fan_out import texts
-from maint.steps.manager import java_options
+from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version, require_ssh
-from maint.steps.manager.server_options import (
-    ABSENT,
-    delete_options,
-    digest,
-    read_options,
-    restart_servers,
-    running_off,
-    servers,
-)
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
 from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
@@ -47,28 +38,30 @@ class OpenWindow(Step[NoArguments]):
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
         require_ssh(sight)
-        hosts = servers(sight.settings, sight.manager)
-        contents = {host.name: read_options(sight.shell, host.name) for host in hosts}
+        hosts = server_options.servers(sight.settings, sight.manager)
+        contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
         yield self.action(
             f"{java_options.PATH} on {names}",
             f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}",
             {"hosts": list(contents)},
             undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
-            facts={name: digest(content) for name, content in contents.items()},
+            facts={name: server_options.digest(content) for name, content in contents.items()},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         window = remembered(site.state)
         if window is None:
-            contents = {host: read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
+            contents = {
+                host: server_options.read_options(site.shell, host) for host in texts(action.arguments["hosts"])
+            }
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
                 return (yield from _open_already(site, list(contents), work.timeout or _LIMIT))
             window = _opening(site, work, contents)
             _tell(site, work, window, new=True)
         _tell(site, work, window)
         yield from _edit(site, window)
-        yield from restart_servers(site, list(window.hosts))
+        yield from server_options.restart_servers(site, list(window.hosts))
         version = yield from await_version(site, work.timeout or _LIMIT)
         work.note("open", True)
         return done(f"redaction is off until the window closes; API v{version} answers")
@@ -77,7 +70,7 @@ class OpenWindow(Step[NoArguments]):
         if work.noted("open") is None:
             return True
         return remembered(site.state) is not None and all(
-            java_options.redaction_is_off(read_options(site.shell, host) or b"")
+            java_options.redaction_is_off(server_options.read_options(site.shell, host) or b"")
             for host in texts(action.arguments["hosts"])
         )
 
@@ -85,14 +78,14 @@ class OpenWindow(Step[NoArguments]):
 def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
     whose = "; ".join(open_elsewhere(site)) or "by somebody else"
     words = f"{java_options.PATH} has redaction switched off already and stays so: {whose}"
-    running = [running_off(site, host) for host in hosts]
+    running = [server_options.running_off(site, host) for host in hosts]
     if False not in running:
         doubt = (
             f"; where the export is redacted all the same, {UNIT} was not restarted since" if None in running else ""
         )
         return unchanged(words + doubt)
     yield f"{java_options.PATH} has redaction switched off, and {UNIT} was not restarted since"
-    yield from restart_servers(site, hosts)
+    yield from server_options.restart_servers(site, hosts)
     version = yield from await_version(site, limit)
     return done(f"{words}; API v{version} answers without redaction since the restart")
 
@@ -132,7 +125,9 @@ def _forget(site: Site, window: Window) -> None:
 def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Window:
     hosts = {
         host: EditedFile(
-            _keep(site, host, content or b""), digest(content), digest(java_options.opened(content or b""))
+            _keep(site, host, content or b""),
+            server_options.digest(content),
+            server_options.digest(java_options.opened(content or b"")),
         )
         for host, content in contents.items()
     }
@@ -153,8 +148,8 @@ def _name(host: str) -> str:
 
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
     for host, edited in window.hosts.items():
-        present = read_options(site.shell, host)
-        if digest(present) == edited.before:
+        present = server_options.read_options(site.shell, host)
+        if server_options.digest(present) == edited.before:
             yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
             site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
 
@@ -193,20 +188,20 @@ class CloseWindow(Step[CloseArguments]):
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
     """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
     for host, edited in window.hosts.items():
-        present = read_options(site.shell, host)
-        seen = digest(present)
+        present = server_options.read_options(site.shell, host)
+        seen = server_options.digest(present)
         if present is None or seen == edited.before:
             continue
         if seen == edited.after:
             yield f"putting {java_options.PATH} on {host} back as it was"
-            if edited.before != ABSENT:
+            if edited.before != server_options.ABSENT:
                 site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
             else:
-                delete_options(site, host)
+                server_options.delete_options(site, host)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
-    yield from restart_servers(site, window.hosts)
+    yield from server_options.restart_servers(site, window.hosts)
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     _forget(site, window)  # last: who finds the record finishes what is above

@@ -15,20 +15,7 @@ from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.restore.select_snapshot import planned as planned_snapshot
 from maint.restore.settings import groups_in, settings_in
 from maint.steps.guards import put_proof
-from maint.steps.services.changing import (
-    carry_out,
-    difference,
-    is_hidden,
-    is_secret,
-    is_so,
-    no_setting,
-    old_source,
-    planned,
-    print_of,
-    refuse_mask,
-    refuse_unkept,
-    value_print,
-)
+from maint.steps.services import changing
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.step import Progress, Step, skipped
 
@@ -66,14 +53,14 @@ class RestoreSettings(Step[RestoreArguments]):
                 if args.properties and name not in args.properties:
                     continue
                 now = live.get(name, Setting(name))
-                if is_hidden(now) and not args.properties:
+                if changing.is_hidden(now) and not args.properties:
                     unread.append(f"{name} of {one}")
                     continue
                 wanted = held[name].value if name in held else None
-                if not is_so(now, wanted):
+                if not changing.is_so(now, wanted):
                     found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
         if unknown := [name for name in args.properties if name not in known]:
-            raise no_setting(place, unknown, known)
+            raise changing.no_setting(place, unknown, known)
         yield from found
         if not found or unread:
             yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)
@@ -87,21 +74,21 @@ class RestoreSettings(Step[RestoreArguments]):
         wanted = held.value if held else None
         if action.facts["secret"] is True and wanted is not None:
             Secret(wanted)  # so that no answer of the manager shows it
-        return (yield from carry_out(site, work, planned(action, wanted)))
+        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
 
     def _change(
         self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, manifest: dict[str, str]
     ) -> Action:
-        secret = is_secret(now)
-        refuse_mask(place, now.name, wanted)
+        secret = changing.is_secret(now)
+        changing.refuse_mask(place, now.name, wanted)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
-        source = old_source(sight, place, now)
-        refuse_unkept(sight, place, now.name, source)
+        source = changing.old_source(sight, place, now)
+        changing.refuse_unkept(sight, place, now.name, source)
         facts: dict[str, Json] = {
-            "before": print_of(sight, now), "after": value_print(sight, wanted), "secret": secret,
+            "before": changing.print_of(sight, now), "after": changing.value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
-        words = f"{now.name} of {place}: {difference(now, wanted, secret=secret, new=_ITS)}"
+        words = f"{now.name} of {place}: {changing.difference(now, wanted, secret=secret, new=_ITS)}"
         return self.action(str(place), words, arguments, undo="`maint playbook undo RUN` puts it back", facts=facts)
 
 

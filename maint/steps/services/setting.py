@@ -9,22 +9,7 @@ from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.services.changing import (
-    HIDDEN,
-    carry_out,
-    current,
-    difference,
-    is_secret,
-    later_run,
-    old_source,
-    planned,
-    print_of,
-    refuse_mask,
-    refuse_unkept,
-    setting_of,
-    shown,
-    value_print,
-)
+from maint.steps.services import changing
 from maint.steps.services.kept_settings import kept_settings, old_value, overwritten_by, spans
 from maint.steps.services.places import PlaceArguments, find_place, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
@@ -60,16 +45,16 @@ class SetSetting(Step[SettingArguments]):
     def plan(self, args: SettingArguments, sight: Sight) -> Iterable[Action]:
         """Plan the change, old value and new one; refuses what could not be put back, and secrets in clear."""
         place = find_place(sight.manager, args)
-        live = setting_of(sight.manager, place, args.name)
-        secret = is_secret(live)
+        live = changing.setting_of(sight.manager, place, args.name)
+        secret = changing.is_secret(live)
         if secret and args.text is not None:
             hint = "give a reference instead, such as file:PATH"
             raise Refused(f"{args.name} of {place} is a secret, and a plan keeps what it is given", hint=hint)
         wanted = sight.secrets.resolve(args.secret).reveal() if args.secret else args.text
-        refuse_mask(place, args.name, wanted)
-        before, after = print_of(sight, live), value_print(sight, wanted)
+        changing.refuse_mask(place, args.name, wanted)
+        before, after = changing.print_of(sight, live), changing.value_print(sight, wanted)
         secret = secret or bool(args.secret)
-        words = f"{args.name} of {place}: {difference(live, wanted, secret=secret, new='another secret')}"
+        words = f"{args.name} of {place}: {changing.difference(live, wanted, secret=secret, new='another secret')}"
         given: dict[str, Json] = {
             **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
         }  # fmt: skip
@@ -79,8 +64,8 @@ class SetSetting(Step[SettingArguments]):
                 str(place), f"{args.name} of {place} is so already", given, effect=Effect.READ, facts=facts
             )
             return
-        source = old_source(sight, place, live)
-        refuse_unkept(sight, place, args.name, source)
+        source = changing.old_source(sight, place, live)
+        changing.refuse_unkept(sight, place, args.name, source)
         kept = f"; its old value is taken from snapshot {source}" if source else ""
         yield self.action(
             str(place),
@@ -95,11 +80,11 @@ class SetSetting(Step[SettingArguments]):
         given = action.arguments
         reference, clear = str(given["secret"]), given["value"]
         wanted = site.secrets.resolve(reference).reveal() if reference else (str(clear) if clear is not None else None)
-        if action.facts.get("after", value_print(site, wanted)) != value_print(site, wanted):
+        if action.facts.get("after", changing.value_print(site, wanted)) != changing.value_print(site, wanted):
             raise Refused(
                 f"the secret {reference} is another one than when the plan was made", hint="make the plan again"
             )
-        return (yield from carry_out(site, work, planned(action, wanted)))
+        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
 
 
 class UndoArguments(Arguments):
@@ -123,30 +108,32 @@ class PutSettingsBack(Step[UndoArguments]):
         conflicts = list[str]()
         planned_ones = list[Action]()
         for one in settings:
-            live = current(sight.manager, one.place, one.name)
+            live = changing.current(sight.manager, one.place, one.name)
             if live is None:
                 words = f"{one.name} of {one.place} is no longer there: nothing to put back"
                 planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
                 continue
-            now = print_of(sight, live)
+            now = changing.print_of(sight, live)
             # A change of it may have been refused: then what stood before that one stands still.
             same = [each for each in kept if (each.place, each.name) == (one.place, one.name)]
             own = {each.print for each in same} | {each.was for each in same}
             # A server may drop what equals the default.
-            dropped = live.value is None and live.default is not None and value_print(sight, live.default) in own
-            if now == HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
+            dropped = (
+                live.value is None and live.default is not None and changing.value_print(sight, live.default) in own
+            )
+            if now == changing.HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
                 conflicts.append(f"{one.name} of {one.place}: run {run} changed it since, and the manager hides it")
                 continue
-            if now not in (*own, HIDDEN) and not dropped:
+            if now not in (*own, changing.HIDDEN) and not dropped:
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
-                                 f"{shown(live.value, secret=one.secret)}")  # fmt: skip
+                                 f"{changing.shown(live.value, secret=one.secret)}")  # fmt: skip
                 continue
             arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
-            source = old_source(sight, one.place, live)
+            source = changing.old_source(sight, one.place, live)
             facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": source}
             words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
             undo = ""
-            if later_run(sight, one.place, one.name, source):
+            if changing.later_run(sight, one.place, one.name, source):
                 undo = f"what is there now is hidden, and not kept: undoing this gives what snapshot {source} has"
             planned_ones.append(self.action(str(one.place), words, arguments, undo=undo, facts=facts))
         if conflicts:
@@ -158,4 +145,4 @@ class PutSettingsBack(Step[UndoArguments]):
         if action.effect is Effect.READ:
             return skipped(action.summary)
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
-        return (yield from carry_out(site, work, planned(action, wanted)))
+        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))

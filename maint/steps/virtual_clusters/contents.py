@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from maint.errors import Refused, WorkFailed
-from maint.files import AsFile
+from maint.files import as_file
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight, VirtualClusterSight, Work
@@ -28,7 +28,7 @@ def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:
     def opened() -> io.BufferedReader:
         stack = ExitStack()
         stream = stack.enter_context(open_object(sight, stored))
-        return io.BufferedReader(AsFile(stream.read, stack.close), 256 * 1024)
+        return as_file(stream.read, close=stack.close)
 
     return Content(opened, size)
 

@@ -96,7 +96,7 @@ def user_of(settings: VirtualClusterSettings, name: str) -> VirtualClusterUser:
     )
 
 
-def identity_of(user: VirtualClusterUser, secrets: Secrets, environ: Mapping[str, str] = os.environ) -> Identity:
+def identity_of(user: VirtualClusterUser, secrets: Secrets) -> Identity:
     """Return a user's principal and keytab, once they have proven to fit each other, and the KDC where one answers.
 
     Raises:
@@ -112,7 +112,7 @@ def identity_of(user: VirtualClusterUser, secrets: Secrets, environ: Mapping[str
             f"the keytab of {user.name} is of no use: {error}",
             hint=f"make it anew for {principal}: `maint help virtual-clusters`",
         ) from None
-    return Identity(principal, content, key, try_login(user.name, principal, content, key, environ))
+    return Identity(principal, content, key, try_login(user.name, principal, content, key, os.environ))
 
 
 def principal_of(user: VirtualClusterUser) -> str:

@@ -16,7 +16,7 @@ from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Undo
-from maint.steps.virtual_clusters.init_host import kubectl, last_words
+from maint.steps.virtual_clusters.init_host import kubectl
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{24,}")
@@ -130,7 +130,7 @@ class Cabinet:
     def _failed(self, problem: str, ran: Ran) -> WorkFailed:
         hint = f"on {self.host}: kubectl get secrets -n {shlex.quote(self._space)}"
         # Some messages of kubectl quote what was sent.
-        said = [_ENCODED.sub("…", line) for line in last_words(ran)]
+        said = [_ENCODED.sub("…", line) for line in ran.last_words]
         return WorkFailed(f"{self.host}: {problem}", detail=said, hint=hint)
 
 

@@ -146,6 +146,6 @@ def content(undo: Undo, file: KeptFile) -> Content:
                 left = io.BytesIO(undo.fetch(name))
             return block
 
-        return io.BufferedReader(files.AsFile(read), 1024 * 1024)
+        return files.as_file(read, 1024 * 1024)
 
     return Content(opened, file.size)

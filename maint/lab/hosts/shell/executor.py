@@ -247,7 +247,7 @@ class Shell:
             with self._redirected(node.redirections):
                 return work()
         except Failed as failure:
-            return self._complain(ShellFailure(failure.message, 2))
+            return self._complain(ShellFailure(failure.message))
 
     @contextmanager
     def _redirected(self, redirections: Words[Redirection], *, keep: bool = False) -> Iterator[None]:
@@ -307,7 +307,7 @@ class Shell:
             with self._redirected(node.redirections, keep=keep):
                 return self._called(words, assignments)
         except Failed as failure:
-            status = self._complain(ShellFailure(failure.message, 2))
+            status = self._complain(ShellFailure(failure.message))
             if words[0] in SPECIAL:
                 raise Leave(status) from None
             return status

@@ -3,32 +3,14 @@
 import re
 from collections.abc import Callable
 
-from maint.lab.hosts.shell.syntax import (
-    AndOr,
-    Case,
-    Command,
-    For,
-    Function,
-    If,
-    Pipeline,
-    Redirected,
-    Redirection,
-    Sequence,
-    Simple,
-    Source,
-    Subshell,
-    SyntaxFailure,
-    Text,
-    While,
-    Word,
-)
+from maint.lab.hosts.shell import syntax
 from maint.lab.hosts.shell.words import BLANK, BREAK, NAME, WordReader, bare
 
 _RESERVED = frozenset(
     ["!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "if", "in", "then", "until", "while"]
 )
 # What was parsed up to the end of a line, by its first line: nearly the same scripts are sent to host after host.
-_parsed: dict[str, dict[tuple[str, ...], AndOr]] = {}
+_parsed: dict[str, dict[tuple[str, ...], syntax.AndOr]] = {}
 _PARSED_MOST = 2000
 _UP_TO_BREAK = re.compile(f"[^{re.escape(BREAK)}]*")
 _BLANKS = re.compile(f"[{BLANK}]+")
@@ -40,16 +22,16 @@ _REDIRECTIONS = ("<&", "<", ">>", ">&", ">")
 class Parser:
     """Parses from a source."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: syntax.Source) -> None:
         self._source = source
         self._words = WordReader(source, lambda inner: Parser(inner)._until_parenthesis())
 
-    def complete_command(self) -> Sequence | None:
+    def complete_command(self) -> syntax.Sequence | None:
         """Return what stands up to the end of a line, None at the end of the script; else SyntaxFailure."""
         self._skip_lines()
         if not self._source.peek():
             return None
-        items: list[AndOr] = []
+        items: list[syntax.AndOr] = []
         while self._source.peek() not in ("", "\n"):
             item, separated = self._item()
             items.append(item)
@@ -59,17 +41,17 @@ class Parser:
         if self._source.peek() not in ("", "\n"):
             self._unexpected()
         self._source.take("\n")
-        return Sequence(tuple(items))
+        return syntax.Sequence(tuple(items))
 
-    def _until_parenthesis(self) -> Sequence:
+    def _until_parenthesis(self) -> syntax.Sequence:
         return self._list(lambda: self._source.peek() in (")", ""))
 
-    def _list(self, over: Callable[[], bool]) -> Sequence:
-        items: list[AndOr] = []
+    def _list(self, over: Callable[[], bool]) -> syntax.Sequence:
+        items: list[syntax.AndOr] = []
         self._skip_lines()
         while not over():
             if not self._source.peek():
-                raise SyntaxFailure("end of file unexpected")
+                raise syntax.SyntaxFailure("end of file unexpected")
             item, separated = self._item()
             items.append(item)
             if self._source.peek() == "\n":
@@ -77,15 +59,15 @@ class Parser:
             self._skip_lines()
             if not separated:
                 break
-        return Sequence(tuple(items))
+        return syntax.Sequence(tuple(items))
 
-    def _until_words(self, *ends: str) -> Sequence:
+    def _until_words(self, *ends: str) -> syntax.Sequence:
         body = self._list(lambda: self._comes(*ends))
         if not body.items or not self._comes(*ends):
             self._unexpected()
         return body
 
-    def _item(self) -> tuple[AndOr, bool]:
+    def _item(self) -> tuple[syntax.AndOr, bool]:
         # Commands with what separates them from the next, and whether anything does.
         first, mark = self._source.rest_of_line(), self._source.mark()
         for lines, known in list(_parsed.get(first, {}).items()):
@@ -100,8 +82,8 @@ class Parser:
             _parsed.setdefault(first, {})[tuple(taken.splitlines(keepends=True))] = item
         return item, separated
 
-    def _and_or(self) -> AndOr:
-        first, rest = self._pipeline(), list[tuple[str, Pipeline]]()
+    def _and_or(self) -> syntax.AndOr:
+        first, rest = self._pipeline(), list[tuple[str, syntax.Pipeline]]()
         while True:
             self._skip_blanks()
             operator = next((o for o in ("&&", "||") if self._source.take(o)), None)
@@ -110,9 +92,9 @@ class Parser:
             self._skip_lines()
             rest.append((operator, self._pipeline()))
         background = self._source.peek() == "&"
-        return AndOr(first, tuple(rest), background)
+        return syntax.AndOr(first, tuple(rest), background)
 
-    def _pipeline(self) -> Pipeline:
+    def _pipeline(self) -> syntax.Pipeline:
         negated = False
         while self._take_word("!"):
             negated = not negated
@@ -120,12 +102,12 @@ class Parser:
         while True:
             self._skip_blanks()
             if self._source.peek() != "|" or self._source.peek(1) == "|":
-                return Pipeline(tuple(commands), negated)
+                return syntax.Pipeline(tuple(commands), negated)
             self._source.next()
             self._skip_lines()
             commands.append(self._command())
 
-    def _command(self) -> Command:
+    def _command(self) -> syntax.Command:
         self._skip_blanks()
         if self._source.take("("):
             return self._with_redirections(self._subshell())
@@ -137,19 +119,19 @@ class Parser:
             self._unexpected()
         return self._simple()
 
-    def _subshell(self) -> Command:
+    def _subshell(self) -> syntax.Command:
         body = self._list(lambda: self._source.peek() == ")")
         self._need(")")
-        return Subshell(body)
+        return syntax.Subshell(body)
 
-    def _group(self) -> Command:
+    def _group(self) -> syntax.Command:
         body = self._until_words("}")
         self._take_word("}")
         return body
 
-    def _if(self) -> Command:
-        arms: list[tuple[Sequence, Sequence]] = []
-        otherwise: Sequence | None = None
+    def _if(self) -> syntax.Command:
+        arms: list[tuple[syntax.Sequence, syntax.Sequence]] = []
+        otherwise: syntax.Sequence | None = None
         while True:
             condition = self._until_words("then")
             self._take_word("then")
@@ -159,23 +141,23 @@ class Parser:
         if self._take_word("else"):
             otherwise = self._until_words("fi")
         self._take_word("fi")
-        return If(tuple(arms), otherwise)
+        return syntax.If(tuple(arms), otherwise)
 
-    def _for(self) -> Command:
+    def _for(self) -> syntax.Command:
         name = bare(self._word())
         if name is None or not NAME.fullmatch(name):
-            raise SyntaxFailure("Bad for loop variable")
-        words: tuple[Word, ...] | None = None
+            raise syntax.SyntaxFailure("Bad for loop variable")
+        words: tuple[syntax.Word, ...] | None = None
         self._skip_lines()
         if self._take_word("in"):
             words = tuple(iter(self._word, ()))
         self._separator()
-        return For(name, words, self._do())
+        return syntax.For(name, words, self._do())
 
-    def _while(self) -> Command:
-        return While(self._until_words("do"), self._do())
+    def _while(self) -> syntax.Command:
+        return syntax.While(self._until_words("do"), self._do())
 
-    def _do(self) -> Sequence:
+    def _do(self) -> syntax.Sequence:
         self._skip_lines()
         if not self._take_word("do"):
             self._unexpected()
@@ -183,8 +165,8 @@ class Parser:
         self._take_word("done")
         return body
 
-    def _case(self) -> Command:
-        word, arms = self._word(), list[tuple[tuple[Word, ...], Sequence]]()
+    def _case(self) -> syntax.Command:
+        word, arms = self._word(), list[tuple[tuple[syntax.Word, ...], syntax.Sequence]]()
         self._skip_lines()
         if not self._take_word("in"):
             self._unexpected()
@@ -192,9 +174,9 @@ class Parser:
         while not self._take_word("esac"):
             arms.append(self._arm())
             self._skip_lines()
-        return Case(word, tuple(arms))
+        return syntax.Case(word, tuple(arms))
 
-    def _arm(self) -> tuple[tuple[Word, ...], Sequence]:
+    def _arm(self) -> tuple[tuple[syntax.Word, ...], syntax.Sequence]:
         self._source.take("(")
         patterns = [self._word()]
         self._skip_blanks()
@@ -208,10 +190,10 @@ class Parser:
             self._unexpected()
         return tuple(patterns), body
 
-    def _simple(self) -> Command:
-        assignments: list[tuple[str, Word]] = []
-        words: list[Word] = []
-        redirections: list[Redirection] = []
+    def _simple(self) -> syntax.Command:
+        assignments: list[tuple[str, syntax.Word]] = []
+        words: list[syntax.Word] = []
+        redirections: list[syntax.Redirection] = []
         while True:
             if redirection := self._redirection():
                 redirections.append(redirection)
@@ -228,21 +210,21 @@ class Parser:
                 return self._function(name)
         if not (assignments or words or redirections):
             self._unexpected()
-        return Simple(tuple(assignments), tuple(words), tuple(redirections))
+        return syntax.Simple(tuple(assignments), tuple(words), tuple(redirections))
 
-    def _function(self, name: str) -> Command:
+    def _function(self, name: str) -> syntax.Command:
         if not NAME.fullmatch(name.replace("-", "_").replace(".", "_")):
-            raise SyntaxFailure("Bad function name")
+            raise syntax.SyntaxFailure("Bad function name")
         self._skip_lines()
-        return Function(name, self._command())
+        return syntax.Function(name, self._command())
 
-    def _with_redirections(self, command: Command) -> Command:
-        found: list[Redirection] = []
+    def _with_redirections(self, command: syntax.Command) -> syntax.Command:
+        found: list[syntax.Redirection] = []
         while redirection := self._redirection():
             found.append(redirection)
-        return Redirected(command, tuple(found)) if found else command
+        return syntax.Redirected(command, tuple(found)) if found else command
 
-    def _redirection(self) -> Redirection | None:
+    def _redirection(self) -> syntax.Redirection | None:
         self._skip_blanks()
         source, mark = self._source, self._source.mark()
         if source.peek() not in _BEGINS_REDIRECTION:
@@ -255,17 +237,17 @@ class Parser:
             source.back(mark)
             return None
         if source.peek() in ("<", ">", "|"):
-            raise SyntaxFailure(f"{operator}{source.peek()} is not simulated on a lab host")
+            raise syntax.SyntaxFailure(f"{operator}{source.peek()} is not simulated on a lab host")
         fd = int(digits) if digits else (0 if operator[0] == "<" else 1)
-        return Redirection(fd, operator, self._target())
+        return syntax.Redirection(fd, operator, self._target())
 
-    def _target(self) -> Word:
+    def _target(self) -> syntax.Word:
         word = self._word()
         if not word:
             self._unexpected()
         return word
 
-    def _word(self) -> Word:
+    def _word(self) -> syntax.Word:
         self._skip_blanks()
         return self._words.word(BREAK)
 
@@ -314,15 +296,15 @@ class Parser:
     def _unexpected(self) -> None:
         found = self._source.peek()
         if not found:
-            raise SyntaxFailure("end of file unexpected")
+            raise syntax.SyntaxFailure("end of file unexpected")
         if found in BREAK:
             shown = "newline" if found == "\n" else f'"{found}"'
         else:
             shown = f'"{bare(self._words.word(BREAK)) or found}"'
-        raise SyntaxFailure(f"{shown} unexpected")
+        raise syntax.SyntaxFailure(f"{shown} unexpected")
 
 
-_COMPOUNDS: dict[str, Callable[[Parser], Command]] = {
+_COMPOUNDS: dict[str, Callable[[Parser], syntax.Command]] = {
     "{": Parser._group,
     "if": Parser._if,
     "for": Parser._for,
@@ -331,12 +313,12 @@ _COMPOUNDS: dict[str, Callable[[Parser], Command]] = {
 }
 
 
-def _assignment(word: Word) -> tuple[str, Word] | None:
+def _assignment(word: syntax.Word) -> tuple[str, syntax.Word] | None:
     first = word[0]
-    if not isinstance(first, Text) or first.quoted or "=" not in first.text:
+    if not isinstance(first, syntax.Text) or first.quoted or "=" not in first.text:
         return None
     name, _, value = first.text.partition("=")
     if not NAME.fullmatch(name):
         return None
-    rest = ((Text(value), *word[1:])) if value else word[1:]
+    rest = ((syntax.Text(value), *word[1:])) if value else word[1:]
     return name, rest

@@ -154,9 +154,11 @@ class Loop(Exception):
 class ShellFailure(Exception):
     """A failure that ends a script: unset parameter, bad substitution, syntax."""
 
-    def __init__(self, message: str, status: int = 2) -> None:
+    status = 2
+
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.message, self.status = message, status
+        self.message = message
 
 
 DEFAULT_ENVIRONMENT: Mapping[str, str] = {
