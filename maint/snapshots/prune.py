@@ -1,6 +1,6 @@
 """Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from maint.errors import Refused, WorkFailed
@@ -11,34 +11,30 @@ from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, read_records, write_record
 from maint.snapshots.replicate import with_store
-from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, complete, decide
+from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
-from maint.snapshots.virtual_clusters.document import part_name
+from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
-def candidate(entry: Entry) -> Candidate:
-    """Return what retention has to know of a snapshot in the list."""
+def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
+    """Return what retention has to know of a snapshot in the list; `clusters` are the virtual ones of the site."""
     snapshot = entry.snapshot
     if snapshot is None:
         return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
+    held = [one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)]
+    flawed = {one.name for one in snapshot.virtual_clusters if one.problems or one.doubt}
     return Candidate(
         entry.id,
         snapshot.taken_at,
         good=good(entry),
         kind=_kind(snapshot),
         damage=_damage(entry, snapshot),
-        clusters=_clusters(snapshot),
+        clusters=tuple(held),
+        whole=tuple(one for one in held if one not in flawed),
     )
-
-
-def _clusters(snapshot: Snapshot) -> Mapping[str, bool]:
-    if snapshot.purpose is not Purpose.BACKUP:
-        return {}
-    held = [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name)) and not one.doubt]
-    return {one.name: not one.problems for one in held}
 
 
 def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
@@ -70,14 +66,13 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdi
     known, now = entries(sight), sight.clock.now()
     backup = sight.settings.backup
     return decide(
-        [candidate(one) for one in known],
+        [candidate(one, {cluster.name for cluster in sight.settings.virtual_clusters}) for one in known],
         backup.keep if backup else None,
         now,
         minimum=backup.minimum if backup else 0,
         holds={one.id: one.holds for one in known},
         frozen=None if thaw else doubt(known, now),
         damaged=damaged,
-        clusters=[one.name for one in sight.settings.virtual_clusters],
     )
 
 
@@ -140,7 +135,7 @@ def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
 
 
 def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
-    """Read the bytes of the snapshots that always stay before older ones go; Refused where one is damaged."""
+    """Read the bytes of the good snapshots that always stay before older ones go; Refused where one is damaged."""
     for entry in _floor(site):
         yield f"reading {entry.id}, which stays"
         judged = verify(site, entry.id, 1)
@@ -154,15 +149,11 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
 
 
 def _floor(site: Sight) -> Sequence[Entry]:
-    backup, now = site.settings.backup, site.clock.now()
-    count = max(backup.minimum if backup else 0, 1)
-    known = sorted(entries(site), key=lambda one: one.id, reverse=True)
-    fitting = [one for one in known if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
-    there = [candidate(one) for one in known]
-    staying = {one.id for one in fitting[:count]}
-    for cluster in site.settings.virtual_clusters:
-        staying |= {one.id for one in complete(there, cluster.name, count, now)}
-    return [one for one in known if one.id in staying]
+    backup = site.settings.backup
+    now = site.clock.now()
+    known = [one for one in entries(site) if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
+    fitting = sorted(known, key=lambda one: one.id, reverse=True)
+    return fitting[: max(backup.minimum if backup else 0, 1)]
 
 
 def clean_up(site: Site) -> Sequence[str]:
@@ -216,9 +207,7 @@ def _held(site: Site, other: Site) -> Mapping[str, str]:
 
 
 def _sound(other: Site) -> set[str]:
-    listed = entries(other)
-    alone = {one.id for one in listed if candidate(one).clusters and candidate(one).damage is None}
-    return alone | {one.id for one in listed if one.offered and one.proven is not None}
+    return {one.id for one in entries(other) if one.offered and one.proven is not None}
 
 
 def pruned(sight: Sight) -> frozenset[str]:

@@ -3,7 +3,7 @@
 - A snapshot is *good* when taken as a backup, restorable, verified to level 3, with no later failure. Only good ones
   are counted: the newest `last`, the newest of each hour, day, …, and, whatever `keep` says, the newest `minimum`.
 - Safety copies, audit-only and unverified ones stay 30 days, and while fewer than `minimum` good ones are newer.
-- A backup of a virtual cluster that the config names stays while fewer than `minimum` complete ones are newer.
+- The newest of each virtual cluster that the config names stays, and the newest that holds it whole.
 - A damaged one stays until the operator says otherwise; one from the future stays and is not counted.
 - A hold keeps, and while a restore is under way everything stays.
 """
@@ -38,7 +38,8 @@ class Candidate(msgspec.Struct, frozen=True):
     good: bool = True  # a backup, restorable, verified to level 3
     kind: str = ""  # where it is not good: `safety copy`, `audit-only`, `not verified`
     damage: str | None = None  # why it cannot be believed
-    clusters: Mapping[str, bool] = {}  # the virtual clusters that a backup holds, and whether wholly
+    clusters: tuple[str, ...] = ()  # virtual clusters of the site for which it is a backup
+    whole: tuple[str, ...] = ()  # those of which nothing is missing or doubted
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -74,7 +75,6 @@ def decide(
     holds: Mapping[str, Sequence[Hold]],
     frozen: str | None = None,
     damaged: bool = False,
-    clusters: Sequence[str] = (),
 ) -> Verdict:
     """Return what becomes of each snapshot by the module's rules; Refused where the policy would keep nothing.
 
@@ -83,7 +83,6 @@ def decide(
         holds: by id; those that have run out do not count.
         frozen: why nothing may go now, None where nothing stands against it.
         damaged: the operator's word that damaged ones may go, once they are old enough.
-        clusters: the virtual clusters of which complete backups stay as well.
     """
     if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
         raise Refused(
@@ -96,27 +95,21 @@ def decide(
     floor = max(minimum, 1)
     reasons = _counted(good, policy, floor)
     newer = _Newer(good, floor, now, damaged)
-    wholly = {name: complete(ordered, name, floor, now) for name in clusters}
+    believed = [one for one in ordered if one.damage is None and one.taken_at <= now]
+    last = [(f"virtual cluster {name}", id_) for name, id_ in _last(believed, lambda one: one.clusters)]
+    last += [(f"virtual cluster {name} whole", id_) for name, id_ in _last(believed, lambda one: one.whole)]
     decisions = []
     for one in ordered:
         why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
-        why += reasons.get(one.id, []) + list(newer.reasons(one)) + list(_of_clusters(one, wholly, floor))
+        why += reasons.get(one.id, []) + list(newer.reasons(one))
+        why += [f"the newest that holds {what}" for what, id_ in last if id_ == one.id]
         why += [f"nothing is removed now: {frozen}"] if frozen else []
         decisions.append(Decision(one.id, bool(why), tuple(why) or (_gone(one),)))
     return Verdict(tuple(decisions))
 
 
-def complete(snapshots: Iterable[Candidate], cluster: str, count: int, now: datetime) -> Sequence[Candidate]:
-    """Return the newest so many that hold a virtual cluster wholly, the newest first."""
-    fitting = [one for one in snapshots if one.damage is None and one.taken_at <= now and one.clusters.get(cluster)]
-    return sorted(fitting, key=lambda one: (one.taken_at, one.id), reverse=True)[:count]
-
-
-def _of_clusters(one: Candidate, wholly: Mapping[str, Sequence[Candidate]], floor: int) -> Iterator[str]:
-    for name, counted in wholly.items():
-        newer = sum((other.taken_at, other.id) > (one.taken_at, one.id) for other in counted)
-        if name in one.clusters and one.damage is None and newer < floor:
-            yield f"only {newer} of {floor} complete backups of virtual cluster {name} are newer"
+def _last(ordered: Sequence[Candidate], held: Callable[[Candidate], Sequence[str]]) -> Iterable[tuple[str, str]]:
+    return {name: one.id for one in ordered for name in held(one)}.items()
 
 
 def _counted(good: Sequence[Candidate], policy: Keep, floor: int) -> Mapping[str, list[str]]:

@@ -172,12 +172,12 @@ def test_the_operator_may_let_damaged_ones_go_once_they_are_old() -> None:
     assert decide(everything, Keep(last=1), NOW, minimum=1, holds={}).removed == ()
 
 
-@given(sets(), st.lists(st.sampled_from([{}, {"etl": True}, {"etl": False}, {"gone": True}]), min_size=40), minimums)
-def test_the_newest_complete_backups_of_a_virtual_cluster_that_the_config_names_stay(snapshots, held, minimum):
-    there = [replace(one, clusters=held[number]) for number, one in enumerate(snapshots)]
-    kept = decide(there, Keep(last=1), NOW, minimum=minimum, holds={}, clusters=["etl"], damaged=True).kept
-    whole = [one for one in there if one.clusters.get("etl") and one.damage is None and one.taken_at <= NOW]
-    newest = sorted(whole, key=lambda one: (one.taken_at, one.id), reverse=True)[: max(minimum, 1)]
-    assert {one.id for one in newest} <= set(kept)
-    if not newest:
-        assert {one.id for one in there if "etl" in one.clusters and one.damage is None} <= set(kept)
+def test_the_newest_backup_of_each_virtual_cluster_stays_however_old_it_is() -> None:
+    def alone(number: int, days: int, *clusters: str, damage: str | None = None) -> Candidate:
+        return Candidate(f"{number:04d}", NOW - timedelta(days=days), False, "not restorable", damage, clusters)
+
+    manager = [snapshot(number, timedelta(days=20 - number)) for number in range(10, 20)]
+    vcs = [alone(0, 90, "a"), alone(1, 80, "a", "b"), alone(2, 70, "a"), alone(3, 60), alone(4, 50, "b", damage="rot")]
+    verdict = judge([*vcs, *manager], Keep(last=1))
+    assert [one for one in verdict.kept if one < "0004"] == ["0001", "0002"]
+    assert reasons(verdict)["0001"] == "the newest that holds virtual cluster b"

@@ -101,17 +101,12 @@ def _going(site: ConfiguredSite, known: Sequence[Entry], now: datetime) -> tuple
         return {}, ""
     there, goes = [candidate(one) for one in known], dict[str, datetime]()
     holds = {one.id: one.holds for one in known}
-    clusters = [one.name for one in site.settings.virtual_clusters]
     pace = _pace([one.taken_at for one in there])
     try:
         for step in range(_AHEAD):
             at = now + step * pace
-            coming = [
-                Candidate(f"~{number:03}", now + number * pace, clusters=dict.fromkeys(clusters, True))
-                for number in range(1, step + 1)
-            ]
-            known_then = [*there, *coming]
-            decided = decide(known_then, backup.keep, at, minimum=backup.minimum, holds=holds, clusters=clusters)
+            coming = [Candidate(f"~{number:03}", now + number * pace) for number in range(1, step + 1)]
+            decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
     except MaintError as error:

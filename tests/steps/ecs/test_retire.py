@@ -330,3 +330,20 @@ def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it(loaded):
         f"snapshot {backup}, which was to bring virtual cluster" in said.err or "is not proven restorable" in said.err
     )
     assert "rke2-killall.sh" not in did(loaded, ONE)
+
+
+def test_rules_that_stand_there_when_kept_ones_come_back_are_named_sealed_and_can_come_back(loaded):
+    before = on(loaded, ONE, "iptables -F KUBE-SERVICES; iptables-save")
+    assert retire(loaded).code == 0
+    rules = "*filter\\n:INPUT ACCEPT [0:0]\\n-A INPUT -s 192.0.2.7 -j DROP\\nCOMMIT\\n"
+    on(loaded, ONE, f"printf '{rules}' | iptables-restore")
+    theirs = on(loaded, ONE, "iptables-save")
+    assert f"1 on {ONE}) are sealed and REPLACED" in loaded("playbook", "run", "restore-firewall", "--dry-run").out
+    said = loaded("playbook", "run", "restore-firewall", "--yes")
+    assert said.code == 0, said.err
+    assert on(loaded, ONE, "iptables-save") == before
+    again = loaded("playbook", "run", "restore-firewall", "--yes", "-o", "json")
+    assert [one["outcome"] for one in again.json["actions"]] == ["unchanged"]
+    said = loaded("playbook", "run", "restore-firewall", "--set", f"hosts={ONE}", "--set", "replaced=true", "--yes")
+    assert said.code == 0, said.err
+    assert on(loaded, ONE, "iptables-save") == theirs
