@@ -17,6 +17,7 @@ import msgspec
 from maint.errors import Invalid, MaintError, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
+LARGEST = 64 << 20  # bytes of a file that is read at once
 Kind = TypeVar("Kind")
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -120,10 +121,10 @@ def writing(path: Path, hint: str = "name another file") -> AbstractContextManag
     return explaining(f"{path} cannot be written", hint, WorkFailed)
 
 
-def keep_record(path: Path, value: object) -> None:
-    """Write a record as JSON where its folder is there."""
+def keep_record(path: Path, value: object, *, durable: bool = True) -> None:
+    """Write a record as JSON where its folder is there; see `replace`."""
     if path.parent.is_dir():
-        replace(path, msgspec.json.encode(value))
+        replace(path, msgspec.json.encode(value), durable=durable)
 
 
 def kept_record(path: Path, kind: type[Kind]) -> Kind | None:
@@ -172,6 +173,15 @@ def _rename_new(folder: int, staging: str, name: str) -> None:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
+def whole(path: Path, most: int = LARGEST) -> bytes:
+    """Return a file's bytes; OSError where it cannot be read, or has more than one of its kind can have."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
+
+
 def spool(folder: Path) -> BinaryIO:
     """Open a private file without a name, to write and read back; it is gone when it is closed, or the process ends."""
     make_folder(folder)
@@ -185,7 +195,7 @@ class Damaged(Exception):
 def load(path: Path, kind: type[Kind]) -> Kind | None:
     """Return what a JSON file of ours holds, None where there is none; Damaged where it cannot be read as that."""
     try:
-        content = path.read_bytes()
+        content = whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -218,7 +228,10 @@ def read_private(path: Path) -> bytes | None:
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
         with open(handle, "rb", closefd=False) as file:
-            return file.read()
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise Invalid(f"{path} has more than {LARGEST} bytes", hint="is it the right file?")
+        return content
     finally:
         os.close(handle)
 

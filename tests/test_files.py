@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from maint import files
+from maint.config.yaml import read_text
 from maint.errors import Invalid
 
 
@@ -60,3 +61,10 @@ def test_what_is_no_plain_file_is_refused_and_a_pipe_is_not_waited_for(tmp_path:
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(Invalid, match="is not a plain file"):
             files.read_private(path)
+
+
+def test_a_file_without_an_end_is_an_error_and_not_read_on() -> None:
+    with pytest.raises(files.Damaged, match="bytes"):
+        files.load(Path("/dev/zero"), dict)
+    with pytest.raises(Invalid, match="bytes"):
+        read_text(Path("/dev/zero"))

@@ -37,19 +37,17 @@ class _Alarm:
         self._open: list[_Limit] = []  # the outermost first
         self._before: tuple[Any, float, float] = (signal.SIG_DFL, 0.0, 0.0)  # Any: what getsignal returns
 
-    def push(self, seconds: float, of: float) -> _Limit:
-        now = time.monotonic()
+    def push(self, limit: _Limit) -> None:
         if not self._open:
             left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-            self._before = (signal.signal(signal.SIGALRM, self._ring), left, now)
-        limit = _Limit(now + seconds, of)
+            self._before = (signal.signal(signal.SIGALRM, self._ring), left, time.monotonic())
         self._open.append(limit)
         self._arm()
-        return limit
 
     def pop(self, limit: _Limit) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self._open.remove(limit)  # not always the last: what a cycle held is let go later
+        if limit in self._open:  # not always the last: what a cycle held is let go later
+            self._open.remove(limit)
         if self._open:
             self._arm()
             return
@@ -136,8 +134,13 @@ class SystemClock:
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield _nowhere
             return
-        limit = _ALARM.push(seconds, of or seconds)
+        limit = _Limit(time.monotonic() + seconds, of or seconds)
         try:
+            _ALARM.push(limit)
             yield limit.put_off
         finally:
-            _ALARM.pop(limit)
+            try:
+                _ALARM.pop(limit)
+            except DeadlinePassed:  # at this very moment: a limit that stays open would end what comes later
+                _ALARM.pop(limit)
+                raise

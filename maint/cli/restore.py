@@ -17,6 +17,7 @@ from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, opt
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
 from maint.errors import Invalid, MaintError, Unfinished
+from maint.files import whole
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
 from maint.restore.preview import preview
@@ -173,7 +174,7 @@ def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
     path = Path(text)
     if text and path.is_file():
         try:
-            saved = json.loads(path.read_text())
+            saved = json.loads(whole(path))
             return str(saved["digest"]), Plan.from_json(saved["plan"]).parameters
         except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
             raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -17,19 +17,11 @@ from maint.model.json import Json
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Whole:
-    """Stands for "what the document holds at that path"."""
-
-
-_FROM_DOCUMENT: Final = _Whole()
-
-
 def decode(
     model: type[M],
     document: Document,
     path: KeyPath = (),
     *,
-    value: Json | _Whole = _FROM_DOCUMENT,
     hint: str | None = None,
     context: object = None,
 ) -> M:
@@ -37,14 +29,13 @@ def decode(
 
     Args:
         model: derived from `Strict`.
-        value: read this instead of what stands at the path (a rendered copy of it, say); the path still tells where.
         hint: the next step where a mistake has none of its own.
         context: what validators of the model are given.
 
     Raises:
         Invalid: one error at the first wrong place; further ones are detail lines with places of their own.
     """
-    found, mistakes = decoded(model, document, path, value=value, context=context)
+    found, mistakes = decoded(model, document, path, context=context)
     if found is None:
         raise together(mistakes, hint)
     return found
@@ -55,11 +46,10 @@ def decoded(
     document: Document,
     path: KeyPath = (),
     *,
-    value: Json | _Whole = _FROM_DOCUMENT,
     context: object = None,
 ) -> tuple[M | None, Sequence[Invalid]]:
     """Read a part of a document as a model, and return it, or None and one error for each wrong place; see `decode`."""
-    data = document.at(path) if isinstance(value, _Whole) else value
+    data = document.at(path)
     try:
         # JSON mode is what makes strictness useful: text may become a path, a date or an enum, but never a number.
         return model.model_validate_json(json.dumps(data), context=context), ()

@@ -1,16 +1,23 @@
 """Run a program of the operator's on this machine: no shell, a limit in time, and nothing of it left behind."""
 
+import errno
 import os
+import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, cast
 
 import msgspec
 
 # What a program is given of our environment where it needs no more: nothing that could hold a secret.
 _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+
+LARGEST = 4_000_000  # bytes that a program may print
+_BLOCK = 64 * 1024
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -29,7 +36,7 @@ def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def run_program(
     words: Sequence[str], *, environ: Mapping[str, str], folder: Path, timeout: float, given: bytes | None = None
 ) -> Finished:
-    """Run a program, and kill it with all it started after `timeout` seconds (TimeoutError); raises OSError."""
+    """Run a program; OSError, or TimeoutError after so many seconds: it is killed with all it started."""
     process = subprocess.Popen(
         words,
         env=dict(environ),
@@ -40,12 +47,47 @@ def run_program(
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(given, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"did not end within {timeout:g} s") from None
+        out, err = _talked(process, given, time.monotonic() + timeout, timeout)
     finally:
         _end(process)
     return Finished(process.returncode, out, err)
+
+
+def _talked(process: subprocess.Popen[bytes], given: bytes | None, until: float, timeout: float) -> tuple[bytes, bytes]:
+    left, printed = memoryview(given or b""), {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for stream in printed:
+            selector.register(cast(IO[bytes], stream), selectors.EVENT_READ)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            for key, _ in _ready(selector, until, timeout):
+                stream = cast(IO[bytes], key.fileobj)
+                if stream is process.stdin:
+                    try:
+                        left = left[os.write(key.fd, left[:_BLOCK]) :]
+                    except BrokenPipeError:  # it does not read on; its status says how it went
+                        left = left[:0]
+                elif block := os.read(key.fd, _BLOCK):
+                    printed[stream] += block
+                    if sum(map(len, printed.values())) > LARGEST:
+                        raise OSError(errno.EFBIG, f"it printed more than {LARGEST} bytes, and was ended")
+                    continue
+                if stream is not process.stdin or not left:
+                    selector.unregister(stream)
+                    stream.close()
+    try:
+        process.wait(max(until - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"did not end within {timeout:g} s") from None
+    return bytes(printed[process.stdout]), bytes(printed[process.stderr])
+
+
+def _ready(selector: selectors.BaseSelector, until: float, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+    if not (found := selector.select(max(until - time.monotonic(), 0))) and time.monotonic() >= until:
+        raise TimeoutError(f"did not end within {timeout:g} s")
+    return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -91,7 +91,7 @@ def folder_of(site: str) -> str:
 def newest(store: StoreSight, site: str) -> Row | None:
     """Return the row that counts, None where nobody ever held the lease; Refused where it is none of ours."""
     while True:
-        number = _highest(store, site)
+        number = max(_numbers(store, site), default=0)
         if not number:
             return None
         name = _name(site, number)
@@ -101,10 +101,6 @@ def newest(store: StoreSight, site: str) -> Row | None:
             written = store.written(name)
             if written is not None:
                 return Row(number, _claim(content, f"{store.location}/{name}"), written)
-
-
-def _highest(store: StoreSight, site: str) -> int:
-    return max(_numbers(store, site), default=0)
 
 
 def _numbers(store: StoreSight, site: str) -> list[int]:

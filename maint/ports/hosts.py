@@ -23,6 +23,12 @@ class Ran(msgspec.Struct, frozen=True):
         """Whether it exited 0."""
         return self.status == 0
 
+    @property
+    def last_words(self) -> list[str]:
+        """The last lines that it said on standard error, else how it ended."""
+        lines = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-5:] or [f"exit status {self.status}"]
+
 
 class ShellSight(Protocol):
     """Hosts over SSH, asking only. Hosts are addressed by the name that the config gives them."""

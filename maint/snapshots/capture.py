@@ -13,7 +13,7 @@ from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
-from maint.files import explaining
+from maint.files import explaining, whole
 from maint.model.formatting import show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
@@ -200,7 +200,7 @@ def _take_license(site: Site, writer: SnapshotWriter) -> None:
         raise _Absent("the config names no licence")
     hint = "correct its path in the config, or make it readable for the user who runs maint"
     with explaining(f"{path} cannot be read", hint):
-        content = path.read_bytes()
+        content = whole(path)
     writer.sealed(LICENSE, content)
 
 

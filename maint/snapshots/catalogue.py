@@ -7,7 +7,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True):
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first."""
     past, doubtful = read_kinds(sight)
-    verified, proven, holds = _verifications(past), _proofs(past), held(past, doubtful)
+    verified, proven, holds = dict(_each_verification(past)), _proofs(past), held(past, doubtful)
     read = _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
     return [
@@ -157,10 +157,10 @@ def find_id(sight: Sight, wanted: str) -> str:
 
 
 def latest(sight: Sight) -> str:
-    """Return the id of the newest backup, also of one whose manifest cannot be read; Invalid: there is none."""
+    """Return the id of the newest backup, also of one whose manifest cannot be read; Refused: there is none."""
     known = entries(sight)
     if not known:
-        raise Invalid(f"there is no snapshot of {sight.settings.name} yet", hint="`maint backup create` takes one")
+        raise Refused(f"there is no snapshot of {sight.settings.name} yet", hint="`maint backup create` takes one")
     backups = [one for one in known if one.snapshot is None or one.snapshot.purpose is Purpose.BACKUP]
     return (backups or known)[-1].id
 
@@ -234,10 +234,6 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
-
-
-def _verifications(past: Iterable[Record]) -> Mapping[str, Verified]:
-    return dict(_each_verification(past))
 
 
 def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:

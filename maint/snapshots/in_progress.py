@@ -123,7 +123,7 @@ def is_own(sight: Sight, name: str) -> bool:
 def _owner(sight: Sight) -> str | None:
     path = _identity(sight)
     try:
-        found = path.read_bytes()
+        found = files.whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -111,13 +111,6 @@ def test_a_part_is_read_at_its_own_place() -> None:
         decode(Inner, document, ("a", "b", 0))
 
 
-def test_a_rendered_value_is_placed_where_its_source_stands() -> None:
-    document = yaml.load("with:\n  name: '{{ x }}'\n  port: '{{ y }}'\n", "f.yaml")
-    assert decode(Inner, document, ("with",), value={"name": "a", "port": 9}).port == 9
-    with pytest.raises(Invalid, match=r"f.yaml:3:9: with\.port: must be a whole number, not text"):
-        decode(Inner, document, ("with",), value={"name": "a", "port": "nine"})
-
-
 @pytest.mark.parametrize(
     ("word", "guess"), [("pasword", "password"), ("HOST", "host"), ("store ", "store"), ("qqq", None), ("", None)]
 )

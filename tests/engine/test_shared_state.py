@@ -298,11 +298,13 @@ def test_what_steps_keep_in_the_state_folder_goes_along_with_their_run():
             for target in node.targets
             if isinstance(target, ast.Name)
         }
+        imported = {alias.name for node in tree(path).body if isinstance(node, ast.ImportFrom) for alias in node.names}
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                if ast.unparse(node.left).split(".")[-1] == "state":
-                    kept.add(known.get(ast.unparse(node.right)) or ast.unparse(node.right).strip("'"))
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "UndoRecords":
+                right = ast.unparse(node.right)
+                if ast.unparse(node.left).split(".")[-1] == "state" and right not in imported:
+                    kept.add(known.get(right) or right.strip("'"))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("UndoRecords", "RunRecords"):
                 kept.add(node.args[0].value)
     kept.remove("self._folder")  # of UndoRecords
     of_this_machine = {"seen.json", "owner"}
@@ -324,3 +326,10 @@ def test_a_certificate_that_a_run_had_made_replaces_the_older_one_that_another_m
     one.fails(HEAD + "steps:\n" + A)
     learn(other)
     assert (other.site.state / "certificates/vc.pem").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["snapshot.take", "snapshot.copy", "snapshot.hold", "snapshot.release", "vc.take"])
+def test_what_stores_although_it_only_reads_the_site_is_leased_like_a_change(one, stolen, monkeypatch, kind):
+    monkeypatch.setattr(type(TRIES["try.read"]), "stores", STEPS[kind].stores)
+    assert isinstance(one.fails(HEAD + "steps:\n" + A + READ), LeaseLost)
+    assert one.did == ["a"]

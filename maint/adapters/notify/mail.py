@@ -1,15 +1,19 @@
 """Send a mail over SMTP, with TLS that is verified before the account is named."""
 
 import smtplib
+import socket
 import ssl
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
+from typing import Any, cast
 
 from maint.adapters.http import tls
 from maint.adapters.notify.way import Say
 from maint.config.notices import Mail, NoticeSettings
 from maint.errors import CannotReach, WorkFailed
 from maint.model.notice import Notice
+
+_LONGEST = 64 * 1024  # bytes of an answer
 
 
 def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
@@ -47,12 +51,43 @@ def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
         )
 
 
+class _Bounded(smtplib.SMTP):
+    """As the library has it, which would collect the lines of an answer without an end."""
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return an answer of the server; SMTPServerDisconnected where it is longer than any."""
+        self.file = _Answers(self.file or cast(socket.socket, self.sock).makefile("rb"))
+        try:
+            return super().getreply()
+        finally:
+            self.file = self.file.lines if isinstance(self.file, _Answers) else self.file
+
+
+class _BoundedTls(_Bounded, smtplib.SMTP_SSL):
+    """The same over TLS."""
+
+
+class _Answers:
+    def __init__(self, lines: Any) -> None:  # what `makefile` returns
+        self.lines = lines
+        self.close = lines.close
+        self._left = _LONGEST
+
+    def readline(self, size: int) -> bytes:
+        """Return a line; OSError where there were too many."""
+        line: bytes = self.lines.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"an answer of more than {_LONGEST} bytes")
+        return line
+
+
 def _connected(mail: Mail, timeout: float) -> smtplib.SMTP:
     trust = tls.context(mail.ca, insecure=False, hint="`ca` of the notice must name a PEM file")
     host, port = mail.at
     if mail.tls == "tls":
-        return smtplib.SMTP_SSL(host, port, timeout=timeout, context=trust)
-    server = smtplib.SMTP(host, port, timeout=timeout)
+        return _BoundedTls(host, port, timeout=timeout, context=trust)
+    server = _Bounded(host, port, timeout=timeout)
     if mail.tls == "starttls":
         try:
             server.starttls(context=trust)  # SMTPNotSupportedError where the server offers none: nothing goes in clear

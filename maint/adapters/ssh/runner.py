@@ -105,7 +105,7 @@ class Command:
             words = f"{self._host}: a command whose output was read ended with status {ran.status}"
             raise WorkFailed(
                 words,
-                detail=ran.err.decode("utf-8", "replace").splitlines()[:5],
+                detail=ran.last_words,
                 hint="look at that host; what was read before the end is not used",
             )
         block = bytes(self._out[: len(self._out) if size < 0 else size])

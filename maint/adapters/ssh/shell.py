@@ -191,10 +191,9 @@ class FabricShell:
 
 
 def _failed(what: str, ran: Ran) -> WorkFailed:
-    lines = ran.err.decode("utf-8", "replace").splitlines()
     return WorkFailed(
         what,
-        detail=lines[:5] or [f"exit status {ran.status}"],
+        detail=ran.last_words,
         hint="look at that host: its disk, its permissions, and whether sudo works there without a password",
     )
 

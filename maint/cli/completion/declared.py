@@ -73,7 +73,7 @@ def _choices(name: str, command: Command) -> Json:
         "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": ("systemd", "cron"),
     }  # fmt: skip
     if name == "--check":
-        return _pairs(dict.fromkeys(OWN, ""))
+        return [[name, words] for name, words in dict.fromkeys(OWN, "").items()]
     return [[one, ""] for one in fixed[name]] if name in fixed else _OPTIONS.get(name, "")
 
 
@@ -88,10 +88,6 @@ def _argument(words: str, one: Made) -> Json:
     if (words, name) in fixed:
         return fixed[words, name]
     return _NAMES.get(words.partition(" ")[0], "") if name in ("name", "names") else _ARGUMENTS.get(name, "")
-
-
-def _pairs(found: Mapping[str, str]) -> Json:
-    return [[name, words] for name, words in found.items()]
 
 
 def sites(path: Path) -> dict[str, Json]:

@@ -27,7 +27,7 @@ from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError
-from maint.files import explaining
+from maint.files import explaining, whole
 from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
@@ -250,7 +250,7 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text("utf-8")
+        return whole(Path(path)).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Invalid(f"{path} cannot be read: {why}", hint="is it the right file?") from None

@@ -9,8 +9,9 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
 from maint.cli.telling.outcomes import NOTICE, last
-from maint.config.notices import WAYS, NoticeSettings
-from maint.errors import PartlyDone, Refused, UnknownName
+from maint.config.notices import WAYS
+from maint.config.suggestions import unknown
+from maint.errors import PartlyDone, Refused
 from maint.model.json import Json
 
 
@@ -23,14 +24,10 @@ def list_notices(flags: Flags) -> None:
             seen = last(site.state, NOTICE + one.name)
             at = datetime.fromtimestamp(seen.at, UTC).isoformat(timespec="seconds") if seen else None
             problem = seen.words if seen else ""
-            ways = _ways(one)
+            ways = [way for way in WAYS if getattr(one, way) is not None]
             found.append({"name": one.name, "ways": ways, "on": list(one.on), "last": at, "problem": problem or None})
             rows.append([one.name, ", ".join(ways), ", ".join(one.on), at or "never", problem])
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
-
-
-def _ways(one: NoticeSettings) -> list[str]:
-    return [way for way in WAYS if getattr(one, way) is not None]
 
 
 @command(example="maint notify test night-shift")
@@ -47,12 +44,7 @@ def test(
             raise Refused("nobody is told anything: the site has no `notify`", hint="`maint help alerts` shows how")
         for name in names or ():
             if name not in known:
-                raise UnknownName(
-                    f"there is no notice {name!r}",
-                    name,
-                    detail=[f"configured: {', '.join(known)}"],
-                    hint="name one of these, or add it to the config",
-                )
+                raise unknown(f"there is no notice {name!r}", name, known, "name one of these, or add it to the config")
         if flags.dry_run:
             screen.say(f"would tell a test to {', '.join(names or known)}")
             return

@@ -71,7 +71,7 @@ def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]
     if not ran.ok:
         raise WorkFailed(
             f"{host}: cannot tell which files are there",
-            detail=[ran.err.decode(errors="replace")[:500]],
+            detail=ran.last_words,
             hint="look at that host: its disk, and whether sudo works there without a password",
         )
     return ran.out.decode(errors="replace").splitlines()
@@ -84,7 +84,7 @@ def _put(site: Site, host: str, member: Member, content: bytes) -> None:
     if not ran.ok and ran.status != THERE:
         raise WorkFailed(
             f"{host}: {member.path} could not be put back",
-            detail=ran.err.decode(errors="replace").splitlines()[:5],
+            detail=ran.last_words,
             hint="put it back by hand (`maint backup files`), then `maint playbook resume`",
         )
 

@@ -15,7 +15,7 @@ import msgspec
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import Refused
-from maint.files import explaining, write_all
+from maint.files import explaining, whole, write_all
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
@@ -51,7 +51,7 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
         return None
     path = settings.tls.cert
     with explaining(f"the certificate {path} cannot be read", _HINT):
-        chain = path.read_bytes()
+        chain = whole(path)
     key = SecretBytes(secrets.resolve(settings.tls.key).reveal().encode() + b"\n")
     server = _serving(chain, key, str(path))
     der = first_of(chain)

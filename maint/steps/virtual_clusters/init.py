@@ -26,7 +26,6 @@ from maint.steps.virtual_clusters.init_host import (
     address_of,
     call_utility,
     kubectl,
-    last_words,
     look,
     master_of,
     require_ingress,
@@ -170,7 +169,7 @@ def certificates(shell: ShellSight, host: str, address: Address) -> dict[str, by
         ran = shell.ask(host, kubectl(words, "ignore-not-found"), timeout=90.0)
         if not ran.ok:
             raise WorkFailed(
-                f"{host}: kubectl does not answer", detail=last_words(ran), hint="are the data services up?"
+                f"{host}: kubectl does not answer", detail=ran.last_words, hint="are the data services up?"
             )
         try:
             der = first_of(base64.b64decode(ran.out, validate=True))

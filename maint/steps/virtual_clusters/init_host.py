@@ -11,7 +11,7 @@ import msgspec
 
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.ports import Ran, Shell, ShellSight, Sight, Site
+from maint.ports import Shell, ShellSight, Sight, Site
 from maint.steps.manager.server import require_ssh
 from maint.steps.virtual_clusters.step import own_prefix
 
@@ -162,7 +162,7 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
     if not ran.ok:
         raise WorkFailed(
             f"{host}: kubectl does not answer",
-            detail=last_words(ran),
+            detail=ran.last_words,
             hint="are the data services up, and is the host an ECS server?",
         )
     known = {value.rpartition("/")[2] for key, value in said if key == "namespace"}
@@ -241,12 +241,6 @@ def kubectl(words: str, *options: str) -> str:
     return " ".join([f"{SETUP}exec kubectl {words}", *(f"--{option}" for option in options)])
 
 
-def last_words(ran: Ran) -> list[str]:
-    """Return the last lines that a command said on standard error, or how it ended."""
-    lines = [line for line in ran.err.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-5:] or [f"exit status {ran.status}"]
-
-
 def sweeping(state: Path) -> str:
     """Return the command that wipes what killed runs of a site left; safe while the caller holds the site's lock.
 
@@ -308,7 +302,7 @@ def call_utility(
     if not ran.ok:
         raise WorkFailed(
             f"{found.host}: the utility script failed (exit {ran.status})",
-            detail=last_words(ran),
+            detail=ran.last_words,
             hint="mend what it names, then `maint playbook resume`; the script may be run again",
         )
 

@@ -1,10 +1,11 @@
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
-from maint.adapters.clock import SystemClock
+from maint.adapters.clock import SystemClock, seconds_left
 from maint.errors import DeadlinePassed
 
 
@@ -61,6 +62,16 @@ def test_no_limit_is_no_limit() -> None:
 def test_a_limit_of_nothing_has_passed_at_once() -> None:
     with pytest.raises(DeadlinePassed), SystemClock().limit(0):
         _wait()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.0015])
+def test_a_limit_that_passes_while_it_is_set_or_let_go_leaves_none_open(seconds: float) -> None:
+    handler = signal.getsignal(signal.SIGALRM)
+    for _ in range(300):
+        with suppress(DeadlinePassed), SystemClock().limit(seconds):
+            time.sleep(seconds)
+        assert seconds_left() is None
+        assert signal.getsignal(signal.SIGALRM) is handler
 
 
 def test_the_timer_of_someone_else_is_given_back() -> None:

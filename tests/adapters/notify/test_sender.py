@@ -5,8 +5,10 @@ import os
 import socket
 import ssl
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from email import message_from_bytes
 from pathlib import Path
 from typing import Any
@@ -238,3 +240,23 @@ def test_a_mail_server_without_tls_gets_nothing_in_clear(tell: Tell, tmp_path: P
     finally:
         made.stop()
     assert [secure for secure, _, _ in sink.mails] == [False]
+
+
+def test_a_mail_server_whose_answer_has_no_end_is_left(tell: Tell) -> None:
+    sent = 0
+
+    def pour(server: socket.socket) -> None:
+        nonlocal sent
+        near, _ = server.accept()
+        with near, suppress(OSError):
+            while sent < 200_000_000:
+                sent += near.send(b"220-welcome\r\n" * 1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=pour, args=(server,))
+        thread.start()
+        mail = {"host": "127.0.0.1", "port": server.getsockname()[1], "tls": "none"}
+        (told,) = tell(FAILED, mail={**mail, "sender": "a@example.com", "to": ["b@example.com"]})
+        thread.join()
+    assert told.problem
+    assert sent < 50_000_000

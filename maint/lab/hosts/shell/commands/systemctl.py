@@ -25,16 +25,12 @@ def _units(options: Options) -> list[str]:
     return options.operands[1:]
 
 
-def _short(name: str) -> str:
-    return name.removesuffix(".service")
-
-
 def _full(name: str) -> str:
     return name if name.endswith(_SUFFIXES) else name + ".service"
 
 
 def _unit(call: Call, name: str) -> Unit | None:
-    return call.machine.units.get(_short(name)) or call.machine.units.get(_full(name))
+    return call.machine.units.get(name.removesuffix(".service")) or call.machine.units.get(_full(name))
 
 
 def _is_active(call: Call, options: Options) -> int:
