@@ -4,6 +4,9 @@ import difflib
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from maint.errors import UnknownName
+from maint.model.formatting import show_some
+
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and indexes that lead to a part of a document."""
 
@@ -19,6 +22,13 @@ def meant(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return the hint for a word that is not known: the one that is most like it, or what to do otherwise."""
     guess = did_you_mean(word, list(known))
     return f"did you mean {guess!r}?" if guess else otherwise
+
+
+def unknown(words: str, name: str, known: Iterable[str], otherwise: str) -> UnknownName:
+    """Return the failure for a name that is not known, with what there is."""
+    known = sorted(known)
+    detail = f"there is {show_some(known, 12) or 'none'}"
+    return UnknownName(words, name, detail=[detail], hint=meant(name, known, otherwise))
 
 
 def dotted(path: KeyPath) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from maint.config.suggestions import meant
+from maint.config.suggestions import unknown
 from maint.deployment.document import Document, items_of, services_of, text_of
 from maint.deployment.normalize import identity
-from maint.errors import Refused, UnknownName, UsageError
+from maint.errors import Refused, UsageError
 from maint.model.manager import Host
 
 _LONGEST_NAME = 64  # characters; a generated role name is cut to them
@@ -51,12 +51,8 @@ def _change(wish: str, hosts: Sequence[Document], server: Sequence[Host]) -> Hos
     found = [host for host in hosts if old in (text_of(host, "hostId"), text_of(host, "hostname"))]
     if len(found) != 1:
         names = [text_of(host, "hostname") for host in hosts]
-        raise UnknownName(
-            f"the snapshot has {'no host' if not found else f'{len(found)} hosts'} {old!r}",
-            old,
-            detail=[f"it has {', '.join(names) or 'none'}"],
-            hint=meant(old, names, "name one of them, by host name or host id"),
-        )
+        words = f"the snapshot has {'no host' if not found else f'{len(found)} hosts'} {old!r}"
+        raise unknown(words, old, names, "name one of them, by host name or host id")
     now = _new(new, server)
     host_id, name, address = (text_of(found[0], key) for key in _RENAMED)
     return HostChange(host_id, name, address, now.host_id, now.hostname, now.address)
@@ -69,13 +65,9 @@ def _new(text: str, server: Sequence[Host]) -> Host:
     found = [host for host in server if text in (host.host_id, host.hostname)]
     if len(found) == 1:
         return found[0]
-    known = ", ".join(host.hostname for host in server) or "none"
-    raise UnknownName(
-        f"the manager knows {'no host' if not found else f'{len(found)} hosts'} {text!r}",
-        text,
-        detail=[f"it knows {known}"],
-        hint="let its agent report to the manager first, or write OLD=id:name:address",
-    )
+    words = f"the manager knows {'no host' if not found else f'{len(found)} hosts'} {text!r}"
+    known = [host.hostname for host in server]
+    raise unknown(words, text, known, "let its agent report to the manager first, or write OLD=id:name:address")
 
 
 def _refuse_mergers(changes: Sequence[HostChange], hosts: Sequence[Document]) -> None:

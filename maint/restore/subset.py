@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from maint.config.suggestions import meant
+from maint.config.suggestions import unknown
 from maint.deployment.document import Document, items_of, text_of
 from maint.deployment.normalize import Items, Tree
-from maint.errors import Refused, UnknownName
+from maint.errors import Refused
 from maint.model.formatting import show_lines
 from maint.model.manager import Cluster, Host
 from maint.restore.select_snapshot import GUARDED
@@ -101,12 +101,7 @@ def _cluster(document: Document, name: str) -> Document:
         if len(found) == 1:
             return found[0]
     known = [text_of(cluster, "name") for cluster in clusters]
-    raise UnknownName(
-        f"the snapshot has no cluster {name!r}",
-        name,
-        detail=[f"it has {', '.join(known) or 'none'}"],
-        hint=meant(name, known, "`maint backup list` shows other snapshots"),
-    )
+    raise unknown(f"the snapshot has no cluster {name!r}", name, known, "`maint backup list` shows other snapshots")
 
 
 def _refuse_clusters(wanted: Sequence[Document], clusters: Sequence[Cluster]) -> None:

@@ -10,7 +10,8 @@ from maint.cli.options import Flags, argument
 from maint.cli.screen import table
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.notices import WAYS
-from maint.errors import PartlyDone, Refused, UnknownName
+from maint.config.suggestions import unknown
+from maint.errors import PartlyDone, Refused
 from maint.model.json import Json
 
 
@@ -43,12 +44,7 @@ def test(
             raise Refused("nobody is told anything: the site has no `notify`", hint="`maint help alerts` shows how")
         for name in names or ():
             if name not in known:
-                raise UnknownName(
-                    f"there is no notice {name!r}",
-                    name,
-                    detail=[f"configured: {', '.join(known)}"],
-                    hint="name one of these, or add it to the config",
-                )
+                raise unknown(f"there is no notice {name!r}", name, known, "name one of these, or add it to the config")
         if flags.dry_run:
             screen.say(f"would tell a test to {', '.join(names or known)}")
             return

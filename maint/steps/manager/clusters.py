@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from maint.config.suggestions import meant
-from maint.errors import AnswerMissing, Refused, UnknownName
+from maint.config.suggestions import unknown
+from maint.errors import AnswerMissing, Refused
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place
@@ -50,12 +50,7 @@ def resolve(manager: ManagerSight, name: str) -> Cluster:
         if len(matches) == 1:
             return matches[0]
     known = [cluster.name for cluster in clusters]
-    raise UnknownName(
-        f"the manager has no cluster {name!r}",
-        name,
-        detail=[f"it has {', '.join(known) or 'none'}"],
-        hint=meant(name, known, "`maint cluster list` shows what there is"),
-    )
+    raise unknown(f"the manager has no cluster {name!r}", name, known, "`maint cluster list` shows what there is")
 
 
 def states_of(manager: ManagerSight, cluster: str) -> dict[str, str]:

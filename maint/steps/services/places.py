@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from pydantic import Field
 
-from maint.config.suggestions import meant
-from maint.errors import Refused, UnknownName, UsageError
-from maint.model.formatting import show_some
+from maint.config.suggestions import unknown
+from maint.errors import Refused, UsageError
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
 from maint.ports import ManagerSight
 from maint.steps.manager.clusters import resolve
 from maint.steps.step import Arguments
+
+_LIST = "`maint service list` shows what there is"
 
 
 class ServiceArguments(Arguments):
@@ -63,7 +64,7 @@ def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Plac
         )
     names = sorted({place.service for place in known})
     where = f" in cluster {searched[0].name}" if cluster else ""
-    raise _unknown(f"there is no service {service!r}{where}", service, names, "service list")
+    raise unknown(f"there is no service {service!r}{where}", service, names, _LIST)
 
 
 def service_of(manager: ManagerSight, place: Place) -> Service | None:
@@ -81,7 +82,7 @@ def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Seque
     known = manager.roles(service)
     for name in args.roles:
         if name not in {role.name for role in known}:
-            raise _unknown(f"{service} has no role {name!r}", name, [role.name for role in known], "service list")
+            raise unknown(f"{service} has no role {name!r}", name, [role.name for role in known], _LIST)
     host = find_host(manager, args.host).host if args.host else ""
     found = [
         role
@@ -91,7 +92,7 @@ def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Seque
         and (not host or role.host_id == host)
     ]
     if not found:
-        raise _unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}), "service list")
+        raise unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}), _LIST)
     return service, found
 
 
@@ -104,7 +105,12 @@ def find_host(manager: ManagerSight, name: str) -> Place:
     short = [host for host in hosts if host.hostname.partition(".")[0] == name]
     if len(short) == 1:
         return Place(host=short[0].host_id, hostname=short[0].hostname)
-    raise _unknown(f"the manager knows no host {name!r}", name, [host.hostname for host in hosts], "host list")
+    raise unknown(
+        f"the manager knows no host {name!r}",
+        name,
+        [host.hostname for host in hosts],
+        "see `maint host list`",
+    )
 
 
 def find_place(manager: ManagerSight, args: PlaceArguments) -> Place:
@@ -151,9 +157,4 @@ def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
         if wanted in names:
             which = {"role": wanted} if args.role else {"role_group": wanted}
             return msgspec.structs.replace(service, **which)
-    raise _unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, "service list")
-
-
-def _unknown(words: str, name: str, known: Sequence[str], listing: str) -> UnknownName:
-    hint = meant(name, known, f"`maint {listing}` shows what there is")
-    return UnknownName(words, name, detail=[f"there is {show_some(known, 12) or 'none'}"], hint=hint)
+    raise unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, _LIST)
