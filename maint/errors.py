@@ -75,6 +75,13 @@ class NoKeyFits(WorkFailed):
     """What is encrypted is for other keys than those at hand; nothing is said of the bytes."""
 
 
+class NotKept(WorkFailed, KeyError):
+    """What was sealed for taking something back is not there."""
+
+    def __str__(self) -> str:
+        return self.message  # and not as a KeyError spells it
+
+
 class StoreFailed(WorkFailed):
     """A place for snapshots could not be reached, or said no."""
 

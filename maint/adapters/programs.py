@@ -24,5 +24,5 @@ class LocalPrograms:
             raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
         if ended.status:
             said = (ended.err or ended.out).decode(errors="replace").strip().splitlines()
-            hint = "run it by hand as the user who runs maint, with JSON on its standard input"
+            hint = "run it by hand as the user who runs maint, with what it reads on its standard input"
             raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:], hint=hint)

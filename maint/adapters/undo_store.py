@@ -6,7 +6,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from maint.errors import Invalid
+from maint.errors import Invalid, NotKept
 from maint.files import create, read_private, sync_folder
 from maint.model.secret import Secret
 from maint.ports import Seal
@@ -33,10 +33,13 @@ class SealedUndo:
         return name
 
     def fetch(self, name: str) -> bytes:
-        """Return the content; KeyError: no such name; WorkFailed: damaged; Invalid: no key, or others can read it."""
-        sealed = read_private(self._path(name))
+        """Return the content; NotKept: no such name; WorkFailed: damaged; Invalid: no key, or others can read it."""
+        sealed = read_private(self._path(name)) if _NAME.fullmatch(name) else None
         if sealed is None:
-            raise KeyError(name)
+            raise NotKept(
+                f"what was kept to take this back is gone: {self._folder / name}",
+                hint="bring the state folder's `undo` back from a copy; without one, put back by hand what was there",
+            )
         identity = self._load_identity()
         if identity is None:
             raise Invalid(

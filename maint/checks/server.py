@@ -54,7 +54,7 @@ QUESTIONS = {
 
 @Check(
     id="cm.server", profiles="M", severity=FAIL, asks=("units",), source="FX",
-    expected="active and running",
+    expected="active and running, not brought back by systemd since it was started",
     why="Without the server nothing is started, stopped or watched.",
     remedy="systemctl start cloudera-scm-server; its log is /var/log/cloudera-scm-server/cloudera-scm-server.log",
 ).host_rule  # fmt: skip
@@ -63,9 +63,11 @@ def _server(host: HostFacts) -> Verdict:
     if unit.get("LoadState") == "not-found":
         return broken("not installed")
     shown = f"{unit.get('ActiveState')}, {unit.get('SubState') or 'unknown'}, {unit.get('NRestarts') or 0} restarts"
-    return held(
-        unit.get("ActiveState") == "active" and unit.get("SubState", "running") in ("running", "exited", ""), shown
-    )
+    if unit.get("ActiveState") != "active" or unit.get("SubState", "running") not in ("running", "exited", ""):
+        return broken(shown)
+    if unit.get("NRestarts") not in (None, "", "0"):
+        return warned(f"{shown}: systemd had to bring it back", "its log tells why it ended; restart it then")
+    return good(shown)
 
 
 @Check(

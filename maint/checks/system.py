@@ -23,7 +23,10 @@ QUESTIONS = {
     "umask": "umask",
     "packages_32bit": "command -v rpm > /dev/null || exit 127; rpm -qa --qf '%{ARCH}\\n' | grep -c 'i[3-6]86'; true",
     "reboot": "needs-restarting -r > /dev/null",
-    "python": 'for p in python3 python2; do command -v $p > /dev/null && echo "$p=$($p --version 2>&1)"; done; true',
+    "python": 'for p in python3 python2; do command -v $p > /dev/null && echo "$p=$($p --version 2>&1)"; done;'
+    " if ls -d /run/cloudera-scm-agent/process/*-hue-* > /dev/null 2>&1; then found=no;"
+    " for p in python3 python3.8 python3.9 python3.11; do $p -c 'import psycopg2' 2> /dev/null && found=yes; done;"
+    " echo psycopg2=$found; fi; true",
     "accounts": f"getent passwd {' '.join(ACCOUNTS)}; getent group {' '.join(ACCOUNTS)} | sed 's/^/group /'; true",
     "machine": 'echo "cpus=$(nproc)"; echo "virt=$(systemd-detect-virt)"; grep MemTotal /proc/meminfo',
 }
@@ -174,15 +177,18 @@ def _reboot(host: HostFacts) -> Verdict:
 
 @Check(
     id="os.python", profiles="BM", severity=WARN, asks=("python",), source="EXE",
-    expected="a Python 3, of a version that the support matrix lists",
+    expected="a Python 3, of a version that the support matrix lists; where Hue runs, one that has psycopg2",
     why="Agents and Hue run on the host's Python.",
     remedy="dnf install python3",
 ).host_rule  # fmt: skip
 def _python(host: HostFacts) -> Verdict:
-    found = host.fields("python")
+    found = dict(host.fields("python"))
+    driver = found.pop("psycopg2", "")
     shown = ", ".join(found.values()) or "none"
     if "python3" not in found:
         return broken(shown)
+    if driver == "no":
+        return broken(f"{shown}; Hue runs here, and no Python has psycopg2", "pip3 install psycopg2-binary")
     known = [supported(host.site.setting.matrix, "python", v.removeprefix("Python ")) for v in found.values()]
     if None in known:
         return Verdict(State.SKIP, f"{shown}; {UNKNOWN}")

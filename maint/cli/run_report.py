@@ -8,10 +8,12 @@ from pathlib import Path
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.engine.journal import Record, RunState
+from maint.errors import NotKept
 from maint.model.events import Event, Outcome, Result
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Phase
+from maint.model.secret import scrub
 from maint.report.run import Attempt, Back, Hook, Line, RunReport
 
 _LEFT = {
@@ -107,8 +109,8 @@ def show_output(site: ConfiguredSite, screen: Screen, past: RunState) -> None:
     for record in past.records.values():
         name = record.notes.get("log")
         if isinstance(name, str):
-            with suppress(KeyError):  # an earlier attempt has shown it
-                screen.raw(site.undo.fetch(name).decode(errors="replace"))
+            with suppress(NotKept):  # an earlier attempt has shown it
+                screen.raw(scrub(site.undo.fetch(name).decode(errors="replace")))
             site.undo.drop(name)
 
 

@@ -21,6 +21,7 @@ from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
+from maint.model.secret import scrub
 
 T = TypeVar("T")
 SCHEMA = "maint/1"
@@ -142,20 +143,21 @@ class Screen:
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
+        message, detail = scrub(failure.message), [scrub(line) for line in failure.detail]
         body: dict[str, Json] = {
-            "message": failure.message,
-            "detail": list(failure.detail),
+            "message": message,
+            "detail": detail,
             "hint": failure.way_on,
             "exit": failure.exit_code,
         }
         if self.output == "json" and not self._as_json:
             self._line(printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False)))
             return
-        lines = [f" {failure.message}", *(f"  {line}" for line in failure.detail)]
+        lines = [f" {message}", *(f"  {line}" for line in detail)]
         if failure.way_on:
             lines.append(f"hint: {failure.way_on}")
         shown = self._paint("31", "error:") + printable("\n".join(lines))
-        self._line(shown, failure.message, _ERROR, error=body)
+        self._line(shown, message, _ERROR, error=body)
 
     def event(self, plan: Plan, event: Event) -> None:
         """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from maint.config.notices import Hooks
-from maint.engine.journal import Journal, NullJournal
+from maint.engine.journal import Journal, NullJournal, RunState
 from maint.errors import Interrupted, MaintError, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -14,17 +14,17 @@ from maint.model.secret import scrub
 from maint.ports import Site
 
 
-def before(site: Site, journal: Journal | NullJournal, plan: Plan, *, resumed: bool) -> Iterator[str]:
-    """Run what comes before a run; Refused, which is the run's end, where one of them fails."""
+def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
+    """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands."""
     try:
         for words in _run(site, journal, plan, "before_run", "begun", 0):
             if words:
                 raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
             yield ""
     except (Refused, Interrupted) as error:
-        state = "interrupted" if isinstance(error, Interrupted) else "failed" if resumed else "refused"
-        now = show_time(site.clock.now())
-        journal.write("ended", state=state, time=now, detail=error.message)
+        state = "interrupted" if isinstance(error, Interrupted) else "failed" if past else "refused"
+        waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
+        journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
         raise
 
 
@@ -54,5 +54,10 @@ def _run(site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, stat
         except WorkFailed as failure:
             problem = scrub(failure.in_a_line)
         time = show_time(site.clock.now())
-        journal.write("hook", hook=hook, command=list(command), problem=problem, time=time)
+        try:
+            journal.write("hook", hook=hook, command=list(command), problem=problem, time=time)
+        except WorkFailed as unwritten:
+            if hook == "before_run":
+                raise
+            problem = "; ".join(filter(None, (problem, unwritten.message)))  # why the run failed is said all the same
         yield problem

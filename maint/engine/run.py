@@ -27,6 +27,7 @@ from maint.model.events import Event, Happening, Outcome, Result
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
+from maint.model.secret import scrub
 from maint.ports import Site
 from maint.render import holds
 from maint.steps.manager.window import CloseWindow
@@ -210,9 +211,10 @@ class Runner:
     def _under_lease(self, action: Action) -> AbstractContextManager[None]:
         """Make sure that no other machine works on the site, before an act is even written down as begun.
 
-        Reading needs no lease, and a window that this machine opened it closes even where the lease is lost.
+        Reading needs no lease, but where it stores what it read; a window that this machine opened it closes even
+        where the lease is lost.
         """
-        if self._lease is None or action.effect is Effect.READ:
+        if self._lease is None or (action.effect is Effect.READ and not STEPS[action.kind].stores):
             return nullcontext()
         if action.kind != CloseWindow.kind or action.arguments.get("others"):
             return self._lease.acting(action.summary)
@@ -237,6 +239,7 @@ class Runner:
             yield from self._outcome(index, action, Result(outcome, _words(error)))
             yield self._event(index, Happening.FINISHED, _words(error), outcome)
             raise
+        result = replace(result, detail=scrub(result.detail))
         yield from self._outcome(index, action, result)
         self._remember(action, result)
         shown = (result.detail, result.outcome, result.value, result.partly)
@@ -305,7 +308,7 @@ class Runner:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
-            yield self._event(index, Happening.PROGRESSED, words)
+            yield self._event(index, Happening.PROGRESSED, scrub(words))
 
     def _outcome(self, index: int, action: Action, result: Result) -> Iterator[Event]:
         yield from self._write(
@@ -368,8 +371,6 @@ def _worked_out(action: Action, key: str, values: Mapping[str, Json]) -> Json:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, Unfinished):
-        return error.message
     if isinstance(error, MaintError):
-        return error.in_a_line
+        return scrub(error.message if isinstance(error, Unfinished) else error.in_a_line)
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

@@ -126,7 +126,7 @@ class RunSession:
             told = partial(self._tell, journal.id)
             runner = Runner(self.plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
             if stored:
-                yield from filter(None, hooks.before(self._site, journal, self.plan, resumed=self._past is not None))
+                yield from filter(None, hooks.before(self._site, journal, self.plan, self._past))
             if needed := self._needed() if stored else ():
                 yield from _hold(self._site, needed, journal.id)
             failure: BaseException | None = None

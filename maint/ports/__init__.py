@@ -292,7 +292,7 @@ class Undo(Protocol):
         """Seal content on disk (fsync) and return its name; a given one has 32 hexadecimal digits and is not in use."""
 
     def fetch(self, name: str) -> bytes:
-        """Return the content; KeyError where there is none."""
+        """Return the content; NotKept where there is none."""
 
     def drop(self, name: str) -> None:
         """Forget it."""

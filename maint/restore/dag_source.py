@@ -29,7 +29,7 @@ def read_dag(source: bytes) -> Dag | None:
     """Return what a DAG's source tells, None where it is not Python that can be read."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # as Python says of deep nesting
         return None
     texts = _constants(tree)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]

@@ -1,6 +1,6 @@
 """Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from maint.errors import Refused, WorkFailed
@@ -14,13 +14,13 @@ from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
-from maint.snapshots.virtual_clusters.document import part_name
+from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
-def candidate(entry: Entry) -> Candidate:
-    """Return what retention has to know of a snapshot in the list."""
+def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
+    """Return what retention has to know of a snapshot in the list; `clusters` are the virtual ones of the site."""
     snapshot = entry.snapshot
     if snapshot is None:
         return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
@@ -30,6 +30,7 @@ def candidate(entry: Entry) -> Candidate:
         good=good(entry),
         kind=_kind(snapshot),
         damage=_damage(entry, snapshot),
+        clusters=tuple(one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)),
     )
 
 
@@ -62,7 +63,7 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdi
     known, now = entries(sight), sight.clock.now()
     backup = sight.settings.backup
     return decide(
-        [candidate(one) for one in known],
+        [candidate(one, {cluster.name for cluster in sight.settings.virtual_clusters}) for one in known],
         backup.keep if backup else None,
         now,
         minimum=backup.minimum if backup else 0,

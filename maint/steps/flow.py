@@ -23,6 +23,7 @@ from maint.model.notice import Kind, Notice
 from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
 from maint.ports import Person, Sight, Site, Work
+from maint.snapshots.records import moment
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 _LOOK = 0.5  # seconds between two looks for an answer given elsewhere
@@ -57,7 +58,10 @@ def answered(state: Path, run: str, token: str) -> Approval | None:
     """Return what somebody said to a question, None while nobody has; Refused where the answer is damaged."""
     place = _place(state, run, token)
     try:
-        return load(place, Approval)
+        found = load(place, Approval)
+        if found is not None and moment(found.at) is None:
+            raise Damaged("it does not say when")
+        return found
     except Damaged as error:
         raise Refused(
             f"the answer {place} cannot be read",

@@ -33,6 +33,7 @@ class Step(Generic[A]):
     help: ClassVar[str]  # what it does, for people: its class's docstring
     effect: ClassVar[Effect]  # the worst that it may plan
     locks: ClassVar[bool] = True  # whether carrying it out takes the site's lock
+    stores: ClassVar[bool] = False  # whether it writes to the store although it only reads the site
     asks: ClassVar[bool] = False  # whether it waits for a person
     # whether it brings back what the snapshot of its argument `snapshot` holds: that must stay until the run has ended
     restores: ClassVar[bool] = False

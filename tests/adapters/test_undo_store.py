@@ -6,7 +6,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Invalid, NotKept, WorkFailed
 
 
 @pytest.fixture
@@ -70,3 +70,10 @@ def test_a_key_that_is_gone_is_told(undo: SealedUndo, tmp_path: Path) -> None:
     (tmp_path / "keys/undo").unlink()
     with pytest.raises(Invalid, match="is gone"):
         undo.fetch(name)
+
+
+def test_what_is_not_there_is_told_with_a_way_out(undo: SealedUndo) -> None:
+    for name in ("0" * 32, "../escape"):
+        with pytest.raises(NotKept, match="is gone") as lost:
+            undo.fetch(name)
+        assert lost.value.hint and str(lost.value) == lost.value.message

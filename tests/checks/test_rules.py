@@ -43,6 +43,7 @@ def tls_files(owner: str, mode: int) -> str:
     return "\n".join(f"{name} {owner} {mode if name.endswith('key.pem') else 444}" for name in FILES)
 
 
+SERVER = unit("cloudera-scm-server", "active") + "NRestarts=0\n"
 CASES = [
     ("os.swappiness", {"swappiness": "1"}, PASS),
     ("os.swappiness", {"swappiness": "10"}, WARN),
@@ -64,6 +65,11 @@ CASES = [
     ("os.firewalld", {"units": units("firewalld")}, FAIL),  # on an ECS host
     ("os.firewalld", {"units": units()}, PASS),
     ("os.firewalld", {"units": ""}, ERROR),  # no systemd: nobody knows
+    ("os.python", {"python": "python3=Python 3.9.18\npsycopg2=no"}, WARN),
+    ("os.python", {"python": "python3=Python 3.9.18\npsycopg2=yes"}, SKIP),  # no matrix
+    ("cm.server", {"units": SERVER}, PASS),
+    ("cm.server", {"units": SERVER.replace("NRestarts=0", "NRestarts=3")}, WARN),
+    ("cm.server", {"units": SERVER.replace("running", "start-post")}, FAIL),
     ("os.32bit", {"packages_32bit": Answered(127, "")}, ERROR),
     ("os.uptime_reboot", {"reboot": Answered(127, "")}, SKIP),
     ("net.ports.free", {"listening": Answered(0, "")}, PASS),

@@ -6,10 +6,14 @@ import re
 import shutil
 
 import pytest
+from pydantic import BaseModel
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
+from maint.cli.schedule.units import references, references_by_hand
+from maint.config.precedence import Flags, load_settings
+from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
 from tests.steps.conftest import PASSWORD
 
@@ -262,3 +266,34 @@ def test_doctor_says_which_stores_go_through_a_proxy(loaded, proxy):
         said.err
     )
     assert "secret@" not in said.out + said.err
+
+
+def test_a_copy_that_lacks_snapshots_is_no_copy_of_them(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
+    (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
+    assert (copy["state"], "0 snapshots; it lacks 1" in copy["words"]) == ("warn", True)
+
+
+def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(re.sub(r"(?m)^( *)# ", r"\1", sample()))
+    site = load_settings(Flags(config=str(path)), {}).site("prod")
+    buckets = {"file:/etc/maint/s3-access-key", "file:/etc/maint/s3-secret-key"}  # tried where a store is one
+    buckets |= {one.replace("s3-", "offsite-") for one in buckets}
+
+    def named(value):
+        """Return the values of all fields that are references, however deep they lie."""
+        if isinstance(value, list | tuple | dict):
+            return {ref for one in (value.values() if isinstance(value, dict) else value) for ref in named(one)}
+        if not isinstance(value, BaseModel):
+            return set()
+        found = set()
+        for name, field in type(value).model_fields.items():
+            one = getattr(value, name)
+            is_reference = "check_reference" in f"{field.annotation} {field.metadata}" and isinstance(one, str)
+            found |= {one} if is_reference else named(one)
+        return found
+
+    assert len(named(site)) > 10
+    assert named(site) - buckets <= {*references(site).values(), *references_by_hand(site).values()}

@@ -6,6 +6,7 @@ import pytest
 
 from maint.cli.screen import Screen, printable
 from maint.errors import WorkFailed
+from maint.model import secret
 
 EVIL = "base\x1b[1A\x1b[2K\r\x9b2J\u202etxt.\ud800"
 
@@ -29,3 +30,12 @@ def test_no_door_lets_a_control_character_through(output: str, capsys: pytest.Ca
     assert not {"\x1b", "\r", "\x9b", "\u202e", "\ud800"} & set(told.out + told.err)
     if output == "json":
         assert json.loads(told.out)["name"] == EVIL
+
+
+def test_a_failure_is_shown_without_the_secrets_that_somebody_quotes_in_it(monkeypatch, capsys):
+    monkeypatch.setattr(secret, "_KNOWN", set())
+    secret.know("sesame-canary")
+    for output in ("table", "json"):
+        Screen(output).error(WorkFailed("said: sesame-canary", detail=["one: sesame-canary"], hint="look there"))
+    shown = capsys.readouterr().err
+    assert ("sesame" in shown, shown.count("•••")) == (False, 4)

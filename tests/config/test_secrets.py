@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maint.config.programs import run_program
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, MaintError, Refused
 from maint.model.secret import Secret
@@ -240,3 +241,10 @@ def test_a_reference_that_is_right_is_given_back() -> None:
 def test_a_command_that_prints_without_an_end_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="printed more than"):
         secrets(tmp_path).resolve("command:yes")
+
+
+def test_a_program_may_leave_its_input_unread_and_may_hang(tmp_path: Path) -> None:
+    given = {"environ": {}, "folder": tmp_path, "given": b"x" * 300_000}
+    assert run_program(["/bin/echo", "well"], timeout=60, **given).out == b"well\n"
+    with pytest.raises(TimeoutError):
+        run_program(["/bin/sleep", "60"], timeout=0.2, **given)

@@ -1,6 +1,7 @@
 """Programs of a site around its runs: real ones, and what the journal keeps of them."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from maint.config.notices import HOOKS, Hooks
 from maint.engine import journal
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
 
 __all__ = ["bench", "site", "steps"]
@@ -99,3 +100,30 @@ def test_what_only_reads_and_takes_no_lock_runs_none(bench: Bench, tmp_path: Pat
     seen = hooked(bench, tmp_path)
     bench.run("name: x\nsummary: X.\nsteps:\n  - {name: A, do: pause, with: {duration: 10ms}}\n")
     assert told(seen) == []
+
+
+def test_a_disk_that_is_full_hides_no_failure(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = hooked(bench, tmp_path)
+    write = journal.Journal.write
+
+    def full(one: journal.Journal, what: str, **fields: Any) -> None:
+        if what == "hook" and fields["hook"] != "before_run":
+            raise WorkFailed("the journal cannot be written", hint="make room")
+        write(one, what, **fields)
+
+    monkeypatch.setattr(journal.Journal, "write", full)
+    assert bench.fails(BOOK % FAILING).message == "it failed: work"
+    assert told(seen)[1:] == [("on_failure", "failed", 1), ("after_run", "failed", 1)]
+
+
+def test_a_run_that_waits_for_an_answer_still_does_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:
+    bench.fails(BOOK % f"{FAILING}, count: 1")
+    past, now = journal.history(bench.site.state)[-1], bench.site.clock.now()
+    with closing(journal.reopen(bench.site.state, past, now, {})) as run:
+        asked = {"needs": ["applied"], "to_do": ["look at the server"]}
+        run.write("ended", state="unfinished", time=now.isoformat(), detail="", **asked)
+    past = journal.history(bench.site.state)[-1]
+    hooked(bench, tmp_path, before_run=(("/bin/false",),))
+    bench.fails(past.plan, past=past)
+    past = journal.history(bench.site.state)[-1]
+    assert (past.resumable, past.needs, past.to_do) == (True, ["applied"], ["look at the server"])

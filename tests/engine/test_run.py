@@ -16,6 +16,7 @@ from maint.errors import (
     TimedOut,
     WorkFailed,
 )
+from maint.model import secret
 from maint.model.events import Event, Happening
 from maint.steps.registry import STEPS
 from maint.steps.step import done
@@ -291,3 +292,12 @@ def test_a_run_that_is_refused_on_resume_can_be_resumed_again(bench):
     error = bench.fails(bench.plan(refused), past=past)
     assert error.exit_code == 5
     assert journals.find(bench.site.state, past.id).state == "failed"
+
+
+def test_words_of_a_failure_that_hold_a_secret_reach_neither_journal_nor_screen(bench, monkeypatch):
+    monkeypatch.setattr(secret, "_KNOWN", set())
+    secret.know("failed: work")
+    bench.fails("name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: a, fail: work}}\n")
+    (path,) = (bench.site.state / "runs").glob("*.jsonl")
+    told = path.read_text() + "".join(event.detail for event in bench.events)
+    assert ("failed: work" in told, "it •••" in told) == (False, True)

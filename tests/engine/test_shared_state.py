@@ -326,3 +326,10 @@ def test_a_certificate_that_a_run_had_made_replaces_the_older_one_that_another_m
     one.fails(HEAD + "steps:\n" + A)
     learn(other)
     assert (other.site.state / "certificates/vc.pem").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["snapshot.take", "snapshot.copy", "snapshot.hold", "snapshot.release", "vc.take"])
+def test_what_stores_although_it_only_reads_the_site_is_leased_like_a_change(one, stolen, monkeypatch, kind):
+    monkeypatch.setattr(type(TRIES["try.read"]), "stores", STEPS[kind].stores)
+    assert isinstance(one.fails(HEAD + "steps:\n" + A + READ), LeaseLost)
+    assert one.did == ["a"]

@@ -170,3 +170,14 @@ def test_the_operator_may_let_damaged_ones_go_once_they_are_old() -> None:
     asked = decide(everything, Keep(last=1), NOW, minimum=1, holds={}, damaged=True)
     assert asked.removed == ("0001",)
     assert decide(everything, Keep(last=1), NOW, minimum=1, holds={}).removed == ()
+
+
+def test_the_newest_backup_of_each_virtual_cluster_stays_however_old_it_is() -> None:
+    def alone(number: int, days: int, *clusters: str, damage: str | None = None) -> Candidate:
+        return Candidate(f"{number:04d}", NOW - timedelta(days=days), False, "not restorable", damage, clusters)
+
+    manager = [snapshot(number, timedelta(days=20 - number)) for number in range(10, 20)]
+    vcs = [alone(0, 90, "a"), alone(1, 80, "a", "b"), alone(2, 70, "a"), alone(3, 60), alone(4, 50, "b", damage="rot")]
+    verdict = judge([*vcs, *manager], Keep(last=1))
+    assert [one for one in verdict.kept if one < "0004"] == ["0001", "0002"]
+    assert reasons(verdict)["0001"] == "the newest that holds virtual cluster b"

@@ -6,11 +6,12 @@ import shutil
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import TimedOut
+from maint.errors import CannotReach, TimedOut, Transient
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
 from maint.steps.manager.commands import wait_until
+from tests.snapshots.conftest import Clock
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -271,3 +272,22 @@ def test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to
     assert said.code == 0, said.err
     assert "start cluster base (as step 1 leaves it)" in said.out
     assert "start cluster base (nothing to do)" in loaded("cluster", "start", "base", "--dry-run").out
+
+
+@pytest.mark.parametrize("error", [CannotReach("no connection", hint="x"), Transient("500", hint="x")])
+def test_five_troubles_in_a_row_end_no_wait_and_six_do(error):
+    looks = [error] * 5
+
+    def look():
+        if looks:
+            raise looks.pop()
+        return []
+
+    for troubles, ends in ((5, False), (6, True)):
+        looks[:] = [error] * troubles
+        waiting = wait_until(Clock(), 600, look, "it is not there", "look")
+        if ends:
+            with pytest.raises(type(error)):
+                list(waiting)
+        else:
+            assert len(list(waiting)) == 5

@@ -129,16 +129,18 @@ def test_the_password_is_fed_to_a_command(loaded, tmp_path, password):
     lines = ["#!/bin/sh", f"cat > {tmp_path}/got", f"tr '\\0' ' ' < /proc/$PPID/cmdline > {tmp_path}/args"]
     script.write_text("\n".join([*lines, f"env > {tmp_path}/env", ""]))
     script.chmod(0o700)
-    said = deliver(loaded, "--command", str(script))
+    said = loaded("manager", "truststore-password", "--command", str(script), OTHER_SECRET="canary-of-another")
     assert said.code == 0, said.err
     assert (tmp_path / "got").read_text() == password
+    assert "canary-of-another" not in (tmp_path / "env").read_text()
     assert password not in (tmp_path / "args").read_text() + (tmp_path / "env").read_text()
 
 
 def test_a_command_that_fails_is_told_without_the_password(loaded, password):
-    said = deliver(loaded, "--command", "false")
-    assert said.code == 1
-    assert password not in said.out + said.err
+    for command in ("false", "sh -c 'cat >&2; exit 3'"):
+        said = deliver(loaded, "--command", command)
+        assert said.code == 1
+        assert password not in said.out + said.err
 
 
 def test_show_prints_to_a_terminal_only(loaded, password):
@@ -218,3 +220,10 @@ def test_then_start_brings_the_platform_up_too(lost):
     said = lost.restore("--then-start", "--yes")
     assert said.code == 0, said.err
     assert any("/commands/start" in line for line in lost.sent)
+
+
+@pytest.mark.parametrize("command", ["tee 'x", "  "])
+def test_a_command_that_cannot_be_split_into_words_is_refused(loaded, command):
+    said = deliver(loaded, "--command", command)
+    assert said.code in (2, 5), said.err
+    assert "Traceback" not in said.err

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import termios
 import time
@@ -317,3 +318,24 @@ def test_a_run_that_still_works_keeps_its_window(hanging):
     assert "warning" not in operator("cluster", "list").err
     assert operator("cluster", "stop", "base", "--yes").code == 6
     assert operator.window and process.poll() is None
+
+
+@pytest.mark.parametrize("lost", ["undo/*", "keys/undo"])
+def test_a_window_whose_sealed_original_is_lost_is_closed_all_the_same(left, lost):
+    for path in left.state.glob(lost):
+        path.unlink()
+    said = left("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert "taking away our line" in said.err
+    assert (left.window, redacts(left)) == (False, True)
+    assert java_options.PROPERTY.encode() not in left.options.read_bytes()
+
+
+def test_a_disk_without_room_for_a_backup_is_told_before_the_window_opens(loaded, monkeypatch):
+    before = loaded.options.read_bytes(), len(loaded.sent)
+    config = loaded.lab.folder / "config.yaml"
+    (store,) = set(re.findall("store: (.+)", config.read_text()))
+    config.write_text(config.read_text().replace(f"store: {store}", "store: /proc/maint"))  # which has no room at all
+    said = export(loaded)
+    assert said.code == 5 and "too full" in said.err and "/proc/maint" in said.err
+    assert (loaded.options.read_bytes(), len(loaded.sent), loaded.window) == (*before, False)

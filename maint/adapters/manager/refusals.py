@@ -26,7 +26,8 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
         return WorkFailed(line, hint=unknown if code == 404 else f"{PROXY} if there is none, {_LOG}")
     if code == 404:
         return WorkFailed(line, hint="`maint cluster list` and `maint site status` show what the manager knows")
-    return WorkFailed(line, hint=f"mend what it names; {_LOG}")
+    kind = Transient if what.startswith("GET ") and code in (400, 500) else WorkFailed  # a read goes well the next time
+    return kind(line, hint=f"mend what it names; {_LOG}")
 
 
 def _role(what: str, account: str) -> str:

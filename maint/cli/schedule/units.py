@@ -251,7 +251,7 @@ def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:
 
 
 def references(site: SiteSettings) -> Mapping[str, str]:
-    """Return every secret reference of a site: the key in the config → the reference."""
+    """Return each secret reference that a scheduled run may need: the key in the config → the reference."""
     manager, backup, ssh = site.manager, site.backup, site.ssh
     found = {
         "manager.password": manager.login.password,
@@ -260,6 +260,7 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         "backup.identity": backup.identity if backup else None,
         "backup.signing_key": backup.signing_key if backup else None,
         "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+        "shared_state_key": site.shared_state_key,
     }
     for store in (backup.store, *backup.copies) if backup else ():
         found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
@@ -268,6 +269,16 @@ def references(site: SiteSettings) -> Mapping[str, str]:
     for notice in site.notify:
         found |= notice.references()
     return {key: reference for key, reference in found.items() if reference}
+
+
+def references_by_hand(site: SiteSettings) -> Mapping[str, str]:
+    """Return the secret references that only commands need which nobody schedules: the key in the config → it."""
+    found = {"manager.kdc.password": site.manager.kdc.password} if site.manager.kdc else {}
+    for cluster in site.virtual_clusters:
+        found |= {f"virtual_clusters.{cluster.name}.tls.key": cluster.tls.key} if cluster.tls else {}
+        users = f"virtual_clusters.{cluster.name}.users"
+        found |= {f"{users}.{user.name}.keytab": user.keytab for user in cluster.users}
+    return found
 
 
 def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from maint.cli.configless import settings_of
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
-from maint.cli.schedule.units import references
+from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.cli.telling.metrics import last_drill
@@ -31,19 +31,22 @@ from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, MaintError
 from maint.model.formatting import show_count, show_duration, show_size
-from maint.ports import StoreSight
-from maint.snapshots.catalogue import entries
+from maint.ports import Store
+from maint.snapshots.catalogue import entries, folders
 from maint.snapshots.escrow import escrow
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.replicate import with_store
+from maint.snapshots.room import existing, largest
 from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
+_NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
 
@@ -149,8 +152,11 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
 
 
 def _secrets(site: ConfiguredSite) -> Iterator[Line]:
-    for key, reference in references(site.settings).items():
+    by_hand = references_by_hand(site.settings)
+    for key, reference in {**references(site.settings), **by_hand}.items():
         label, kind = f"secret {key}", reference.partition(":")[0]
+        if kind == "prompt" and key in by_hand:
+            continue
         if kind == "prompt":
             yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
             continue
@@ -161,12 +167,15 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line]:
-    site.secrets.resolve(reference)
+    if label.endswith(".keytab"):
+        site.secrets.resolve_bytes(reference)
+    else:
+        site.secrets.resolve(reference)
     yield Line(label, OK, f"can be read ({reference.partition(':')[0]})")
 
 
 def _state(site: ConfiguredSite) -> Iterator[Line]:
-    folder = _existing(site.state)
+    folder = existing(site.state)
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Line("state", FAIL, f"{folder} cannot be written to", "run maint as the user who owns it")
     elif folder == site.state and folder.stat().st_mode & 0o077:
@@ -268,6 +277,7 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
         cluster = site.virtual_cluster(name)
         cluster.token_until()
         cluster.info()
+        cluster.job(_NOBODYS)  # who may not see jobs is told so
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
 
 
@@ -289,19 +299,19 @@ def _proxy(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _store(site: ConfiguredSite) -> Iterator[Line]:
-    sizes = [sum(part.bytes for part in one.snapshot.parts) for one in entries(site) if one.snapshot]
+    count = show_count(sum(one.snapshot is not None for one in entries(site)), "snapshot")
     backup = site.settings.backup
     if backup is None or not backup.store.startswith("/"):
-        yield Line("store", OK, f"{site.store.location}: {show_count(len(sizes), 'snapshot')}")
+        yield Line("store", OK, f"{site.store.location}: {count}")
         return
-    folder = _existing(Path(backup.store))
+    folder = existing(Path(backup.store))
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Line("store", FAIL, f"{folder} cannot be written to", "look at who owns it, and who runs maint")
-    elif free < _ROOM * max(sizes, default=0):
+    elif free < _ROOM * largest(site):
         yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
     else:
-        yield Line("store", OK, f"{backup.store}: {show_count(len(sizes), 'snapshot')}, {show_size(free)} free")
+        yield Line("store", OK, f"{backup.store}: {count}, {show_size(free)} free")
 
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:
@@ -310,9 +320,16 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
         yield from _guarded(label, partial(_reached, site, label, copy))
 
 
-def _reached(site: ConfiguredSite, label: str, copy: StoreSight) -> Iterator[Line]:
-    manifests = sum(name.endswith(f"/{MANIFEST}") for name in copy.names(site.settings.name))
-    yield Line(label, OK, show_count(manifests, "snapshot"))
+def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
+    there = [folders(one) for one in (site, with_store(site, copy))]
+    first, held = ({one for one, names in each.items() if MANIFEST in names} for each in there)
+    if lacking := sorted(first - held):
+        words = (
+            f"{show_count(len(held), 'snapshot')}; it lacks {len(lacking)} of the first store, such as {lacking[-1]}"
+        )
+        yield Line(label, WARN, words, "`maint backup create` copies what is lacking")
+    else:
+        yield Line(label, OK, show_count(len(held), "snapshot"))
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
@@ -417,10 +434,3 @@ def _leftovers() -> Iterator[Line]:
     for folder in left:
         words = f"{folder} is what a killed drill left: it holds a deployment in clear"
         yield Line("drill", FAIL, words, "`maint backup drill` clears it away, or remove the folder")
-
-
-def _existing(path: Path) -> Path:
-    """Return a path, or the nearest folder above it that is there."""
-    while not path.exists():
-        path = path.parent
-    return path

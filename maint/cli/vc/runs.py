@@ -16,6 +16,7 @@ from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Phase
+from maint.model.secret import scrub
 from maint.model.virtual_cluster import ZERO_TIME
 from maint.steps.virtual_clusters.runs import output
 
@@ -80,7 +81,7 @@ def logs(
                 detail=[f"it has {', '.join(types) or 'none yet'}"],
                 hint="logs are complete only some seconds after a run has ended",
             )
-        printed = text.decode(errors="replace")
+        printed = scrub(text.decode(errors="replace"))
         if flags.output in ("json", "yaml"):
             screen.emit({"id": number, "type": kind, "log": printed}, "")
         else:

@@ -1,5 +1,6 @@
 """The firewall of an ECS cluster's hosts: keep its rules, let everything through, and the way back (M6.1)."""
 
+import re
 from collections.abc import Iterable
 
 from pydantic import Field
@@ -24,6 +25,8 @@ from maint.steps.manager.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 NAME = "iptables"
+REPLACED = "iptables, replaced"  # what stood there when kept rules came back
+_COUNTED = re.compile(rb" ?\[\d+:\d+\] ?")  # packets and bytes
 _LIMIT = 120.0  # seconds for one host
 
 
@@ -93,10 +96,11 @@ class RestoreArguments(Arguments):
     """Which hosts; all of which rules are kept when left out."""
 
     hosts: list[str] = Field(default_factory=list, description="these hosts; empty: all of which rules are kept")
+    replaced: bool = Field(False, description="the rules that were replaced when others were put back")
 
 
 class RestoreFirewall(Step[RestoreArguments]):
-    """Put the firewall rules back that were kept before they were flushed."""
+    """Put the firewall rules back that were kept before they were flushed; rules that stand there are sealed first."""
 
     kind = "firewall.restore"
     effect = Effect.CHANGE
@@ -104,7 +108,8 @@ class RestoreFirewall(Step[RestoreArguments]):
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan what is kept; refuses a host of which nothing is."""
         require_ssh(sight, "hosts")
-        known = {one.host: one.kept_at for one in undo.records(sight.settings.state) if one.name == NAME}
+        name = REPLACED if args.replaced else NAME
+        known = {one.host: one.kept_at for one in undo.records(sight.settings.state) if one.name == name}
         lacking = [host for host in args.hosts if host not in known]
         if lacking or not known:
             raise Refused(
@@ -113,26 +118,51 @@ class RestoreFirewall(Step[RestoreArguments]):
             )
         hosts = args.hosts or sorted(known)
         shown = ", ".join(f"{host} (of {known[host]})" for host in hosts)
+        live = map_hosts_now(sight, hosts, lambda host: rules_of(sight.shell, host), "reading firewall rules")
+        others = [f"{len(found)} on {host}" for host, rules in live.items() if (found := beyond_policies(rules))]
+        words = f"put the kept firewall rules back on {shown}"
+        if others:
+            words += f"; rules that stand there now ({', '.join(others)}) are sealed and REPLACED where they differ"
         yield self.action(
             f"firewall of {', '.join(hosts)}",
-            f"put the kept firewall rules back on {shown}",
-            {"hosts": hosts},
-            undo="flush them: iptables -P, -F, -X",
+            words,
+            {"hosts": hosts, "replaced": args.replaced},
+            undo="flush them: iptables -P, -F, -X; `maint playbook run restore-firewall --set replaced=true` brings"
+            " replaced ones back",
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Load them; what stands there is replaced, so that doing it again makes no difference."""
+        """Load them; what stands there is sealed, once in a run, and replaced."""
         hosts = texts(action.arguments["hosts"])
+        name, other = (REPLACED, NAME) if action.arguments.get("replaced") is True else (NAME, REPLACED)
+        live = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
+        stale = [host for host in hosts if not _same(live[host], _kept(site, host, name))]
+        undo.keep(site, work.run, {host: live[host] for host in stale if beyond_policies(live[host])}, other)
 
         def restore(host: str) -> None:
-            found = undo.newest(site.state, host, NAME)
-            if found is None:
-                raise WorkFailed(
-                    f"{host}: its rules are not kept any more",
-                    hint="the copy in the state folder is gone: set its rules by hand",
-                )
-            rules = site.undo.fetch(found.sealed)
+            rules = _kept(site, host, name)
             output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
 
-        yield from map_hosts(site, hosts, restore, "putting firewall rules back")
-        return done(f"rules put back on {host_list(hosts)}")
+        yield from map_hosts(site, stale, restore, "putting firewall rules back")
+        if not stale:
+            return unchanged(f"the kept rules stand on {host_list(hosts)}")
+        return done(f"rules put back on {host_list(stale)}")
+
+
+def _kept(site: Site, host: str, name: str) -> bytes:
+    found = undo.newest(site.state, host, name)
+    if found is None:
+        raise WorkFailed(
+            f"{host}: its rules are not kept any more",
+            hint="the copy in the state folder is gone: set its rules by hand",
+        )
+    return site.undo.fetch(found.sealed)
+
+
+def _same(rules: bytes, kept: bytes) -> bool:
+    """Whether two prints are of the same rules, whatever was counted and said about them."""
+    return [_COUNTED.sub(b"", line) for line in _told(rules)] == [_COUNTED.sub(b"", line) for line in _told(kept)]
+
+
+def _told(rules: bytes) -> list[bytes]:
+    return [line.strip() for line in rules.splitlines() if line.strip() and not line.startswith(b"#")]

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import astuple
 from pydantic import Field
 
 from maint.errors import Invalid, Refused, WorkFailed
@@ -103,7 +104,7 @@ class PutFile(Step[PutArguments]):
         _refuse_folders(path, found)
         stale = {host: stat for host, stat in found.items() if stat != _wanted(args, content, stat)}
         old = yield from map_hosts(site, list(stale), lambda host: site.shell.read_file(host, path), f"keeping {path}")
-        _keep(site, work.run, path, old, stale)
+        _keep(site, work.run, path, old, stale, {host: _wanted(args, content, stat) for host, stat in stale.items()})
 
         def put(host: str) -> None:
             wanted = _wanted(args, content, stale[host])
@@ -212,9 +213,20 @@ def _facts(file: str) -> dict[str, Json]:
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 
-def _keep(site: Site, run: str, path: str, old: Mapping[str, bytes | None], stats: Mapping[str, Stat]) -> None:
+def _keep(
+    site: Site,
+    run: str,
+    path: str,
+    old: Mapping[str, bytes | None],
+    stats: Mapping[str, Stat],
+    wanted: Mapping[str, Stat],
+) -> None:
     facts = {key: {host: getattr(stat, key) for host, stat in stats.items()} for key in ("owner", "group", "mode")}
-    undo.keep(site, run, old, path, **facts)
+    undo.keep(site, run, old, path, {host: _print(stat) for host, stat in wanted.items()}, **facts)
+
+
+def _print(stat: Stat) -> str:
+    return hashlib.sha256(" ".join(astuple(stat)).encode()).hexdigest()
 
 
 class BackArguments(HostsArguments):
@@ -225,7 +237,9 @@ class BackArguments(HostsArguments):
 
 
 class PutFileBack(Step[BackArguments]):
-    """Put a file back on hosts as it was before `host.put` replaced it in this run, or in another one."""
+    """Put a file back on hosts as it was before `host.put` replaced it in this run, or in another one, unless
+    somebody has changed it since.
+    """
 
     kind = "host.put_back"
     effect = Effect.CHANGE
@@ -248,17 +262,31 @@ class PutFileBack(Step[BackArguments]):
         if not found:
             return skipped(f"run {run} replaced no {path} on {host_list(hosts)}")
 
-        def back(host: str) -> None:
-            one = found[host]
-            if not one.sealed:
-                output_of(host, site.shell.run(host, f"rm -f -- {shlex.quote(path)}", timeout=_LIMIT))
-                return
-            content = site.undo.fetch(one.sealed)
-            digest = hashlib.sha256(content).hexdigest()
-            write(site, host, path, content, Stat("file", digest, one.owner, one.group, one.mode))
+        changed = yield from map_hosts(
+            site, list(found), lambda host: _put_back(site, host, path, found[host]), f"putting {path} back"
+        )
+        words = f"{path} is as it was on {host_list(list(found))}"
+        return done(words) if any(changed.values()) else unchanged(words)
 
-        yield from map_hosts(site, list(found), back, f"putting {path} back")
-        return done(f"{path} is as it was on {host_list(list(found))}")
+
+def _put_back(site: Site, host: str, path: str, one: undo.UndoRecord) -> bool:
+    """Put a file back, unless it is as it was (False); WorkFailed where it is neither that nor what the run put."""
+    content = site.undo.fetch(one.sealed) if one.sealed else None
+    was, now = Stat("none"), stat_of(site.shell, host, path)
+    if content is not None:
+        was = Stat("file", hashlib.sha256(content).hexdigest(), one.owner, one.group, one.mode)
+    if now == was:
+        return False
+    if one.put and _print(now) not in one.put:
+        raise WorkFailed(
+            f"{host}: somebody has changed {path} since run {one.run} put it there: it stays as it is",
+            hint="look at it; where the old file is to come back all the same, move this one away and `host.put` that",
+        )
+    if content is None:
+        output_of(host, site.shell.run(host, f"rm -f -- {shlex.quote(path)}", timeout=_LIMIT))
+    else:
+        write(site, host, path, content, was)
+    return True
 
 
 _BLOCK = 1024 * 1024

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from maint import files
 from maint.errors import WorkFailed
@@ -26,6 +27,7 @@ class UndoRecord(msgspec.Struct, frozen=True):
     owner: str = ""  # owner, group and mode of a file; empty otherwise
     group: str = ""
     mode: str = ""
+    put: tuple[str, ...] = ()  # stand for what the run put in its place, its attempts included; none in older records
 
 
 def records(state: Path) -> Sequence[UndoRecord]:
@@ -46,19 +48,33 @@ def newest(state: Path, host: str, name: str) -> UndoRecord | None:
     return next((one for one in reversed(records(state)) if (one.host, one.name) == (host, name)), None)
 
 
-def keep(site: Site, run: str, found: Mapping[str, bytes | None], name: str, **facts: Mapping[str, str]) -> None:
+def keep(
+    site: Site,
+    run: str,
+    found: Mapping[str, bytes | None],
+    name: str,
+    put: Mapping[str, str] | None = None,
+    **facts: Mapping[str, str],
+) -> None:
     """Seal content of hosts, None where there was none, with owner, group and mode; on disk before this returns.
 
     What the same run has kept already stays: it is the state before the run.
+
+    Args:
+        put: what stands for the content that comes in its place, by host.
     """
-    before = list(records(site.state))
+    added = {host: (one,) for host, one in (put or {}).items()}
+    before = [
+        replace(one, put=(*one.put, *added.get(one.host, ()))) if (one.run, one.name) == (run, name) else one
+        for one in records(site.state)
+    ]
     have = {one.host for one in before if one.run == run and one.name == name}
     now = show_time(site.clock.now())
     for host, content in found.items():
         if host not in have:
             sealed = "" if content is None else site.undo.keep(content)
             more = {key: values.get(host, "") for key, values in facts.items()}
-            before.append(UndoRecord(host, name, sealed, run, now, **more))
+            before.append(UndoRecord(host, name, sealed, run, now, put=added.get(host, ()), **more))
     stays = _last(before)
     old = [one for one in before if one not in stays]
     files.replace(site.state / _RECORD, msgspec.json.encode(stays))

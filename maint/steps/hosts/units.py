@@ -1,7 +1,7 @@
 """The manager server and the agents as units of systemd: stop, start, restart and wait for them (M12)."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import ClassVar
 
 from maint.errors import CannotReach, TimedOut, WorkFailed
@@ -11,6 +11,7 @@ from maint.model.json import Json
 from maint.model.manager import Host
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.snapshots.records import moment
 from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
@@ -242,7 +243,8 @@ def _heard(site: Site) -> Mapping[str, str]:
     for item in items_of(site.manager.get("/hosts?view=full")):
         host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
         beat = str(item.get("lastHeartbeat") or "")
-        late = not beat or site.clock.now() - datetime.fromisoformat(beat) > _HEARTBEAT
+        heard = moment(beat)
+        late = heard is None or site.clock.now() - heard > _HEARTBEAT
         words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
         found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
     return found

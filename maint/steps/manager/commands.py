@@ -103,19 +103,19 @@ def _with_children(manager: ManagerSight, command: Command | None) -> Command | 
         return command
     try:
         return manager.command(command.id) or command
-    except Transient:
+    except (Transient, CannotReach):
         return command
 
 
 def patiently(clock: Clock, look: Callable[[], T]) -> Generator[str, None, T]:
-    """Return what a read gives; transient errors in between are waited out (M2.4), and raised where they go on."""
+    """Return what a read gives; what may pass is waited out, a lost connection too (M2.4), and raised if it goes on."""
     for troubles, pause in enumerate(polls(), 1):
         try:
             return look()
-        except Transient as error:
+        except (Transient, CannotReach) as error:
             if troubles > _FORGIVEN:
                 raise
-            yield f"the manager answered with an error ({error.message}); asking again"
+            yield f"the manager does not answer as it should ({error.message}); asking again"
             clock.sleep(pause)
     raise AssertionError("polling never ends")
 
@@ -188,7 +188,7 @@ def move(work: Work, mover: Mover, verb: str) -> Progress:
             send=lambda: mover.send(verb),
             guard=mover.guard,
         )
-    lacking = missing(mover.states(), verb)
+    lacking = missing((yield from patiently(mover.site.clock, mover.states)), verb)
     failed = finished if finished is not None and finished.success is False else None
     if failed and lacking:
         raise WorkFailed(

@@ -1,7 +1,6 @@
 """The password of the shared truststore: hand it over safely, and prove that it opens the truststore (M11)."""
 
 import shlex
-import subprocess
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 
 DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
+_LIMIT = 300.0  # seconds for a command that takes it
 _SINCE = 41  # API version (M11)
 _FIND_KEYTOOL = (
     "command -v keytool || ls /usr/java/*/bin/keytool /usr/lib/jvm/*/bin/keytool /usr/lib/jvm/*/jre/bin/keytool "
@@ -56,7 +56,7 @@ class DeliverPassword(Step[DeliverArguments]):
             raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
         if args.file and Path(args.file).exists():
             raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
-        where = f"file {args.file}" if args.file else f"command {shlex.split(args.command)[0]}"
+        where = f"file {args.file}" if args.file else f"command {_words(args.command)[0]}"
         yield self.action(
             where, f"hand the truststore password to {where}", {"file": args.file, "command": args.command}
         )
@@ -69,7 +69,8 @@ class DeliverPassword(Step[DeliverArguments]):
             path = Path(str(action.arguments["file"]))
             _write(path, password)
             return done(f"written to {path}, readable by its owner only; {tried}")
-        _feed(str(action.arguments["command"]), password)
+        words = _words(str(action.arguments["command"]))
+        site.programs.run(words, password.reveal().encode(), work.timeout or _LIMIT)
         return done(f"the command took it; {tried}")
 
 
@@ -96,12 +97,15 @@ def _write(path: Path, password: Secret) -> None:
         raise WorkFailed(f"{path} cannot be written: it is there already", hint=hint)
 
 
-def _feed(command: str, password: Secret) -> None:
-    words = shlex.split(command)
-    with files.explaining(f"{words[0]} cannot be run", "give a command that reads its input", WorkFailed):
-        ended = subprocess.run(words, input=password.reveal().encode(), check=False, stdout=subprocess.DEVNULL)
-    if ended.returncode != 0:
-        raise WorkFailed(f"{words[0]} exited {ended.returncode}", hint="it is to read the password from its input")
+def _words(command: str) -> list[str]:
+    hint = "write it as in a shell: `PROGRAM ARGUMENT`, each quote closed"
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Refused(f"the command cannot be split into words: {error}", hint=hint) from None
+    if not words:
+        raise Refused("the command is blank", hint=hint)
+    return [str(Path(words[0]).absolute()) if "/" in words[0] else words[0], *words[1:]]
 
 
 class CheckTruststore(Step[SnapshotArguments]):

@@ -7,11 +7,12 @@ import msgspec
 from pydantic import Field
 
 from maint import files
-from maint.errors import Refused, WorkFailed
+from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots.open_windows import OpenedFile, announce, announced, announced_here, close_announced, is_ours
+from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
@@ -38,6 +39,7 @@ class OpenWindow(Step[NoArguments]):
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
         require_ssh(sight)
+        refuse_full(sight)
         hosts = server_options.servers(sight.settings, sight.manager)
         contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
@@ -57,6 +59,7 @@ class OpenWindow(Step[NoArguments]):
             }
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
                 return (yield from _open_already(site, list(contents), work.timeout or _LIMIT))
+            refuse_full(site)  # a restart that could not be followed by an export is none that anybody wants
             window = _opening(site, work, contents)
             _tell(site, work, window, new=True)
         _tell(site, work, window)
@@ -193,11 +196,18 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
         if present is None or seen == edited.before:
             continue
         if seen == edited.after:
-            yield f"putting {java_options.PATH} on {host} back as it was"
-            if edited.before != server_options.ABSENT:
-                site.shell.write_file(host, java_options.PATH, site.undo.fetch(edited.original))
-            else:
+            if edited.before == server_options.ABSENT:
+                yield f"taking {java_options.PATH} on {host} away again"
                 server_options.delete_options(site, host)
+                continue
+            try:
+                original = site.undo.fetch(edited.original)
+            except (WorkFailed, Invalid) as lost:  # a window is closed without it
+                yield f"{lost.message}; taking away our line in {java_options.PATH} on {host} only"
+                original = java_options.closed(present)
+            else:
+                yield f"putting {java_options.PATH} on {host} back as it was"
+            site.shell.write_file(host, java_options.PATH, original)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import WorkFailed
+from maint.errors import NotKept, WorkFailed
 from maint.model.json import Moment
 from maint.model.manager import Place
 from maint.ports import Site, Undo
@@ -102,7 +102,7 @@ def old_value(undo: Undo, sealed: str) -> str | None:
     """Return a sealed value, None for one that was not set; WorkFailed where it is gone."""
     try:
         value = json.loads(undo.fetch(sealed))["value"]
-    except KeyError:
+    except NotKept:
         raise WorkFailed(
             "the old value is not kept any more", hint="take it from a snapshot: `maint restore config`"
         ) from None

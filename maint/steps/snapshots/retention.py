@@ -114,6 +114,7 @@ class HoldSnapshot(Step[HoldArguments]):
 
     kind = "snapshot.hold"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id, until = find_id(sight, args.snapshot), _day(args.until)
@@ -143,6 +144,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
 
     kind = "snapshot.release"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: ReleaseArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id = find_id(sight, args.snapshot)

@@ -48,6 +48,7 @@ class TakeSnapshot(Step[TakeArguments]):
 
     kind = "snapshot.take"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
         purposes = [purpose.value for purpose in Purpose]
@@ -168,6 +169,7 @@ class CopySnapshots(Step[NoArguments]):
 
     kind = "snapshot.copy"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         copies = list(sight.settings.backup.copies) if sight.settings.backup else []
@@ -202,6 +204,7 @@ class TakeCluster(VcStep[TakeClusterArguments]):
 
     kind = "vc.take"
     effect = Effect.READ
+    stores = True
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)

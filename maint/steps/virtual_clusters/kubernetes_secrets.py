@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from maint import files
-from maint.errors import Refused, WorkFailed
+from maint.errors import NotKept, Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Undo
 from maint.steps.virtual_clusters.init_host import kubectl
@@ -77,9 +77,12 @@ class Cabinet:
         ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
         if not ran.ok:
             raise self._failed("secrets cannot be read", ran)
-        found = json.loads(ran.out) if ran.out.strip() else {}
-        items = found.get("items", []) if found.get("kind") == "List" else [found] if found else []
-        return {str(item["metadata"]["name"]): _kept(item) for item in items}
+        try:
+            found = json.loads(ran.out) if ran.out.strip() else {}
+            items = found.get("items", []) if found.get("kind") == "List" else [found] if found else []
+            return {str(item["metadata"]["name"]): _kept(item) for item in items}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise self._failed("secrets cannot be read: kubectl does not print what it should", ran) from None
 
     def takes_apply(self, shell: ShellSight, names: Sequence[str]) -> bool:
         """Whether server-side apply is to be had, and would let us write these secrets; nothing is written.
@@ -206,7 +209,7 @@ def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
         if record is None:
             return None
         old = files.decoded(undo.fetch(record.sealed), dict[str, dict[str, Any] | None])
-    except KeyError:  # the record goes after what it names
+    except NotKept:  # the record goes after what it names
         return None
     except files.Damaged as error:
         raise WorkFailed(

@@ -123,7 +123,7 @@ def trust_own(site: Site, name: str) -> str:
     if site.settings.virtual_cluster(name).tls is not None or not path.exists():
         return ""
     shown = site.virtual_cluster(name).certificates()
-    made = path.read_text()
+    made = path.read_text(errors="replace")
     if not shown or not all(ssl.DER_cert_to_PEM_cert(der) in made for der in shown.values()):
         return ""
     site.find_at(name, {"ca": str(path)})

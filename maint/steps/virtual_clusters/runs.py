@@ -11,6 +11,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.secret import scrub
 from maint.model.virtual_cluster import SUCCEEDED, Object, Run
 from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content, Start
@@ -201,8 +202,8 @@ def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> lis
         if kind in kinds:
             with cluster.log(run_id, kind) as answer:
                 text = answer.read().decode(errors="replace") if answer is not None else ""
-            if text.strip():
-                return [f"{kind}: {line}" for line in text.strip().splitlines()[-lines:]]
+            if text := scrub(text.strip()):
+                return [f"{kind}: {line}" for line in text.splitlines()[-lines:]]
     return []
 
 

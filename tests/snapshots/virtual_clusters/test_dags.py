@@ -63,3 +63,8 @@ def test_each_comes_once_and_after_what_it_calls(pairs: list[tuple[int, int]]) -
     assert all(order.index(inner) < order.index(name) for name, inners in calls.items() for inner in inners)
     circle = in_order({"a": ["b"], "b": ["a"]})
     assert sorted(circle) == ["a", "b"]
+
+
+@pytest.mark.parametrize("source", [b"(" * 100_000, b"x = " + b"-" * 100_000 + b"1", b"a" + b".a" * 100_000])
+def test_what_is_nested_too_deep_for_python_tells_nothing(source: bytes) -> None:
+    assert read_dag(source) is None

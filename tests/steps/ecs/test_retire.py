@@ -281,3 +281,20 @@ def test_a_run_killed_while_folders_go_removes_the_rest_when_it_is_taken_up(load
         finish(loaded, RETIRE)
     is_clean(loaded)
     assert repeated(loaded) == []
+
+
+def test_rules_that_stand_there_when_kept_ones_come_back_are_named_sealed_and_can_come_back(loaded):
+    before = on(loaded, ONE, "iptables -F KUBE-SERVICES; iptables-save")
+    assert retire(loaded).code == 0
+    rules = "*filter\\n:INPUT ACCEPT [0:0]\\n-A INPUT -s 192.0.2.7 -j DROP\\nCOMMIT\\n"
+    on(loaded, ONE, f"printf '{rules}' | iptables-restore")
+    theirs = on(loaded, ONE, "iptables-save")
+    assert f"1 on {ONE}) are sealed and REPLACED" in loaded("playbook", "run", "restore-firewall", "--dry-run").out
+    said = loaded("playbook", "run", "restore-firewall", "--yes")
+    assert said.code == 0, said.err
+    assert on(loaded, ONE, "iptables-save") == before
+    again = loaded("playbook", "run", "restore-firewall", "--yes", "-o", "json")
+    assert [one["outcome"] for one in again.json["actions"]] == ["unchanged"]
+    said = loaded("playbook", "run", "restore-firewall", "--set", f"hosts={ONE}", "--set", "replaced=true", "--yes")
+    assert said.code == 0, said.err
+    assert on(loaded, ONE, "iptables-save") == theirs

@@ -211,3 +211,14 @@ def test_an_answer_that_cannot_be_read_is_told_with_how_to_answer_anew(
     written.unlink()
     assert operator("playbook", "approve", run, "--note", "agreed").code == 0
     assert operator("playbook", "resume", run).code == 0
+
+
+@pytest.mark.parametrize("at", ["soon", "2026-11-22T10:00:00", ""])
+def test_an_answer_that_does_not_say_when_is_damaged_and_told_with_a_way_out(bench: Bench, at: str) -> None:
+    bench.site.person = None
+    bench.fails(BOOK)
+    past = taken_up(bench)
+    token = str(past.record(1).notes["token"])
+    approval.answer(bench.site.state, past.id, token, approval.Approval(True, "bob@host", at))
+    refused = bench.fails(past.plan, past=past)
+    assert isinstance(refused, Refused) and "remove it" in str(refused.hint)

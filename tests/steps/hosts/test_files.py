@@ -158,3 +158,31 @@ def test_a_damaged_record_of_what_is_kept_is_told_with_a_way_out(tmp_path):
     with pytest.raises(WorkFailed, match="is damaged") as failure:
         undo.records(tmp_path)
     assert "move it away" in str(failure.value.hint)
+
+
+def test_a_file_that_somebody_has_changed_since_stays_as_it_is(hosts):
+    path, back = f"{hosts.folder}/file", {"do": "host.put_back", "with": {"hosts": [hosts.names[0]], "path": ""}}
+    back["with"]["path"] = path
+    hosts.file(path).write_bytes(b"old")
+    assert hosts.play(put(hosts, b"1")).code == 0
+    replaced = hosts("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    back["with"]["run"] = replaced
+    hosts.file(path).write_bytes(b"theirs")
+    said = hosts.play(back)
+    assert said.code == 1 and "somebody has changed" in said.err
+    assert hosts.file(path).read_bytes() == b"theirs"
+    hosts.file(path).write_bytes(b"1")
+    assert outcomes(hosts.play(back)) == ["done"]
+    assert hosts.file(path).read_bytes() == b"old"
+    assert outcomes(hosts.play(back)) == ["unchanged"]
+
+
+def test_what_a_run_put_there_twice_is_its_own(hosts):
+    path = f"{hosts.folder}/file"
+    hosts.file(path).write_bytes(b"old")
+    other = {**put(hosts, b"1")}
+    (hosts.local / "second").write_bytes(b"2")
+    second = {"do": "host.put", "with": {**other["with"], "file": str(hosts.local / "second")}}
+    back = [{"do": "host.put_back", "with": {"hosts": [hosts.names[0]], "path": path}}]
+    assert hosts.play(other, second, run(hosts.names[0], "exit 3"), failing=back).code == 1
+    assert hosts.file(path).read_bytes() == b"old"
