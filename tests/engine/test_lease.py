@@ -315,3 +315,8 @@ def test_rows_of_another_site_in_the_same_shared_state_do_not_count(world, one):
     taken(one, "one")
     assert newest(one, "test") is None
     assert leases.folder_of("test") == "test/lease"
+
+
+def test_a_lease_of_ones_own_that_was_not_given_back_is_no_news(world, one):
+    taken(one, "one")
+    assert list(lease(one, "one").take()) == []
