@@ -121,10 +121,10 @@ def writing(path: Path, hint: str = "name another file") -> AbstractContextManag
     return explaining(f"{path} cannot be written", hint, WorkFailed)
 
 
-def keep_record(path: Path, value: object) -> None:
-    """Write a record as JSON where its folder is there."""
+def keep_record(path: Path, value: object, *, durable: bool = True) -> None:
+    """Write a record as JSON where its folder is there; see `replace`."""
     if path.parent.is_dir():
-        replace(path, msgspec.json.encode(value))
+        replace(path, msgspec.json.encode(value), durable=durable)
 
 
 def kept_record(path: Path, kind: type[Kind]) -> Kind | None:

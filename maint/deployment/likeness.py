@@ -74,23 +74,26 @@ class Likeness:
             mark = lines.find(_MARK, begin)
             line = len(lines) if mark < 0 else lines.rfind(b"\n", begin, mark) + 1 or begin
             ours = _MEMBER.match(lines, line)
-            end = ours.start(2) if ours else line
-            self.holds = held.startswith(lines[begin:end], at)
-            at += end - begin
+            start, end = ours.span(2) if ours else (line, line)
+            self.holds = held.startswith(lines[begin:start], at)
+            at += start - begin
             begin = end
             if mark < 0:
                 continue
             theirs = _SCALAR.match(held, at)
-            if not (self.holds and ours and theirs) or ours.end() <= mark or ours[1] in _FIXED:
+            if not (self.holds and ours and theirs and end > mark):
                 self.holds = False
                 break
-            begin, at = ours.end(), theirs.end()
-            if ours[2] == theirs[0]:
-                continue
-            if ours[3]:
-                self.hidden += ours[1] in _SECRETS
-            elif not (theirs[0].startswith(b'"') and _is_text(ours[2])):
+            at = theirs.end()
+            key, shown, whole = ours.groups()
+            if key in _FIXED:
                 self.holds = False
+            elif shown == theirs[0]:
+                continue
+            elif whole:
+                self.hidden += key in _SECRETS
+            else:  # a part of it is secret
+                self.holds = theirs[0].startswith(b'"') and _is_text(shown)
         self._at = at
         return begin
 

@@ -16,6 +16,7 @@ Vega = Mapping[str, Any]  # what Vega-Lite makes of it
 Points = Sequence[tuple[datetime, float]]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name that the library knows; nothing is fetched
 _WIDTH = 330
+_FEW = 40  # a line of more shows no points
 # Colours come from the page, so that they follow its theme, and so does the size of text: each word that has a size is
 # measured, which took three quarters of the time. So no place depends on how long a word is.
 _TEXT, _LINE = "currentColor", "var(--line)"
@@ -46,11 +47,14 @@ def plots(site: SiteFacts) -> dict[str, str]:
     sizes = [(one.taken_at, one.size / 1e6) for one in site.shots[-MARKS:]]
     changes = [(one.at, len(one.changes)) for one in site.days[-MARKS:] if not one.problem]
     drills = [(one.at, one.seconds) for one in site.drills[-MARKS:] if one.seconds is not None]
+    gaps = _gaps(site)[-MARKS:]
     drawn: Mapping[str, tuple[Callable[[], Vega], list[Json]]] = {
-        "timeline": (_timeline, shots), "rto": (_line, _rows(drills)), "rpo": (_line, _rows(_gaps(site)[-MARKS:])),
+        "timeline": (_timeline, shots),
+        "rto": (partial(_line, points=len(drills) <= _FEW), _rows(drills)),
+        "rpo": (partial(_line, points=len(gaps) <= _FEW), _rows(gaps)),
         "size": (partial(_bars, _wide(sizes)), _rows(sizes)),
         "changes": (partial(_bars, _wide(changes)), _rows(changes)),
-    }  # fmt: skip
+    }
     return {name: _svg(kind(), rows) for name, (kind, rows) in drawn.items() if rows}
 
 
@@ -90,8 +94,9 @@ def _timeline() -> Vega:
 
 
 @cache
-def _line() -> Vega:
-    return _series({"type": "line", "stroke": "var(--mark)", "strokeWidth": 2, "point": {"fill": "var(--mark)"}})
+def _line(*, points: bool) -> Vega:
+    point: Json = {"fill": "var(--mark)"} if points else False
+    return _series({"type": "line", "stroke": "var(--mark)", "strokeWidth": 2, "point": point})
 
 
 @cache

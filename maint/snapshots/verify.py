@@ -1,8 +1,9 @@
 """Verify a snapshot to a level, and never say more than was seen.
 
-1: the stored bytes of every part against the signed manifest. 2: everything opens; the deployment and its copy parse,
-and hold what is counted. 3: the rules of a restore hold; the configured password opens an administrator. Without a key
-that fits, 2 and 3 rest on the judgement made on capture: it stands in the manifest, and 1 proves the same bytes.
+1: the stored bytes of every part against the signed manifest. 2: everything opens; the deployment parses and holds
+what is counted, its copy is the same without a secret. 3: the rules of a restore hold; the configured password opens an
+administrator. Without a key that fits, 2 and 3 rest on the judgement made on capture: it stands in the manifest, and 1
+proves the same bytes.
 """
 
 from collections.abc import Generator, Iterator, Sequence

@@ -27,7 +27,7 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.secret import Secret
 from maint.ports import Store
-from tests.benchmarks.measure import Cost, run
+from tests.benchmarks.measure import Cost, proportional, run
 from tests.ports import free_port
 
 MAINT = (sys.executable, "-c", "import sys; from maint.cli.start import main; sys.exit(main())")
@@ -53,7 +53,7 @@ def labs(stack: ExitStack, folder: Path, count: int, wait: float) -> Path:
 def backup(config: Path, *words: str) -> Cost:
     """Take backups, and measure the command with all that it starts."""
     common = ("--config", str(config), "--allow-plain", "-o", "json", "--yes")
-    return run([*MAINT, "backup", "create", *words, *common])
+    return run([*MAINT, "backup", "create", *words, *common], memory=proportional)
 
 
 def compare(config: Path, count: int) -> None:
@@ -64,7 +64,8 @@ def compare(config: Path, count: int) -> None:
     print(
         f"{count} sites, {AT_ONCE} at once: {together.wall:.0f} s, {together.cpu:.0f} s of the processor,"
         f" {together.memory / 1e6:.0f} MB; one after another {alone.wall:.0f} s: {together.wall / alone.wall:.2f}"
-        f" (≤ {BAR}); memory {together.memory / one.memory:.1f} times one's {one.memory / 1e6:.0f} MB (≤ {AT_ONCE})"
+        f" (≤ {BAR}); memory {together.memory / one.memory:.1f} times one's {one.memory / 1e6:.0f} MB (≤ {AT_ONCE}),"
+        " pages that processes share counted once"
     )
 
 

@@ -33,7 +33,30 @@ def _as_installed(env: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "maint-bench" / "compiled"), **kept}
 
 
-def run(command: Sequence[str], *, env: dict[str, str] | None = None, accept: Sequence[int] = (0,)) -> Cost:
+def resident(pid: int) -> int:
+    """Return the bytes of memory that a process has; pages that it shares count in full."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):  # it has ended
+        return 0
+
+
+def proportional(pid: int) -> int:
+    """Return the same, with its part of the pages that it shares; looking takes a hundred times as long."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def run(
+    command: Sequence[str],
+    *,
+    env: dict[str, str] | None = None,
+    accept: Sequence[int] = (0,),
+    memory: Callable[[int], int] = resident,
+) -> Cost:
     """Run a command to its end and measure it with all its children.
 
     Raises:
@@ -43,15 +66,15 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, accept: Se
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
-    watch = _Watch(process.pid)
+    watch = _Watch(process.pid, memory)
     out = process.communicate()[0]
     wall = time.perf_counter() - began
-    memory = watch.end()
+    most = watch.end()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode not in accept:
         sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{out}")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(wall, cpu, memory, out)
+    return Cost(wall, cpu, most, out)
 
 
 def shell(script: str) -> Cost:
@@ -102,22 +125,24 @@ def _ratio(ours: float, theirs: float, bar: float | None) -> str:
 class _Watch:
     """Looks at the memory of a process and its descendants again and again."""
 
-    def __init__(self, root: int) -> None:
+    def __init__(self, root: int, memory: Callable[[int], int]) -> None:
         self._root = root
+        self._memory = memory
+        self._pause = _PAUSE if memory is resident else 10 * _PAUSE
         self._peak = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
         self._thread.start()
 
     def end(self) -> int:
-        """Stop looking; return the most bytes seen; pages that processes share count for each of them."""
+        """Stop looking; return the most bytes seen."""
         self._over.set()
         self._thread.join()
         return self._peak
 
     def _look(self) -> None:
-        while not self._over.wait(_PAUSE):
-            self._peak = max(self._peak, sum(map(_resident, _family(self._root))))
+        while not self._over.wait(self._pause):
+            self._peak = max(self._peak, sum(map(self._memory, _family(self._root))))
 
 
 def _family(root: int) -> list[int]:
@@ -127,10 +152,3 @@ def _family(root: int) -> list[int]:
             for thread in Path(f"/proc/{pid}/task").iterdir():  # a child is its thread's
                 found += [int(child) for child in (thread / "children").read_text().split()]
     return found
-
-
-def _resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-    except (OSError, IndexError):  # it has ended
-        return 0

@@ -1,8 +1,10 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -61,21 +63,25 @@ def after(site: ConfiguredSite) -> None:
 
 def _others(folder: Path, settings: Settings, written: list[str]) -> Iterator[tuple[str, SiteFacts | None]]:
     """Yield each site's facts, its pages written unless they are among those `written`, to which it adds."""
-    for name in settings.names:
-        facts = kept_record(settings.state / name / KEPT, SiteFacts)
-        if facts is not None and str(folder / f"{name}.html") not in written:
-            written.append(str(_written(folder, settings.state / name, facts)))
-        yield name, facts
+    done = {Path(one).stem for one in written}
+    with ThreadPoolExecutor(1) as pool:  # the plots of a site are drawn while the pages of the one before are written
+
+        def begun(name: str) -> tuple[str, SiteFacts | None, Future[dict[str, str]] | None]:
+            state = settings.state / name
+            facts = kept_record(state / KEPT, SiteFacts)
+            return name, facts, pool.submit(_drawn, state, facts) if facts is not None and name not in done else None
+
+        ahead = chain(map(begun, settings.names), [("", None, None)])
+        for (name, facts, drawn), _ in pairwise(ahead):
+            if facts is not None and drawn is not None:
+                written.append(str(write_site(folder, facts, drawn.result(), datetime.now(UTC))))
+            yield name, facts
 
 
 def _of_site(site: ConfiguredSite, folder: Path) -> Path:
     facts = gather(site)
     keep_record(site.state / KEPT, facts)
-    return _written(folder, site.state, facts)
-
-
-def _written(folder: Path, state: Path, facts: SiteFacts) -> Path:
-    return write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+    return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
@@ -87,5 +93,5 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
     known = kept_record(path, dict[str, dict[str, str]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
-        keep_record(path, known)
+        keep_record(path, known, durable=False)
     return known[digest]
