@@ -161,7 +161,8 @@ class Lease:
                 break
         if row is not None and row.claim.token:
             self.taken_over = row
-            yield f"taking over the lease of {row.claim}, which was not given back"
+            if row.claim.owner != self._mine.owner:
+                yield f"taking over the lease of {row.claim}, which was not given back"
         if self._terms.beat:
             threading.Thread(target=self._beat, daemon=True, name="lease").start()
 

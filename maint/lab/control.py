@@ -132,21 +132,11 @@ def lose_virtual_clusters(folder: Path) -> None:
     ask(folder, "lose-vcs")
 
 
-def create_vc(folder: Path, name: str, *, loaded: bool = False, initialised: bool = False) -> Status:
-    """Make a virtual cluster as the vendor's UI does: `loaded` adds the example set, `initialised` TLS and secrets."""
-    ask(folder, "create-vc", name=name, loaded="yes" * loaded, initialised="yes" * initialised)
+def create_vc(folder: Path, name: str, *, initialised: bool = False) -> Status:
+    """Make a virtual cluster as the vendor's UI does: `initialised` adds TLS and secrets."""
+    ask(folder, "create-vc", name=name, initialised="yes" * initialised)
     found: Status = next(each for each in status(folder)["virtual_clusters"] if each["name"] == name)
     return found
-
-
-def delete_vc(folder: Path, name: str) -> None:
-    """Take a virtual cluster away with everything in it."""
-    ask(folder, "delete-vc", name=name)
-
-
-def restart(folder: Path) -> None:
-    """Restart the manager's unit; returns at once, as systemd does."""
-    ask(folder, "restart")
 
 
 def switch(folder: Path, name: str, value: str) -> None:

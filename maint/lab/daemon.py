@@ -47,8 +47,6 @@ class Orders(socketserver.ThreadingTCPServer):
             "lose-database": lab.lose_database,
             "lose-vcs": lambda: lose(self._service()),
             "create-vc": lambda: self._create(words),
-            "delete-vc": lambda: self._service().delete(words["name"]),
-            "restart": lab.server.restart,
             "stop": lambda: None,
         }
         if order not in orders:
@@ -56,9 +54,7 @@ class Orders(socketserver.ThreadingTCPServer):
         return orders[order]() or {"done": order}
 
     def _create(self, words: Words) -> None:
-        self._service().create(
-            words["name"], loaded=bool(words.get("loaded")), initialised=bool(words.get("initialised"))
-        )
+        self._service().create(words["name"], initialised=bool(words.get("initialised")))
 
     def _service(self) -> Service:
         if self.lab.service is None:

@@ -24,13 +24,16 @@ def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
     snapshot = entry.snapshot
     if snapshot is None:
         return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
+    held = [one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)]
+    flawed = {one.name for one in snapshot.virtual_clusters if one.problems or one.doubt}
     return Candidate(
         entry.id,
         snapshot.taken_at,
         good=good(entry),
         kind=_kind(snapshot),
         damage=_damage(entry, snapshot),
-        clusters=tuple(one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)),
+        clusters=tuple(held),
+        whole=tuple(one for one in held if one not in flawed),
     )
 
 

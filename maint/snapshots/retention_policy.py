@@ -3,7 +3,7 @@
 - A snapshot is *good* when taken as a backup, restorable, verified to level 3, with no later failure. Only good ones
   are counted: the newest `last`, the newest of each hour, day, …, and, whatever `keep` says, the newest `minimum`.
 - Safety copies, audit-only and unverified ones stay 30 days, and while fewer than `minimum` good ones are newer.
-- The newest of each virtual cluster that the config names stays.
+- The newest of each virtual cluster that the config names stays, and the newest that holds it whole.
 - A damaged one stays until the operator says otherwise; one from the future stays and is not counted.
 - A hold keeps, and while a restore is under way everything stays.
 """
@@ -39,6 +39,7 @@ class Candidate(msgspec.Struct, frozen=True):
     kind: str = ""  # where it is not good: `safety copy`, `audit-only`, `not verified`
     damage: str | None = None  # why it cannot be believed
     clusters: tuple[str, ...] = ()  # virtual clusters of the site for which it is a backup
+    whole: tuple[str, ...] = ()  # those of which nothing is missing or doubted
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -95,15 +96,20 @@ def decide(
     reasons = _counted(good, policy, floor)
     newer = _Newer(good, floor, now, damaged)
     believed = [one for one in ordered if one.damage is None and one.taken_at <= now]
-    last = {name: one.id for one in believed for name in one.clusters}
+    last = [(f"virtual cluster {name}", id_) for name, id_ in _last(believed, lambda one: one.clusters)]
+    last += [(f"virtual cluster {name} whole", id_) for name, id_ in _last(believed, lambda one: one.whole)]
     decisions = []
     for one in ordered:
         why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
         why += reasons.get(one.id, []) + list(newer.reasons(one))
-        why += [f"the newest that holds virtual cluster {name}" for name, id_ in last.items() if id_ == one.id]
+        why += [f"the newest that holds {what}" for what, id_ in last if id_ == one.id]
         why += [f"nothing is removed now: {frozen}"] if frozen else []
         decisions.append(Decision(one.id, bool(why), tuple(why) or (_gone(one),)))
     return Verdict(tuple(decisions))
+
+
+def _last(ordered: Sequence[Candidate], held: Callable[[Candidate], Sequence[str]]) -> Iterable[tuple[str, str]]:
+    return {name: one.id for one in ordered for name in held(one)}.items()
 
 
 def _counted(good: Sequence[Candidate], policy: Keep, floor: int) -> Mapping[str, list[str]]:

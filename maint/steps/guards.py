@@ -6,31 +6,35 @@ The rules, which the steps keep by themselves, in the plan and again just before
   verification to level 3. Safety copies do not count. Where a whole deployment is about to be put over the server, the
   proof for stopping its clusters is the very snapshot to be put, whatever its age and whichever clusters it holds:
   stopping loses nothing that the PUT would not replace a moment later, and the PUT asks for that proof itself.
+- An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
+  complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
+  once it is stopped, and an empty list may be a missing role.
 - A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
   to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the
   redaction window, which closes again before anything is destroyed.
 
-`no_safety_net` lifts the first and the last rule and is said aloud; nothing lifts the second.
+`no_safety_net` lifts all rules but that of the deployment to be sent, which nothing lifts, and is said aloud.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import timedelta
 
 from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.errors import Refused
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_count, show_duration
 from maint.model.manager import Cluster
 from maint.model.plan import Action
-from maint.model.snapshot import Purpose
+from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import GUARDED, clusters_in
 from maint.snapshots.capture import committed, described, recipients_of, taken_once
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.document import part_name
 from maint.steps.manager.window import OpenWindow, close
 from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
@@ -72,10 +76,8 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
     """
     reasons: list[str] = []
     for entry in _candidates(sight):
-        snapshot, limit = entry.snapshot, timedelta(seconds=max_age)
-        if snapshot is not None and sight.clock.now() - snapshot.taken_at > limit:
-            age = show_duration((sight.clock.now() - snapshot.taken_at).total_seconds())
-            reasons.append(f"{entry.id} is {age} old, and {show_duration(max_age)} is allowed; so are all before it")
+        if old := _too_old(sight, entry, max_age):
+            reasons.append(old)
             break
         judged = None if _unfit(entry) else verify(sight, entry.id, 3)
         reason = _unfit(entry) if judged is None else _shortcoming(sight, entry, judged, cluster)
@@ -88,6 +90,75 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
         detail=[*(reasons[:_SHOWN] or [f"there is no backup in {sight.store.location}"]), GUARDED],
         hint=f"{_TAKE}; {_WAIVE}",
     )
+
+
+def contents_proof(sight: Sight, args: Proven) -> Mapping[str, Snapshot]:
+    """Return what brings each virtual cluster back that may go with an ECS cluster, nothing where that is waived.
+
+    Raises:
+        Refused: of one of them there is no backup that will do; with what is wrong with each that could have been.
+    """
+    listed, judged = list(_candidates(sight)), dict[str, Verification]()
+    names = [] if args.no_safety_net else [one.name for one in sight.settings.virtual_clusters]
+    return {name: _holding(sight, name, listed, judged, args.max_age) for name in names}
+
+
+def _holding(
+    sight: Sight, name: str, listed: Iterable[Entry], judged: dict[str, Verification], max_age: float
+) -> Snapshot:
+    reasons: list[str] = []
+    for entry in listed:
+        held = [one for one in entry.snapshot.virtual_clusters if one.name == name] if entry.snapshot else []
+        if entry.snapshot is None or not entry.snapshot.has(part_name(name)):
+            reasons += [f"{entry.id} cannot be believed: {entry.problem}"] if entry.snapshot is None else []
+            continue
+        if old := _too_old(sight, entry, max_age):
+            reasons.append(old)
+            break
+        if lacking := [words for one in held for words in (*one.problems, one.doubt) if words]:
+            reasons.append(f"{entry.id} does not hold it wholly: {lacking[0]}")
+            continue
+        if entry.id not in judged:
+            judged[entry.id] = verify(sight, entry.id, 2)
+        if judged[entry.id].proven:
+            return entry.snapshot
+        reasons.append(f"{entry.id} is not proven: {judged[entry.id].words}")
+    raise Refused(
+        f"no backup proves that virtual cluster {name} can come back, so nothing is destroyed",
+        detail=[*(reasons[:_SHOWN] or [f"there is none of it in {sight.store.location}"]), GUARDED],
+        hint=f"`maint vc backup --vc {name}` takes one that will do, while it still answers; {_WAIVE}",
+    )
+
+
+def contents_words(sight: Sight, args: Proven, found: Mapping[str, Snapshot]) -> str:
+    """Return what a plan says about the virtual clusters that may go with an ECS cluster; `found`: what proves them."""
+    names = ", ".join(one.name for one in sight.settings.virtual_clusters)
+    if not names:
+        return "; the config names no virtual cluster: what any that it carries holds does not come back"
+    if args.no_safety_net:
+        return f"; WARNING: without a proof that virtual clusters come back: {names} ({args.no_safety_net})"
+    return "".join(
+        f"; virtual cluster {name} ({show_count(one.jobs, 'job')}, {show_count(one.resources, 'resource')}), "
+        f"where it runs there, goes too and comes back from snapshot {snapshot.id}"
+        for name, snapshot in found.items()
+        for one in snapshot.virtual_clusters
+        if one.name == name
+    )
+
+
+def prove_contents(action: Action, site: Site) -> Generator[str, None, None]:
+    """Prove again, just before an ECS cluster goes, the snapshots that the plan names, whatever their age is by now."""
+    # By now nobody can take another one: the virtual clusters are stopped.
+    planned = action.arguments.get("virtual_clusters")
+    for name, snapshot in planned.items() if isinstance(planned, Mapping) else ():
+        yield f"proving that virtual cluster {name} can come back"
+        judged = verify(site, str(snapshot), 2)
+        if not judged.proven:
+            raise Refused(
+                f"snapshot {snapshot}, which was to bring virtual cluster {name} back, is proven no more",
+                detail=[judged.words, GUARDED],
+                hint=f"`maint backup heal` may mend it from a copy, then `maint playbook resume`; {_WAIVE}",
+            )
 
 
 def put_proof(sight: Sight, snapshot: str) -> Verification:
@@ -154,6 +225,13 @@ def _candidates(sight: Sight) -> Iterator[Entry]:
     for entry in reversed(entries(sight)):
         if entry.snapshot is None or entry.snapshot.purpose is Purpose.BACKUP:
             yield entry
+
+
+def _too_old(sight: Sight, entry: Entry, max_age: float) -> str:
+    if entry.snapshot is None or sight.clock.now() - entry.snapshot.taken_at <= timedelta(seconds=max_age):
+        return ""
+    age = show_duration((sight.clock.now() - entry.snapshot.taken_at).total_seconds())
+    return f"{entry.id} is {age} old, and {show_duration(max_age)} is allowed; so are all before it"
 
 
 def _unfit(entry: Entry) -> str:

@@ -335,3 +335,8 @@ def test_a_store_without_an_end_is_left(tmp_path, monkeypatch):
         claim.truncate(1 << 32)
     with pytest.raises(Refused, match="says nothing of who works"):
         newest(LocalStore(tmp_path), "prod")
+
+
+def test_a_lease_of_ones_own_that_was_not_given_back_is_no_news(world, one):
+    taken(one, "one")
+    assert list(lease(one, "one").take()) == []

@@ -25,7 +25,7 @@ from maint.steps.ecs.survey import (
     survey_host,
     to_unmount,
 )
-from maint.steps.guards import keep, plan_to_keep, prove_cluster
+from maint.steps.guards import contents_proof, contents_words, keep, plan_to_keep, prove_cluster, prove_contents
 from maint.steps.hosts.fan_out import (
     ask_script,
     error_text,
@@ -36,7 +36,7 @@ from maint.steps.hosts.fan_out import (
     script,
     texts,
 )
-from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, proof_words, proven
+from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, named, proof_words, proven
 from maint.steps.manager.commands import wait_until
 from maint.steps.step import Progress, Step, done, unchanged
 
@@ -55,15 +55,23 @@ class CleanHosts(Step[DeleteArguments]):
         ecs = ecs_cluster(sight, args.cluster)
         snapshot = proven(args, sight, ecs.cluster)
         paths = paths_of(ecs)
+        contents = contents_proof(sight, args)
+        proofs = f"{proof_words(args, snapshot)}{contents_words(sight, args, contents)}"
         removals = removals_on(sight, ecs.hosts, paths)
         hosts: dict[str, Json] = msgspec.to_builtins(removals)
         words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
             f"hosts of cluster {ecs.cluster.name}",
-            f"{words}{_beside(ecs)}{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
-            {**args.model_dump(), **identity(ecs.cluster), "paths": paths, "hosts": hosts},
+            f"{words}{_beside(ecs)}{proofs}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), **identity(ecs.cluster), "paths": paths, "hosts": hosts, **named(contents)},
             undo="what lies in these folders does not come back; the cluster is installed anew",
-            facts={"cluster": ecs.cluster.name, "hosts": hosts, "data": dict(ecs.data), "proof": snapshot},
+            facts={
+                "cluster": ecs.cluster.name,
+                "hosts": hosts,
+                "data": dict(ecs.data),
+                "proof": snapshot,
+                **named(contents),
+            },
             confirm=ecs.cluster.name,
         )
 
@@ -77,6 +85,7 @@ class CleanHosts(Step[DeleteArguments]):
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
+        yield from prove_contents(action, site)
         kept = yield from keep(action, site, work)
         yield from _ended(site, work, surveys)
         off = [host for host, survey in surveys.items() if survey.package or survey.iscsid]

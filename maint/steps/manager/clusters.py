@@ -11,9 +11,21 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place
 from maint.model.plan import Action, Effect
+from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
-from maint.steps.guards import Kept, Proven, cluster_proof, keep, plan_to_keep, prove_cluster, put_proof
+from maint.steps.guards import (
+    Kept,
+    Proven,
+    cluster_proof,
+    contents_proof,
+    contents_words,
+    keep,
+    plan_to_keep,
+    prove_cluster,
+    prove_contents,
+    put_proof,
+)
 from maint.steps.manager.commands import Mover, missing, move, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
@@ -158,14 +170,22 @@ class DeleteCluster(Step[DeleteArguments]):
         refuse_dependants(sight.manager, cluster)
         snapshot = proven(args, sight, cluster)
         services = len(sight.manager.services(cluster.name))
+        contents = contents_proof(sight, args) if cluster.is_ecs else {}
+        proofs = proof_words(args, snapshot) + (contents_words(sight, args, contents) if cluster.is_ecs else "")
         beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
             f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside}"
-            f"{proof_words(args, snapshot)}{plan_to_keep(sight, args)}",
-            {**args.model_dump(), "cluster": cluster.name},
+            f"{proofs}{plan_to_keep(sight, args)}",
+            {**args.model_dump(), "cluster": cluster.name, **named(contents)},
             undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
-            facts={"cluster": cluster.name, "services": services, "type": cluster.type, "proof": snapshot},
+            facts={
+                "cluster": cluster.name,
+                "services": services,
+                "type": cluster.type,
+                "proof": snapshot,
+                **named(contents),
+            },
             confirm=cluster.name,
         )
 
@@ -180,6 +200,7 @@ class DeleteCluster(Step[DeleteArguments]):
             hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
         yield from prove_cluster(action, site, found[0])
+        yield from prove_contents(action, site)
         kept = yield from keep(action, site, work)
         yield f"deleting cluster {name}"
         lost: list[str] = []
@@ -219,6 +240,11 @@ def ecs_beside(manager: ManagerSight, cluster: Cluster) -> str:
         return ""
     beside = [other.name for other in manager.clusters() if other.is_ecs]
     return f"; WARNING: {', '.join(beside)} works with it and will not work without it" if beside else ""
+
+
+def named(contents: Mapping[str, Snapshot]) -> dict[str, Json]:
+    """Return the snapshots that bring virtual clusters back, as an action carries them."""
+    return {"virtual_clusters": {name: snapshot.id for name, snapshot in contents.items()}} if contents else {}
 
 
 def proof_words(args: Proven, snapshot: str) -> str:

@@ -31,7 +31,7 @@ from maint.snapshots.writer import SnapshotWriter
 from maint.steps.snapshots.retention import PruneArguments, PruneSnapshots
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.conftest import EXAMPLE, Place
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, lie_about
 
 Run = Callable[[Any], Any]
 
@@ -280,3 +280,18 @@ class _Cut(io.BytesIO):
         if block := super().read(size):
             return block
         raise Cut("cut off")
+
+
+def test_an_incomplete_backup_of_a_virtual_cluster_does_not_let_the_last_whole_one_go(
+    ground: Ground, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = ground.settings.backup.model_copy(update={"keep": Keep(last=1), "minimum": 1})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    whole = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    ground.clock.time += timedelta(days=40)
+    for path in (ground.root / "prod" / "objects").iterdir():
+        path.unlink()
+    lie_about(monkeypatch, "basket.py")
+    run(take(ground))
+    (said,) = [one.reasons for one in prune.verdict(ground, thaw=True).decisions if one.id == whole.id]
+    assert said == (f"the newest that holds virtual cluster {VC} whole",)

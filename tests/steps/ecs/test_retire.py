@@ -5,6 +5,7 @@ import shutil
 import signal
 
 import pytest
+import yaml
 
 from maint.lab.siteconfig import SITE
 from tests.steps.ecs.hosts import DELETE, ONCE, ONE, RETIRE, STOP, TWO, did, machine, on, retire, trees, when_told
@@ -281,6 +282,54 @@ def test_a_run_killed_while_folders_go_removes_the_rest_when_it_is_taken_up(load
         finish(loaded, RETIRE)
     is_clean(loaded)
     assert repeated(loaded) == []
+
+
+def test_the_plan_names_the_virtual_clusters_that_go_and_what_brings_them_back(loaded):
+    (backup,) = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    for words in ((), ("--api-only",)):
+        said = retire(loaded, "--dry-run", *words)
+        assert f"where it runs there, goes too and comes back from snapshot {backup}" in said.out, said.err
+        assert "virtual cluster Default-VC-abc12345 (8 jobs, " in said.out
+
+
+@pytest.fixture
+def another(loaded):
+    """An operator whose config names another virtual cluster, of which there is no backup."""
+    config = loaded.lab.folder / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    clusters = content["sites"][SITE]["virtual_clusters"]
+    clusters.append({**json.loads(json.dumps(clusters[0])), "name": "another-vc"})
+    config.write_text(yaml.safe_dump(content))
+    return loaded
+
+
+@pytest.mark.parametrize("words", [(), ("--api-only",)])
+def test_a_virtual_cluster_without_a_backup_keeps_its_cluster_unless_a_reason_is_given(another, words):
+    before = trees(another)
+    said = retire(another, *words)
+    assert said.code == 5, said.err
+    assert "no backup proves that virtual cluster another-vc can come back" in said.err
+    assert "maint vc backup --vc another-vc" in said.err
+    assert (trees(another), another.sent) == (before, [])
+    said = retire(another, "--dry-run", "--no-safety-net", "it is empty", *words)
+    assert said.code == 0, said.err
+    assert "without a proof that virtual clusters come back: Default-VC-abc12345, another-vc (it is empty)" in said.out
+
+
+def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it(loaded):
+    (backup,) = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+
+    def rot():
+        for path in (loaded.lab.folder / "backups" / SITE / "objects").iterdir():
+            path.write_bytes(b"rotten")
+
+    when_told(machine(loaded, ONE), "docker rmi", rot)
+    said = retire(loaded)
+    assert said.code == 5, said.err
+    assert (
+        f"snapshot {backup}, which was to bring virtual cluster" in said.err or "is not proven restorable" in said.err
+    )
+    assert "rke2-killall.sh" not in did(loaded, ONE)
 
 
 def test_rules_that_stand_there_when_kept_ones_come_back_are_named_sealed_and_can_come_back(loaded):
