@@ -62,8 +62,9 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         _tell_end(site, screen, ending)
     # What failed may have failed because a store is silent, which is asked again here.
     failed = ending.failure is not None and not isinstance(ending.failure, PartlyDone)
+    figures = partial(metrics.publish, site, screen)
     for what, telling in (
-        (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),
+        (f"the metrics {site.settings.metrics}", figures),
         ("the figures of `maint site list`", partial(_summarize, site)),
         (f"the pages in {site.settings.report_folder}", partial(_pages, site, screen)),
     ):
@@ -73,7 +74,9 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         except DeadlinePassed as passed:
             if not failed:  # it was not ours
                 raise
-            screen.warn(f"{what} are not written: {passed.message}")
+            screen.warn(f"{what} tell nothing new of the store: {passed.message}")
+            if telling is figures:
+                metrics.publish(site, screen, stores=False)
     return files
 
 

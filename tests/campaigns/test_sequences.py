@@ -97,7 +97,12 @@ class Sequence(RuleBasedStateMachine):
                 answer.write_text(json.dumps([70, "", traceback.format_exc()]))
             finally:
                 os._exit(0)
-        os.waitpid(child, 0)
+        try:
+            os.waitpid(child, 0)
+        except BaseException:  # whoever interrupts this leaves no child behind
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
         return Said(*json.loads(answer.read_text())) if answer.exists() else Said(-9, "", "")
 
     @rule(kill=KILLS, fault=FAULTS)

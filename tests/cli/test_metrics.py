@@ -117,13 +117,21 @@ def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_
     tmp_path, monkeypatch, capsys, failure
 ):
     site = site_in(tmp_path)
-    site.settings = site.settings.model_copy(update={"metrics": tmp_path / "maint.prom"})
+    path = tmp_path / "maint.prom"
+    site.settings = site.settings.model_copy(update={"metrics": path})
+    stale = "# HELP maint_stored_bytes B.\nmaint_stored_bytes 7\n# HELP maint_runs R.\nmaint_runs{old} 1\n"
+    path.write_text(stale)
     monkeypatch.setattr("maint.cli.telling.metrics.entries", lambda site: time.sleep(60))
     monkeypatch.setattr("maint.cli.after_run._AFTER_FAILURE", 0.05)
     ending = Ending("backup drill", site.clock.now(), failure=failure)
     if failure:
         after_run(site, Screen(), ending)
-        assert f"the metrics {tmp_path}/maint.prom are not written: the limit of" in capsys.readouterr().err
+        assert f"the metrics {path} tell nothing new of the store: the limit of" in capsys.readouterr().err
+        text = path.read_text()
+        assert "maint_stored_bytes 7\n" in text
+        assert "maint_metrics_written_timestamp_seconds{" in text
+        assert "maint_runs{old}" not in text
+        assert "maint_snapshots" not in text
     else:
         with pytest.raises(DeadlinePassed), site.clock.limit(0.05):
             after_run(site, Screen(), ending)

@@ -26,6 +26,11 @@ from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import remembered
 
 STATES = ("partly", *journal.RUN_STATES)
+# What only a store can tell.
+_OF_STORES = (
+    "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
+    "maint_stored_bytes", "maint_redaction_window_open", "maint_lease_", "maint_copy_",
+)  # fmt: skip
 _AT_WORK = "maint_at_work_since_timestamp_seconds"
 
 
@@ -61,18 +66,30 @@ class Figures(msgspec.Struct, frozen=True):
     lease: tuple[bool | None, float] | None  # whether it is held (None: not known), and when it was taken over last
 
 
-def publish(site: ConfiguredSite, screen: Screen) -> None:
-    """Write the metrics file where one is configured."""
+def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> None:
+    """Write the metrics file where one is configured; without `stores` what it tells of them stays."""
     path = site.settings.metrics
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        replace(path, metrics_text(gathered(site)).encode(), mode=0o644)  # nothing in it is secret
+        text = metrics_text(gathered(site, stores=stores))
+        if not stores:
+            before = _families(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else {}
+            now = {name: lines for name, lines in _families(text).items() if not name.startswith(_OF_STORES)}
+            kept = {name: lines for name, lines in before.items() if name.startswith(_OF_STORES)}
+            text = "".join((now | kept).values())
+        replace(path, text.encode(), mode=0o644)  # nothing in it is secret
     except DeadlinePassed:
         raise
     except (OSError, MaintError) as error:
         screen.warn(f"the metrics {path} are not written: {error}")
+
+
+def _families(text: str) -> dict[str, str]:
+    """Return the lines of each metric by its name."""
+    found = text.split("# HELP ")[1:]
+    return {one.split(maxsplit=1)[0]: f"# HELP {one}" for one in found}
 
 
 def at_work(site: ConfiguredSite, since: float) -> None:
@@ -93,10 +110,10 @@ def _at_work(site: str, since: float) -> str:
     return "\n".join([*heads, f'{_AT_WORK}{{site="{site}"}} {since}', ""])
 
 
-def gathered(site: ConfiguredSite) -> Figures:
-    """Return the figures of a site, from its store and its journals."""
-    now, known = site.clock.now(), entries(site)
-    newest, drill = newest_good(known, now), last_good(drills(site))
+def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
+    """Return the figures of a site, from its journals and, unless they are not to be asked, its stores."""
+    now, known = site.clock.now(), entries(site) if stores else []
+    newest, drill = newest_good(known, now), last_good(drills(site)) if stores else None
     runs = journal.history(site.state)
     latest = {past.plan.source: past for past in runs}
     ends = outcomes.kept(site.state)
@@ -108,12 +125,12 @@ def gathered(site: ConfiguredSite) -> Figures:
         snapshots=_counts(known),
         runs=[(_label(name), _state(past), _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
-        window=remembered(site.state) is not None or bool(announced(site).open),
+        window=remembered(site.state) is not None or (stores and bool(announced(site).open)),
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
         told=[(one.name, _failed(ends, one.name)) for one in site.settings.notify],
-        copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup else [],
+        copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup and stores else [],
         newest_bytes=sum(part.bytes for part in newest.parts) if newest else None,
-        lease=_lease(site),
+        lease=_lease(site) if stores else None,
         version=maint.__version__,
         oldest=min((one.snapshot.taken_at.timestamp() for one in known if one.snapshot), default=None),
         stored_bytes=_stored(known),
