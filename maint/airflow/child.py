@@ -36,7 +36,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
         )
         self._tell = tell
@@ -95,6 +95,6 @@ def report_in(result: object) -> str:
     report = result.get("report") if isinstance(result, dict) else None
     path = report.get("md") if isinstance(report, dict) else None
     try:
-        return Path(path).read_text(errors="replace") if isinstance(path, str) else ""
+        return Path(path).read_text("utf-8", "replace") if isinstance(path, str) else ""
     except OSError:
         return ""

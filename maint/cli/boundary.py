@@ -155,7 +155,7 @@ def _bug(error: Exception) -> MaintError:
     ]
     lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     handle, path = tempfile.mkstemp(prefix="maint-crash-", suffix=".txt")
-    with os.fdopen(handle, "w") as file:
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     failure = MaintError(
         f"this is a bug in maint: {type(error).__name__}",

@@ -28,6 +28,7 @@ from maint.errors import Invalid, UsageError
 from maint.files import replace as write_file
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
+from maint.snapshots.parts import names_in
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it
 _NOWHERE = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
@@ -89,7 +90,7 @@ def _only_site(flags: Flags, connection: Connection) -> str:
     secrets = ReferencedSecrets(Path.cwd(), os.environ)
     assert settings.backup is not None  # the document below has it
     store = open_store(settings.backup.store, Access(settings.backup, settings.ssh, secrets))
-    sites = sorted({name.split("/")[0] for name in store.names() if name.endswith("/manifest.json")})
+    sites = sorted({name.split("/")[0] for name in names_in(store, "") if name.endswith("/manifest.json")})
     if not sites:
         raise Invalid(f"there is no snapshot in {store.location}", hint="is it the right folder?")
     if len(sites) > 1:

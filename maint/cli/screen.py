@@ -21,7 +21,6 @@ from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Plan
-from maint.model.secret import scrub
 
 T = TypeVar("T")
 SCHEMA = "maint/1"
@@ -143,6 +142,8 @@ class Screen:
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
+        from maint.model.secret import scrub  # few commands fail
+
         message, detail = scrub(failure.message), [scrub(line) for line in failure.detail]
         body: dict[str, Json] = {
             "message": message,

@@ -2,9 +2,11 @@
 
 import atexit
 import gc
+import io
 import os
 import resource
 import signal
+import sys
 
 _GARBAGE = 100_000  # objects that nobody may hold any more until they are looked for
 
@@ -18,6 +20,10 @@ def main() -> None:
     # Until `boundary` listens, and it is ready to end in order, Ctrl-C ends a command at once and without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the secrets of the platform
+    for stream in (sys.stdout, sys.stderr):
+        # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     if "_MAINT_COMPLETE" in os.environ:  # a shell asks at every Tab, so nothing else is loaded
         from maint.cli.completion.answer import main as run
     else:

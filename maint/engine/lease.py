@@ -19,9 +19,11 @@ from maint.files import Damaged, decoded
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Store, StoreSight
 from maint.retry import delays
+from maint.snapshots.parts import bounded, names_in
 
 _KEPT = 3  # numbers; a reader that has just listed them finds the highest
 _SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of machines do not tick alike
+_LARGEST = 64 * 1024  # bytes of a claim; one that is longer is none
 _DIGITS = 12
 
 
@@ -97,14 +99,14 @@ def newest(store: StoreSight, site: str) -> Row | None:
         name = _name(site, number)
         with suppress(FileNotFoundError):  # the holder has gone on, and removed it
             with store.open(name) as file:
-                content = file.read()
+                content = b"".join(bounded(file.read, _LARGEST))
             written = store.written(name)
             if written is not None:
                 return Row(number, _claim(content, f"{store.location}/{name}"), written)
 
 
 def _numbers(store: StoreSight, site: str) -> list[int]:
-    found = [name.rpartition("/")[2] for name in store.names(folder_of(site))]
+    found = [name.rpartition("/")[2] for name in names_in(store, folder_of(site))]
     return [int(one) for one in found if len(one) == _DIGITS and one.isascii() and one.isdigit()]
 
 
@@ -285,7 +287,7 @@ class Lease:
     def _wrote(self, name: str) -> bool:
         # Its answer may have been lost: only looking tells.
         with suppress(FileNotFoundError), self._store.open(name) as file:
-            return _claim(file.read(), name).token == self._mine.token
+            return _claim(b"".join(bounded(file.read, _LARGEST)), name).token == self._mine.token
         return False
 
     def _gone(self) -> LeaseLost:

@@ -25,6 +25,7 @@ from maint.errors import Invalid, Refused, UsageError
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
+from maint.snapshots.parts import bounded, names_in
 
 # What of a state folder belongs to a run, beside its journal and the undo objects.
 _WITH_RUNS = (
@@ -40,6 +41,7 @@ _WITH_RUNS = (
 _NEWEST = "certificates/"  # what this machine has of these is older than what a run of another one made
 _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
+_LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
 
@@ -77,7 +79,11 @@ class Sealed:
     def read(self, name: str) -> bytes:
         """Return the content; FileNotFoundError: there is none, Refused: not written with this key."""
         with self._store.open(name) as file:
-            found = file.read()
+            found = b"".join(bounded(file.read, _LARGEST + 1))
+        if len(found) > _LARGEST:
+            raise Refused(
+                f"{name} in {self._store.location} is too large to be one of ours", hint="move that file away"
+            )
         mark, sealed = found[:32], found[32:]
         if not hmac.compare_digest(mark, self._mark(name, sealed)):
             raise Refused(
@@ -164,12 +170,12 @@ class SharedRuns:
             journal = (self._state / RUNS / f"{run}.jsonl").read_bytes()
             self._sealed.write(f"{self._of_key(key)}/{run}", journal)
         oldest = f"{self._site.clock.now() - _KEYS_STAY:%Y%m%dT%H%M%S}"  # as the ids of runs begin
-        for name in list(self._store.names(f"{self._site.settings.name}/{_KEYS}")):
+        for name in list(names_in(self._store, f"{self._site.settings.name}/{_KEYS}")):
             if name.rpartition("/")[2] < oldest:
                 self._store.remove(name)
 
     def _learn_done(self, key: str) -> Iterator[str]:
-        for name in sorted(self._store.names(self._of_key(key))):
+        for name in sorted(names_in(self._store, self._of_key(key))):
             run = name.rpartition("/")[2]
             path = self._state / RUNS / f"{run}.jsonl"
             if not path.exists() and not _leads_out(run):
@@ -286,7 +292,7 @@ class SharedRuns:
 
     def _all(self) -> Mapping[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for name in self._store.names(self._folder):
+        for name in names_in(self._store, self._folder):
             run, _, number = name.removeprefix(f"{self._folder}/").partition("/")
             if number.isascii() and number.isdigit():
                 found.setdefault(run, []).append(int(number))

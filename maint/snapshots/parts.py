@@ -12,7 +12,7 @@ from maint.deployment.reader import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
-from maint.ports import Sight, Store
+from maint.ports import Sight, Store, StoreSight
 from maint.snapshots.manifest import damaged
 
 DEPLOYMENT = "deployment.json.zst.age"
@@ -117,10 +117,15 @@ def drain(read: Read) -> None:
 
 def listing(sight: Sight, prefix: str) -> Iterator[str]:
     """Yield the names in a folder of the store; WorkFailed where the list does not end."""
-    for number, name in enumerate(sight.store.names(prefix)):
+    return names_in(sight.store, prefix)
+
+
+def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
+    """Yield the names in a folder of any store; WorkFailed where the list does not end."""
+    for number, name in enumerate(store.names(prefix)):
         if number >= _NAMES_END:
             raise WorkFailed(
-                f"{sight.store.location} lists more than {_NAMES_END} files in {prefix}",
+                f"{store.location} lists more than {_NAMES_END} files in {prefix}",
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
@@ -137,7 +142,7 @@ def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
 def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     try:
         with sight.store.open(name) as file:
-            content = b"".join(_bounded(file.read, largest + 1))
+            content = b"".join(bounded(file.read, largest + 1))
     except FileNotFoundError:
         raise damaged(f"{name.rpartition('/')[2]} is missing") from None
     if len(content) > largest:
@@ -145,7 +150,8 @@ def _read_small(sight: Sight, name: str, largest: int) -> bytes:
     return content
 
 
-def _bounded(read: Read, most: int) -> Iterator[bytes]:
+def bounded(read: Read, most: int) -> Iterator[bytes]:
+    """Yield what a stream gives, up to so many bytes."""
     while most > 0 and (block := read(min(BLOCK, most))):
         yield block
         most -= len(block)
@@ -162,7 +168,7 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
         with sight.store.open(name) as file:
             what, of = of_stored("reading", expected)
             read = metered(sight, what, file.read, of)
-            for block in _bounded(read, expected.bytes + 1):
+            for block in bounded(read, expected.bytes + 1):
                 digest.update(block)
                 size += len(block)
                 if target is not None:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
-from maint.deployment.reader import BLOCK
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
 from maint.snapshots.catalogue import Entry, entries, files, sweep
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged
-from maint.snapshots.parts import Read, Tally, metered, object_name, of_stored
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
+from maint.snapshots.parts import Read, Tally, bounded, listing, metered, object_name, of_stored
 from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
@@ -152,8 +151,11 @@ def _copy_file(
     try:
         with source.store.open(name) as file, target.store.create(name) as copy:
             tally = Tally(_watched(source, file.read, part, total))
-            while block := tally.read(BLOCK):
+            most = LARGEST if part is None else part.bytes
+            for block in bounded(tally.read, most + 1):
                 copy.write(block)
+            if tally.bytes > most:
+                raise damaged(f"{name} in {source.store.location} is larger than what was stored")
             if part is not None and (tally.bytes, tally.sha256) != (part.bytes, part.sha256):
                 raise damaged(f"{name} in {source.store.location} is not what was stored")
     except FileExistsError:
@@ -193,8 +195,8 @@ def _copy_records(source: Site, target: Site, home: str = "") -> None:
         home: only what people said of this snapshot, which comes home: a restore from a copy needs that copy.
     """
     folder = f"{source.settings.name}/records"
-    there = set(target.store.names(folder))
-    for name in source.store.names(folder):
+    there = set(listing(target, folder))
+    for name in listing(source, folder):
         kind, snapshot_id = named(name)
         wanted = kind not in _OWN if not home else snapshot_id == home and kind in (HOLD, RELEASE)
         if name.endswith(".json") and name not in there and wanted:

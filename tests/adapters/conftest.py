@@ -112,10 +112,11 @@ def object_store() -> Iterator[str]:
 def sshd() -> Iterator[Sshd]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)  # sshd reads authorized_keys as the account that logs in
-        yield from _serve(Path(name))
+        yield from serve_sshd(Path(name))
 
 
-def _serve(folder: Path) -> Iterator[Sshd]:
+def serve_sshd(folder: Path) -> Iterator[Sshd]:
+    """Serve from a folder that the accounts may enter until this generator is closed."""
     if SSHD is None or not shutil.which("ssh-keygen"):
         missing("OpenSSH's sshd is not installed")
     if os.geteuid() == 0:

@@ -28,7 +28,7 @@ PYTHON = str(Path(os.environ.get("AIRFLOW", "python")).absolute())
 BROKER, API = 26391, 26392
 SWITCHES = {"down-seconds": "0.2", "starting-seconds": "1", "command-seconds": "0.05"}
 DAG = "maint_estate"
-LIMIT = 1500  # seconds for the whole
+LIMIT = 3000  # seconds for the whole
 
 
 def settings(folder: Path) -> dict[str, str]:

@@ -321,6 +321,14 @@ def test_ctrl_c_while_a_command_loads_leaves_no_traceback(tmp_path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
+def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "help", "airflow"]
+    poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    ended = subprocess.run(words, env=poor, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert "backup → verify → copy".encode() in ended.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "output"),
     [

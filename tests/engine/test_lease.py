@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import settings
@@ -15,7 +16,8 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.engine import lease as leases
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.errors import DeadlinePassed, Locked, Refused, StoreFailed
+from maint.errors import DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
+from maint.snapshots import parts
 
 QUIET = Terms(beat=0.0)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -315,6 +317,24 @@ def test_rows_of_another_site_in_the_same_shared_state_do_not_count(world, one):
     taken(one, "one")
     assert newest(one, "test") is None
     assert leases.folder_of("test") == "test/lease"
+
+
+class Endless(LocalStore):
+    """A store whose lists and files do not end."""
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        yield from (f"{prefix}/{number:012d}" for number in count(1))
+
+
+def test_a_store_without_an_end_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "_NAMES_END", 1000)
+    with pytest.raises(WorkFailed, match="more than 1000 files"):
+        newest(Endless(tmp_path), "prod")
+    (tmp_path / "prod/lease").mkdir(parents=True)
+    with (tmp_path / "prod/lease/000000000001").open("wb") as claim:
+        claim.truncate(1 << 32)
+    with pytest.raises(Refused, match="says nothing of who works"):
+        newest(LocalStore(tmp_path), "prod")
 
 
 def test_a_lease_of_ones_own_that_was_not_given_back_is_no_news(world, one):

@@ -1,5 +1,6 @@
 """Several stores: each gets what it lacks, each is believed only for what it holds itself."""
 
+import os
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -305,3 +306,15 @@ def test_a_snapshot_that_comes_home_is_held_there_as_people_held_it_in_the_copy(
     place.clock.sleep(60)
     assert run(replicate(place)) == []
     assert [hold.reason for hold in entries(place)[0].holds] == ["an audit"]
+
+
+def test_a_part_that_is_longer_than_its_manifest_says_is_left_where_it_should_end(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    part = load(place, snapshot).part(DEPLOYMENT)
+    os.truncate(place.folder(snapshot) / DEPLOYMENT, 1 << 30)
+    (problem,) = run(replicate(place))
+    assert "larger than what was stored" in problem
+    assert place.seen[f"copying {DEPLOYMENT}"][0] == part.bytes + 1
+    assert ids(place, place.copies[0]) == []

@@ -111,7 +111,7 @@ def _inlined() -> tuple[Sequence[str], str]:
     """Return the package for Airflow as one text: its imports, and all else."""
     imports, parts = list[str](), list[str]()
     for name in _ROOM:
-        text = files("maint.airflow").joinpath(f"{name}.py").read_text()
+        text = files("maint.airflow").joinpath(f"{name}.py").read_text("utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:
             heading = isinstance(node, ast.Expr) and node.lineno == 1

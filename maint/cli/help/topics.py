@@ -72,7 +72,7 @@ def text_of(name: str) -> str:
     """Return a topic with its tables."""
     if name == _CHANGELOG:
         return changelog()
-    return filled(files("maint.help").joinpath(f"{name}.md").read_text())
+    return filled(files("maint.help").joinpath(f"{name}.md").read_text("utf-8"))
 
 
 @command(example="maint help backup")

@@ -23,7 +23,7 @@ def is_ours(path: Path) -> bool:
 
 def site_of(path: Path) -> str:
     """Return the site that a file of ours is for, "" for one that serves all."""
-    return path.read_text().split("\n")[0].removeprefix(MARK).strip()
+    return path.read_text("utf-8").split("\n")[0].removeprefix(MARK).strip()
 
 
 def state_of(file: File) -> str:
@@ -33,7 +33,7 @@ def state_of(file: File) -> str:
             return "missing"
     if not is_ours(file.path):
         return "foreign"
-    return "installed" if file.path.read_text() == file.content else "differs"
+    return "installed" if file.path.read_text("utf-8") == file.content else "differs"
 
 
 def refuse_foreign(files: Sequence[File]) -> None:

@@ -35,7 +35,7 @@ _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file in the wheel, so that equal con
 
 def tested(*, hashes: bool = False) -> str:
     """Return what was tested as pip reads it: one `name==version` a line, with hashes where they are wanted."""
-    lines = _PINNED.findall(FILE.read_text())
+    lines = _PINNED.findall(FILE.read_text("utf-8"))
     return "".join(f"{name}=={number}{known if hashes else ''}\n" for name, number, known in lines)
 
 

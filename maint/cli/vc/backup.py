@@ -78,7 +78,7 @@ def restore(flags: Flags, request: RestoreRequest) -> int:
 
 @command(VC, example="maint vc undo 20260102T030405Z-1a2b3c4d")
 def undo(flags: Flags, run: Annotated[str, argument("The run that deleted: its id or the beginning of it.")]) -> int:
-    """Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."""
+    """Bring back the jobs, resources, files and certificates that a run removed or replaced; schedules stay paused."""
 
     def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
         given: dict[str, Json] = {"vc": chosen(flags), "run": journal.find(site.state, run).id}

@@ -33,6 +33,8 @@ from maint.steps.virtual_clusters.init_host import (
     siblings,
     sweep,
 )
+from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
+from maint.steps.virtual_clusters.safety_net import seal_certificates, way_back
 from maint.steps.virtual_clusters.step import VcArguments, own_certificate
 
 _SERVED = 120.0  # seconds until an ingress must show what its secret holds
@@ -95,7 +97,7 @@ class InitCluster(Step[InitClusterArguments]):
             {**args.model_dump(), "vc": settings.name},
             effect=effect,
             confirm=settings.name if effect is Effect.DESTROY else None,
-            undo=None if nothing else "the certificates of before can only come back from their maker",
+            undo=None if nothing else "`maint vc undo RUN` brings the certificates of before back, for 30 days",
             facts=_prints(held),
         )
 
@@ -117,14 +119,17 @@ class InitCluster(Step[InitClusterArguments]):
             return unchanged(detail) if before is None and seen else done(detail, partly=not seen, hint=_UNSEEN)
         require_ingress(found, address)
         work.note("before", now)
-        yield from self._install(
-            site, work, found, settings, pair, stays=not renew and lasting(address, held, site.clock.now())
-        )
+        stays = pair is None and not renew and lasting(address, held, site.clock.now())
+        going = [address.certificate_secret, *([] if stays else [SHARED_SECRET])]
+        cabinet = Cabinet(host, address.service_namespace)
+        yield from seal_certificates(site, work, settings.name, cabinet, going)
+        yield from self._install(site, work, found, settings, pair, stays=stays)
         held = certificates(site.shell, host, address)
         _verify(address, host, pair, held, now)
         words, seen = yield from _served(site, settings, address, held)
         kept = _trusted(site, settings, held) if pair is None else ""
         detail = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
+        detail += way_back(site.state, work.run)
         if not covers(held[SHARED_SECRET], address.gateway):  # the utility makes it for the virtual cluster's name
             detail += f"; it is NOT for {address.gateway}, so that clients get no token there"
             return done(detail, partly=True, hint="name a certificate for both under `tls:` in the config, then again")

@@ -14,6 +14,7 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
 from maint.model.virtual_cluster import SUCCEEDED, Object, Run
 from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
+from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
@@ -26,6 +27,7 @@ _NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable
 _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
 _LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
 LONGEST_LOG = 64 * 1024 * 1024  # bytes
+_LAST = 64 * 1024  # bytes of a log in which its last words are
 OUTPUT = "driver/stdout"
 
 
@@ -201,10 +203,18 @@ def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> lis
     for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
         if kind in kinds:
             with cluster.log(run_id, kind) as answer:
-                text = answer.read().decode(errors="replace") if answer is not None else ""
+                text = _end_of(answer).decode(errors="replace") if answer is not None else ""
             if text := scrub(text.strip()):
                 return [f"{kind}: {line}" for line in text.splitlines()[-lines:]]
     return []
+
+
+def _end_of(log: Answer) -> bytes:
+    """Return the last bytes of a log, which may be a long one; what is beyond the longest is not waited for."""
+    end, left = b"", LONGEST_LOG
+    while left > 0 and (block := log.read(_LAST)):
+        end, left = (end + block)[-_LAST:], left - len(block)
+    return end
 
 
 def succeeded(run: Run) -> bool:

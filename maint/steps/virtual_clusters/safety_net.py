@@ -32,16 +32,19 @@ from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
+from maint.steps.virtual_clusters.init_host import address_of, master_of
+from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
 _SHOWN = 10
+_CERTIFICATE = "certificate"
 
 
 class Sealed(msgspec.Struct, frozen=True):
     """A job or a resource that was sealed."""
 
-    what: str  # `job` or `resource`
+    what: str  # `job`, `resource` or `certificate`, which is a secret of Kubernetes
     name: str  # its name
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
@@ -85,6 +88,21 @@ def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
     record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
     _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
+
+
+def seal_certificates(
+    site: Site, work: Work, vc: str, cabinet: Cabinet, names: Sequence[str]
+) -> Generator[str, None, None]:
+    """Seal certificates with their keys that are about to be replaced, once in all attempts of the run."""
+    drop_unfinished(site, work)
+    record = removed(site.state, work.run)
+    known = {one.name for one in record.objects if one.what == _CERTIFICATE} if record else set()
+    for name, secret in cabinet.read(site.shell, [one for one in names if one not in known]).items():
+        yield f"sealing {name}"
+        sealed = site.undo.keep(json.dumps(secret).encode())
+        work.note("sealed", [sealed])
+        remember(site, work.run, vc, Sealed(_CERTIFICATE, name, sealed))
+    work.note("sealed", None)
 
 
 def way_back(state: Path, run: str) -> str:
@@ -281,6 +299,11 @@ def create_asleep(cluster: VirtualCluster, job: Object) -> str:
     return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
 
 
+def _there(cluster: VirtualClusterSight, one: Sealed) -> bool:
+    found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
+    return found is not None
+
+
 class UndoArguments(VcArguments):
     """Which run's deletions come back."""
 
@@ -288,7 +311,7 @@ class UndoArguments(VcArguments):
 
 
 class UndoDeletions(VcStep[UndoArguments]):
-    """Bring back the jobs, resources and files that a run deleted or replaced; schedules come back paused."""
+    """Bring back the jobs, resources, files and certificates that a run removed or replaced; schedules stay paused."""
 
     kind = "vc.undo"
     effect = Effect.CHANGE
@@ -303,8 +326,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         cluster = sight.virtual_cluster(record.vc)
         latest = {(one.what, one.name, *(file.path for file in one.files)): one for one in record.objects}
         for one in sorted(latest.values(), key=lambda one: one.what == "job"):
-            live = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
-            there = live is not None
+            there = one.what == _CERTIFICATE or _there(cluster, one)
             count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
             words = f"bring back {one.what} {one.name}{count}"
             words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
@@ -319,7 +341,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         if record is None or one is None:
             return unchanged("it is back already")
         raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
-        back = self._job_back if one.what == "job" else self._resource_back
+        back = {"job": self._job_back, _CERTIFICATE: self._certificate_back}.get(one.what, self._resource_back)
         words = yield from back(site, work, cluster, raw, one)
         _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
         _drop(site.undo, one)
@@ -337,6 +359,19 @@ class UndoDeletions(VcStep[UndoArguments]):
             cluster.delete_job(one.name)
         yield f"creating job {one.name}"
         return create_asleep(cluster, raw)
+
+    @staticmethod
+    def _certificate_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        cabinet = Cabinet(master_of(site), address_of(cluster.settings).service_namespace)
+        there = cabinet.read(site.shell, [one.name]).get(one.name)
+        if there is not None and there.get("data") == raw["data"]:
+            return ", as it was"
+        yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
+        yield f"putting {one.name} back"
+        cabinet.put(site.shell, raw)
+        return " with its key"
 
     @staticmethod
     def _resource_back(

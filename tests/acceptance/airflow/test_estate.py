@@ -52,18 +52,19 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 @pytest.fixture(scope="module")
 def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
     """A function that runs a DAG's text, and returns what was said and how each task ended."""
-    home = tmp_path_factory.mktemp("home of airflow, with spaces")
-    (home / "dags").mkdir()
+    home = tmp_path_factory.mktemp("Überwachung, wie sie ist — 監視")
+    dags = tmp_path_factory.mktemp("Pläne für dags elsewhere")
     content = Path(lab.config).read_text()
     content = re.sub(r'password: "file:[^"]*/password"', 'password: "file:password"', content, count=1)
     extra = {"config_content": content, "state": str(lab.state.parent)}
     password = (lab.lab.folder / "password").read_text().strip()
     environment = {
-        "PATH": os.environ["PATH"],
+        "PATH": os.defpath,
         "HOME": str(home),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Pacific/Chatham",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Asia/Kolkata",
         "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": password, "extra": extra}),
     }
 
@@ -73,7 +74,7 @@ def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
         return done.stdout + done.stderr
 
     def test(name: str, text: str) -> tuple[str, dict[str, str]]:
-        path = home / "dags" / f"{name}.py"
+        path = dags / f"{name}.py"
         path.write_text(text.replace('"retries": 3', '"retries": 0'))
         said = airflow("dags", "test", name, "-f", str(path))
         states = {}

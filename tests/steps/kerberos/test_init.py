@@ -6,6 +6,7 @@ import pytest
 
 from maint.lab import pki
 from maint.model.certificate import end_of, fingerprint, first_of, names_of
+from tests.adapters.virtual_clusters.test_safety_net import run_of
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER
 
 INIT = ("vc", "init", FIRST)
@@ -64,6 +65,24 @@ def test_the_configured_certificate_is_installed_for_both_names_and_once(keeper)
     assert not any("cde-utils" in line and "init-virtual" in line for line in keeper.heard[heard:])
 
 
+def test_the_certificates_that_another_one_replaces_are_sealed_with_their_keys_and_come_back(keeper):
+    given(keeper, issued(keeper, names(keeper)))
+    assert keeper(*INIT, "--yes").code == 0
+    kubernetes = keeper.lab.kubernetes
+    before = kubernetes.secrets(kubernetes.base)
+    given(keeper, issued(keeper, names(keeper)))
+    assert "maint vc undo RUN" in keeper(*INIT, "--dry-run", "-o", "json").json["plan"]["actions"][0]["undo"]
+    said = keeper(*INIT, "--yes")
+    assert said.code == 0, said.err
+    replaced = kubernetes.secrets(kubernetes.base)
+    assert replaced != before
+    back = keeper("vc", "undo", run_of(said), "--yes")
+    assert back.code == 0, back.err
+    assert kubernetes.secrets(kubernetes.base) == before
+    assert keeper("vc", "undo", run_of(back), "--yes").code == 0
+    assert kubernetes.secrets(kubernetes.base) == replaced
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -118,7 +137,9 @@ def test_the_gateways_certificate_is_replaced_once_for_a_service(keeper):
     renewed = keeper(*INIT, "--renew", "--confirm", FIRST)
     assert renewed.code == 0, renewed.err
     assert held(keeper)["tls-dex-base"] not in (first, "")
-    assert not list((keeper.state / "undo").glob("*"))
+    assert len(list((keeper.state / "undo").glob("*"))) == 2, "what it replaced is sealed, and nothing else"
+    assert keeper("vc", "undo", run_of(renewed), "--yes").code == 0
+    assert held(keeper)["tls-dex-base"] == second
 
 
 def test_a_self_made_certificate_that_is_not_for_the_gateway_is_told_as_half_of_the_work(keeper):

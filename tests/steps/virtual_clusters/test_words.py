@@ -1,9 +1,22 @@
-"""The plan of a virtual cluster's restore says by name what comes back."""
+"""What is said of virtual clusters: what comes back by name, and the last words of a run."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from maint.adapters.clock import SystemClock
+from maint.config.schema import HostSettings
+from maint.errors import WorkFailed
+from maint.model import secret
 from maint.model.virtual_cluster import Job, Resource
+from maint.ports import Ran
 from maint.restore.conflicts import Resolution
 from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.steps.hosts import units
+from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 from maint.steps.virtual_clusters.restore import words_of
+from maint.steps.virtual_clusters.runs import last_words
 
 
 def test_the_plan_names_the_jobs_and_resources_that_come_back():
@@ -22,3 +35,39 @@ def test_the_plan_names_the_jobs_and_resources_that_come_back():
     )
     words = words_of(document, Resolution(skipped_resources=("data",), left_out=("dag",)))
     assert words.startswith("1 resource (code), 2 jobs (daily, report); ")
+
+
+def test_the_last_words_of_a_run_whose_log_does_not_end_come_without_secrets_and_without_filling_memory(monkeypatch):
+    monkeypatch.setattr(secret, "_KNOWN", set())
+    secret.know("sesame-canary")
+
+    class Endless:
+        """A run that prints one line for ever."""
+
+        def log_types(self, number):
+            return ["driver/stderr"]
+
+        def log(self, number, kind):
+            line = b"no way: sesame-canary\n"
+            return nullcontext(SimpleNamespace(read=lambda size=-1: line * (size // len(line))))
+
+    assert last_words(Endless(), 1, lines=2) == ["driver/stderr: no way: •••"] * 2
+
+
+@pytest.mark.parametrize(
+    "out", [b"null", b"[]", b"{", b'{"kind": "List", "items": [1]}', b'{"kind": "Secret"}', b"[" * 9999]
+)
+def test_what_kubectl_prints_and_is_no_secret_is_a_failure_with_a_way_out(out):
+    shell = SimpleNamespace(ask=lambda *words, **more: Ran(status=0, out=out, err=b""))
+    with pytest.raises(WorkFailed) as failure:
+        Cabinet("ecs-1", "space").read(shell, ["one"])
+    assert failure.value.hint
+
+
+@pytest.mark.parametrize("beat", ["soon", "2026-11-22T10:00:00", 7, "9" * 50])
+def test_a_heartbeat_that_is_no_time_is_a_late_one(beat):
+    listed = {"items": [{"hostname": "one", "lastHeartbeat": beat}]}
+    hosts = [HostSettings(name="one", address="one")]
+    manager = SimpleNamespace(get=lambda path: listed)
+    site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
+    assert "heard it last" in units._heard(site)["one"]
