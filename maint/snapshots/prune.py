@@ -201,7 +201,9 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
 def _held(site: Site, other: Site) -> Mapping[str, str]:
     """Return what a copy's own records hold, as a restore from it does, and why; what frees may stand in the first."""
     records, doubtful = read_kinds(other, HOLD, RELEASE, RESTORE)
-    past = held([*records, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
+    known = read_kinds(site, HOLD)[0]  # which was heeded there: what is held is encrypted anew with its hold, then goes
+    own = [one for one in records if one not in known]
+    past = held([*own, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
     stands = {one: {hold.words: None for hold in holds if hold.stands(site.clock.now())} for one, holds in past.items()}
     return {one: "; ".join(words) for one, words in stands.items() if words}
 

@@ -11,8 +11,10 @@ import pytest
 
 from maint.lab.siteconfig import SITE
 from tests.campaigns.size import size
-from tests.campaigns.test_killed_backups import left_over
-from tests.cli.test_rekey import changed, stored
+from tests.campaigns.test_killed_backups import left_over, markers
+from tests.campaigns.test_two_machines import STORES
+from tests.cli.test_rekey import change_recipient, changed, stored
+from tests.steps.conftest import back_up
 
 __all__ = ["changed"]
 
@@ -54,3 +56,41 @@ def test_a_rekey_that_is_killed_at_any_moment_is_done_again_and_loses_nothing(ch
     assert left_over(store) == left_over(changed.lab.folder / "second") == []
     for one in after:
         assert changed("backup", "verify", one["id"], "--level", "3").code == 0
+
+
+@pytest.mark.parametrize("kind", ["sftp", "s3"])
+@pytest.mark.timeout(120 * KILLS)
+def test_a_rekey_of_a_far_store_that_is_killed_is_done_again_and_loses_nothing(
+    loaded: Any, kind: str, request: pytest.FixtureRequest
+) -> None:
+    chance, config, folder = random.Random(f"{SEED} {kind}"), Path(loaded.config), loaded.lab.folder
+    place = STORES[kind](folder, request)
+    config.write_text(config.read_text().replace(f'store: "{folder}/backups"', place))
+    back_up(loaded)
+    change_recipient(loaded)
+    before = list_of(loaded)
+    assert len(before) == 1
+    for number in range(size(1, 30)):
+        known = markers(loaded)
+        process = loaded.start(*REKEY)
+        while process.poll() is None and not markers(loaded) - known:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, LONGEST) if number else 0)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL or number  # the first one is sure to strike
+        assert len(list_of(loaded)) >= 1
+    said = loaded(*REKEY)
+    assert said.code == 0, said.err
+    (after,) = list_of(loaded)
+    assert after not in before
+    assert stored(loaded, "second") == [after]
+    assert loaded("backup", "verify", after, "--level", "3").code == 0
+    assert [path.name for path in folder.rglob(".staging-*")] == []
+
+
+def list_of(operator: Any) -> list[str]:
+    """Return what is listed, every one of which must be whole."""
+    found = operator("backup", "list", "-o", "json").json["snapshots"]
+    assert [one for one in found if one.get("problem")] == []
+    return [one["id"] for one in found]

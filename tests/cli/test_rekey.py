@@ -14,14 +14,19 @@ from tests.steps.conftest import back_up
 def changed(loaded: Any) -> Any:
     """An operator with snapshots, whose config has just got another recipient and a copy."""
     back_up(loaded)
+    change_recipient(loaded)
+    return loaded
+
+
+def change_recipient(operator: Any) -> None:
+    """Give a site another recipient, whose key is beside the old one, and a copy of its store."""
     new, recipient = age_key()
-    folder = loaded.lab.folder
+    folder = operator.lab.folder
     (folder / "identity").write_text(f"{(folder / 'identity').read_text().strip()}\n{new}\n")
-    path = Path(loaded.config)
+    path = Path(operator.config)
     text = path.read_text()
     old = next(word.strip("'\"- []") for word in text.split() if "age1" in word)
     path.write_text(text.replace(old, recipient).replace("    backup:\n", "    backup:\n      copies: [second]\n"))
-    return loaded
 
 
 def stored(operator: Any, place: str) -> list[str]:

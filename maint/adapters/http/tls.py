@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.adapters.http.proxy import connect
-from maint.errors import Invalid
+from maint.files import explaining
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
 _LIMIT = 10.0  # seconds
@@ -37,10 +37,8 @@ def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
     """
     if insecure:
         return _unverified()
-    try:
+    with explaining(f"the CA file {ca} cannot be used", hint):
         made = ssl.create_default_context(cafile=str(ca) if ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise Invalid(f"the CA file {ca} cannot be used: {error.strerror or error}", hint=hint) from None
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # Python 3.13 sets it; authorities of older managers lack key ids, self-signed certificates lack extensions.
     made.verify_flags &= ~ssl.VERIFY_X509_STRICT
