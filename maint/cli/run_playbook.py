@@ -302,7 +302,9 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
                 shared.follow(past)
                 shared.end(past.id)
             outcomes.forget_run(site.state, past.id)
-            if any(map(source_of, past.plan.actions)) and (problem := let_go(site, past.id)):
+            needed = set(filter(None, map(source_of, past.plan.actions)))
+            # It may have been restored from a copy, which this command does not know.
+            if needed and (problem := let_go(site, past.id, needed if site.copies else ())):
                 screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
