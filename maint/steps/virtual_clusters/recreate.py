@@ -225,8 +225,8 @@ class ForgetOld(VcStep[JobArguments]):
         if not kept.put_back:
             job, resource = old(site.undo, kept)
             if resource is not None:
-                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files))
-            remember(site, work.run, kept.vc, _removed("job", job, site.undo))
+                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files), first=True)
+            remember(site, work.run, kept.vc, _removed("job", job, site.undo), first=True)
         forget(site.state, work.run, site.undo)
         return done(f"the old definition and files are kept{way_back(site.state, work.run)}")
 
