@@ -378,7 +378,7 @@ def test_latest_is_the_newest_backup_however_its_manifest_looks_and_no_safety_co
     remove(place, taken.id, ["by hand"])
     assert find(place, "latest") == safety
     remove(place, safety.id, ["by hand"])
-    with pytest.raises(Invalid, match="no snapshot of prod yet"):
+    with pytest.raises(Refused, match="no snapshot of prod yet"):
         find(place, "latest")
 
 
