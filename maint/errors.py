@@ -39,6 +39,10 @@ class TimedOut(WorkFailed):
     """Something that was waited for did not come in time."""
 
 
+class NotUp(TimedOut):
+    """The manager was waited for, and does not serve."""
+
+
 class DeadlinePassed(MaintError):
     """A limit set by the operator or the playbook has passed; nobody catches this to go on."""
 

@@ -121,6 +121,11 @@ def writing(path: Path, hint: str = "name another file") -> AbstractContextManag
     return explaining(f"{path} cannot be written", hint, WorkFailed)
 
 
+def reading(path: Path | str) -> AbstractContextManager[None]:
+    """Turn an OSError in the block into Invalid: the file cannot be read."""
+    return explaining(f"{path} cannot be read", "correct its path, or make it readable for the user who runs maint")
+
+
 def keep_record(path: Path, value: object, *, durable: bool = True) -> None:
     """Write a record as JSON where its folder is there; see `replace`."""
     if path.parent.is_dir():

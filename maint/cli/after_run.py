@@ -53,7 +53,6 @@ class Ending(msgspec.Struct, frozen=True):
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
     """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
-    metrics.at_work(site, 0)
     files = _report(site, screen, ending.run) if ending.run else {}
     if ending.run:
         _forget(site, screen)
@@ -144,14 +143,15 @@ def _called_off(failure: Exception | None) -> bool:
 def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[None]:
     """Have something that keeps no journal told at its start, and followed by all that follows a run."""
     begun = site.clock.now()
-    tell_start(site, screen, verb)
+    since = tell_start(site, screen, verb, alone=False)
     try:
         yield
-    except Locked:
-        raise
     except Exception as error:
-        after_run(site, screen, Ending(verb, begun, failure=error))
+        metrics.end_work(site, since)
+        if not isinstance(error, Locked):
+            after_run(site, screen, Ending(verb, begun, failure=error))
         raise
+    metrics.end_work(site, since)
     after_run(site, screen, Ending(verb, begun))
 
 
@@ -167,10 +167,11 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
         raise
 
 
-def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
-    """Tell those who wait for the end that something begins, and the metrics."""
-    metrics.at_work(site, site.clock.now().timestamp())
+def tell_start(site: ConfiguredSite, screen: Screen, verb: str, *, alone: bool) -> float:
+    """Tell those who wait for the end that something begins, and the metrics; see `metrics.begin_work`."""
+    since = metrics.begin_work(site, alone=alone)
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
+    return since
 
 
 def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:

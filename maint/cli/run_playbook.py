@@ -16,7 +16,7 @@ from maint.cli.proxies import proxies
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
-from maint.cli.telling import outcomes
+from maint.cli.telling import metrics, outcomes
 from maint.config.notices import HOOKS
 from maint.engine import journal
 from maint.engine.load import library
@@ -302,7 +302,9 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
                 shared.follow(past)
                 shared.end(past.id)
             outcomes.forget_run(site.state, past.id)
-            if any(map(source_of, past.plan.actions)) and (problem := let_go(site, past.id)):
+            needed = set(filter(None, map(source_of, past.plan.actions)))
+            # It may have been restored from a copy, which this command does not know.
+            if needed and (problem := let_go(site, past.id, needed if site.copies else ())):
                 screen.warn(problem)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
@@ -313,13 +315,12 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     plan = session.plan
     failure: Exception | None = None
     results: list[Event] = []
-    begun, verb, seen = site.clock.now(), outcomes.verb_of(plan.source), False
+    begun, verb, since = site.clock.now(), outcomes.verb_of(plan.source), 0.0
 
     def show(event: Event | str) -> None:
-        nonlocal seen
-        if plan.locks and not seen:  # the lock is taken, and nothing is done yet
-            seen = True
-            tell_start(site, screen, verb)
+        nonlocal since
+        if plan.locks and not since:  # the lock is taken, and nothing is done yet
+            since = tell_start(site, screen, verb, alone=True)
         if isinstance(event, str):
             screen.say(event)
             return
@@ -334,6 +335,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         failure = _with_way_on(error, session, site)
     except Exception as bug:
         failure = bug
+    metrics.end_work(site, since)
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
         where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))

@@ -25,6 +25,9 @@ def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunStat
         state = "interrupted" if isinstance(error, Interrupted) else "failed" if past else "refused"
         waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
         journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
+        said = {key: value for key, value in past.answers.get("", {}).items() if key in past.needs} if past else {}
+        if said:  # to what it still asks
+            journal.write("answers", lane="", values=said, time=show_time(site.clock.now()))
         raise
 
 

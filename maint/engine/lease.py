@@ -25,6 +25,7 @@ _KEPT = 3  # numbers; a reader that has just listed them finds the highest
 _SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of machines do not tick alike
 _LARGEST = 64 * 1024  # bytes of a claim; one that is longer is none
 _DIGITS = 12
+_LOOKS = 20.0  # seconds between two looks while an act of another machine may still be under way
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -149,14 +150,17 @@ class Lease:
 
     def take(self) -> Generator[str, None, None]:
         """Take the lease and renew it from now on; Locked: another machine has it, StoreFailed: unfit for a lease."""
+        told = 0
         while True:
             row = newest(self._store, self._site)
             if row is not None and row.claim.owner != self._mine.owner and (wait := self._wait(row)):
-                yield (
-                    f"the lease of {row.claim} has lapsed; waiting {show_duration(wait)} until its act has ended at the"
-                    f" latest: {row.claim.act}"
-                )
-                self._clock.sleep(wait)
+                if row.number != told:
+                    told = row.number
+                    yield (
+                        f"the lease of {row.claim} has lapsed; waiting {show_duration(wait)} until its act has ended at"
+                        f" the latest: {row.claim.act}"
+                    )
+                self._clock.sleep(min(wait, _LOOKS))  # one that was only away may give it back
             elif self._took(row.number if row else 0):
                 break
         if row is not None and row.claim.token:

@@ -197,10 +197,10 @@ def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:
         yield f"{', '.join(snapshots)} could not be held against pruning by other machines: {failure.message}"
 
 
-def let_go(site: Site, run: str) -> str:
-    """Tell all machines that a restore needs its snapshots no longer; return why that failed, "" where it did not."""
+def let_go(site: Site, run: str, elsewhere: Collection[str] = ()) -> str:
+    """Tell all machines that a restore has ended (see `end_restore`); return why that failed, "" where it did not."""
     try:
-        end_restore(site, run, actor())
+        end_restore(site, run, actor(), elsewhere)
     except WorkFailed as failure:
         return f"what run {run} needed is still held: {failure.message}; `maint backup release` frees it"
     return ""

@@ -1,7 +1,7 @@
 """What happened to a snapshot after it was taken: signed files `<site>/records/<time>-<kind>-<id>.json`, only added."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
@@ -152,11 +152,15 @@ def begin_restore(site: Site, snapshot_id: str, run: str, by: str) -> None:
         _write_restore(site, snapshot_id, BEGUN, run, by)
 
 
-def end_restore(site: Site, run: str, by: str) -> None:
-    """Let go of what a restore needed; nothing is written where it held nothing, or a release has freed it."""
-    for snapshot_id, holds in held(read_records(site)).items():
-        if run in {one.run for one in holds}:
-            _write_restore(site, snapshot_id, ENDED, run, by)
+def end_restore(site: Site, run: str, by: str, elsewhere: Collection[str] = ()) -> None:
+    """Let go of what a restore needed; nothing is written where it held nothing, or a release has freed it.
+
+    Args:
+        elsewhere: what copies may hold for it; what the first store tells frees it there.
+    """
+    here = {one for one, holds in held(read_records(site)).items() if run in {hold.run for hold in holds}}
+    for snapshot_id in sorted(here.union(elsewhere)):
+        _write_restore(site, snapshot_id, ENDED, run, by)
 
 
 def _write_restore(site: Site, snapshot_id: str, state: str, run: str, by: str) -> None:

@@ -3,14 +3,16 @@
 import re
 import stat
 import time
+from contextlib import suppress
 
 import pytest
 
 from maint import __version__ as maint_version
-from maint.cli.after_run import Ending, after_run, followed
+from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.screen import Screen
 from maint.config import yaml
-from maint.errors import DeadlinePassed, WorkFailed
+from maint.engine.lock import site_lock
+from maint.errors import DeadlinePassed, Locked, WorkFailed
 from maint.lab.siteconfig import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
@@ -78,6 +80,42 @@ def test_what_is_at_work_is_told_while_it_works_and_no_longer(tmp_path):
         assert path.read_text().startswith('maint_snapshots{site="s"} 3\n')
         raise WorkFailed("no")
     assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} 0$", path.read_text(), re.MULTILINE)
+
+
+@pytest.fixture
+def hanging(tmp_path):
+    """A site of which something is at work since second 77, under its lock."""
+    site, path = site_in(tmp_path), tmp_path / "maint.prom"
+    site.settings = site.settings.model_copy(update={"metrics": path})
+    path.write_text('maint_at_work_since_timestamp_seconds{site="s"} 77\n')
+    with site_lock(site.state, "s", "backup create", site.clock):
+        yield site
+
+
+def since_in(site):
+    """Since when something is at work, as the metrics say."""
+    (line,) = re.findall(r"^maint_at_work_since_timestamp_seconds\{.*\} (.*)$", site.settings.metrics.read_text(), re.M)
+    return float(line)
+
+
+@pytest.mark.parametrize("failure", [Locked("another run works"), WorkFailed("no"), None])
+def test_what_hangs_stays_told_whatever_else_begins_and_ends_meanwhile(hanging, failure):
+    with suppress(Locked, WorkFailed), followed(hanging, Screen(), "backup verify"):
+        assert since_in(hanging) == 77
+        if failure:
+            raise failure
+    with suppress(WorkFailed), planned(hanging, Screen(), "backup", dry_run=False):
+        raise WorkFailed("the manager is down")
+    assert since_in(hanging) == 77
+
+
+def test_what_another_machine_keeps_from_beginning_is_at_work_no_more(tmp_path):
+    site = site_in(tmp_path)
+    site.settings = site.settings.model_copy(update={"metrics": tmp_path / "maint.prom"})
+    with suppress(Locked), followed(site, Screen(), "backup drill"):
+        assert since_in(site) > 0
+        raise Locked("another machine works")
+    assert since_in(site) == 0
 
 
 def test_every_metric_says_what_it_is_once(measured):

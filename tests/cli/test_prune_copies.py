@@ -47,3 +47,15 @@ def test_what_was_pruned_does_not_come_back_with_the_next_backup(copied):
     assert copied("backup", "prune", "--yes").code == 0
     copied("backup", "create")
     assert old not in stored(copied, "backups") + stored(copied, "second")
+
+
+def test_a_copy_follows_after_a_restore_from_it_that_was_given_up(copied):
+    old, new = stored(copied, "backups")
+    copied.lab.lose_database()
+    copied.lab.break_("restore", "put-fails")
+    assert copied.restore("--store", str(copied.lab.folder / "second"), "--snapshot", old).code == 1
+    assert copied("playbook", "dismiss", copied.run_of(None)["id"], "--reason", "another way").code == 0
+    said = copied("backup", "prune", "--yes")
+    assert said.code == 0, said.err
+    assert stored(copied, "backups") == [new]
+    assert old not in stored(copied, "second")

@@ -9,6 +9,7 @@ import pytest
 
 from maint.config.notices import HOOKS, Hooks
 from maint.engine import journal
+from maint.engine.session import RunSession
 from maint.errors import Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
 
@@ -127,3 +128,17 @@ def test_a_run_that_waits_for_an_answer_still_does_when_a_program_says_no(bench:
     bench.fails(past.plan, past=past)
     past = journal.history(bench.site.state)[-1]
     assert (past.resumable, past.needs, past.to_do) == (True, ["applied"], ["look at the server"])
+
+
+def test_what_was_answered_is_not_lost_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:
+    bench.fails(BOOK % f"{FAILING}, count: 1")
+    past, now = journal.history(bench.site.state)[-1], bench.site.clock.now()
+    with closing(journal.reopen(bench.site.state, past, now, {})) as run:
+        run.write("ended", state="failed", time=now.isoformat(), detail="", needs=["applied"])
+    past = journal.history(bench.site.state)[-1]
+    hooked(bench, tmp_path, before_run=(("/bin/false",),))
+    session = RunSession(bench.site, past.plan, {}, past, answers={"": {"applied": True}})
+    with pytest.raises(Refused):
+        list(session.events())
+    past = journal.history(bench.site.state)[-1]
+    assert (past.needs, past.answers) == (["applied"], {"": {"applied": True}})

@@ -151,6 +151,20 @@ def test_what_was_under_way_is_waited_for_before_a_lapsed_lease_is_taken_over(wo
     assert world.seconds >= began + QUIET.ends
 
 
+def test_a_holder_that_was_only_away_and_gives_the_lease_back_is_not_waited_for(world, one, other):
+    held = taken(one, "one")
+    held.renew("stop cluster c1")
+    world.seconds += QUIET.lapses + 10
+    found = lease(other, "other")
+    steps = found.take()
+    assert "waiting" in next(steps)
+    ends = world.seconds + QUIET.ends / 2
+    held.give_back()
+    assert list(steps) == []
+    assert found.taken_over is None
+    assert world.seconds < ends
+
+
 def test_the_same_state_folder_waits_for_nobody(one):
     taken(one, "one").renew("stop cluster c1")
     assert taken(one, "one").taken_over is not None

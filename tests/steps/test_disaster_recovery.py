@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from maint.config import yaml
+from maint.errors import TimedOut
 from maint.lab.manager import put_deployment
 from maint.lab.siteconfig import SITE
 from maint.steps.manager import server, tls
@@ -150,6 +152,38 @@ def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deplo
     lost.lab.repair()
     assert lost("playbook", "resume").code == 0
     assert lost.puts == 3
+
+
+@pytest.mark.parametrize(("hindrance", "code"), [("no section", 5), ("no key", 3), ("hangs", 1)])
+def test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer(lost, monkeypatch, hindrance, code):
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    lost.lab.break_("restore", "connection-dropped")
+    assert lost.restore().code == 1
+    config = Path(lost.config)
+    text = config.read_text()
+    document = yaml.load(text, "config").data
+    section = document["sites"][SITE]
+    if hindrance == "no section":
+        del section["ssh"]
+    elif hindrance == "no key":
+        section["ssh"]["key"] = "nowhere/id"
+    config.write_text(json.dumps(document))
+    with monkeypatch.context() as hindered:
+        if hindrance == "hangs":
+            hindered.setattr(server, "restart_unit", hanging)
+        asked = lost("playbook", "resume")
+    assert asked.code == code and "--set applied=" in asked.err, asked.err
+    lost.lab.server.restart()  # by hand
+    lost.lab.server.wait()
+    config.write_text(text)
+    answered = lost("playbook", "resume", "--set", "applied=false")
+    assert answered.code == 0 and lost.puts == 2, answered.err
+
+
+def hanging(site, host, hint):
+    """Wait for a host that answers no more."""
+    yield "restarting"
+    raise TimedOut(f"{host}: systemctl did not end within 5 minutes")
 
 
 def test_a_deployment_that_the_server_refuses_leaves_it_as_it_was(lost):

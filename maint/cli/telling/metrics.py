@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +15,7 @@ from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
+from maint.engine.lock import is_held
 from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
@@ -73,7 +75,7 @@ def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> Non
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        text = metrics_text(gathered(site, stores=stores))
+        text = metrics_text(gathered(site, stores=stores)) + _at_work(site.settings.name, _at_work_in(path))
         if not stores:
             before = _families(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else {}
             now = {name: lines for name, lines in _families(text).items() if not name.startswith(_OF_STORES)}
@@ -92,8 +94,28 @@ def _families(text: str) -> dict[str, str]:
     return {one.split(maxsplit=1)[0]: f"# HELP {one}" for one in found}
 
 
-def at_work(site: ConfiguredSite, since: float) -> None:
-    """Say in the metrics file since when something is at work (0: nothing is); what it says else, or cannot, stays."""
+def begin_work(site: ConfiguredSite, *, alone: bool) -> float:
+    """Say in the metrics file since when something is at work, unless something else is; return what was said, else 0.
+
+    Args:
+        alone: whether the site's lock is held for it.
+    """
+    with suppress(MaintError):
+        if not alone and is_held(site.state):
+            return 0.0
+    since = round(site.clock.now().timestamp(), 3)
+    _say_at_work(site, since)
+    return since
+
+
+def end_work(site: ConfiguredSite, since: float) -> None:
+    """Say that what said this is at work no more, unless something else has begun meanwhile."""
+    path = site.settings.metrics
+    if path is not None and since and _at_work_in(path) == since:
+        _say_at_work(site, 0)
+
+
+def _say_at_work(site: ConfiguredSite, since: float) -> None:
     path = site.settings.metrics
     if path is None:
         return
@@ -104,10 +126,19 @@ def at_work(site: ConfiguredSite, since: float) -> None:
         replace(path, text.encode(), mode=0o644, durable=False)
 
 
+def _at_work_in(path: Path) -> float:
+    """Return since when something is at work, as the file says; 0: nothing is, or it does not say."""
+    with suppress(OSError, ValueError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(f"{_AT_WORK}{{"):
+                return float(line.rpartition(" ")[2])
+    return 0.0
+
+
 def _at_work(site: str, since: float) -> str:
     told = {"HELP": "When what is at work on the site began; 0: nothing is.", "TYPE": "gauge"}
     heads = [f"# {kind} {_AT_WORK} {words}" for kind, words in told.items()]
-    return "\n".join([*heads, f'{_AT_WORK}{{site="{site}"}} {since}', ""])
+    return "\n".join([*heads, f'{_AT_WORK}{{site="{site}"}} {since:.3f}'.removesuffix(".000"), ""])
 
 
 def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
@@ -196,7 +227,7 @@ def metrics_text(figures: Figures) -> str:
     """Return figures as Prometheus reads them."""
     from maint.render import from_file  # few configs ask for metrics
 
-    return from_file("metrics.prom.j2", {"figures": figures, "states": STATES}) + _at_work(figures.site, 0)
+    return from_file("metrics.prom.j2", {"figures": figures, "states": STATES})
 
 
 def _counts(known: Sequence[Entry]) -> dict[str, int]:

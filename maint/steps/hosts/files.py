@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec.structs import astuple
 from pydantic import Field
 
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.files import explaining, written
+from maint.files import reading, written
 from maint.model.formatting import show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -196,19 +195,15 @@ def _refuse_folders(path: str, found: Mapping[str, Stat]) -> None:
 
 
 def _local(file: str) -> bytes:
-    with _reading(file):
+    with reading(file):
         if Path(file).stat().st_size > LARGEST:
             raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
         return Path(file).read_bytes()
 
 
-def _reading(file: str) -> AbstractContextManager[None]:
-    return explaining(f"{file} cannot be read", "correct its path, or make it readable for the user who runs maint")
-
-
 def _facts(file: str) -> dict[str, Json]:
     # What tells that a local file is still the same; no digest, which could tell of a secret in it.
-    with _reading(file):
+    with reading(file):
         found = Path(file).stat()
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from maint.errors import CannotReach, DeadlinePassed, LoginRefused, Refused, TimedOut, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotUp, Refused, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -72,7 +72,7 @@ def restart_and_wait(
         tls: whether only an answer on the TLS port counts; None: where its settings say that it is to serve.
 
     Raises:
-        TimedOut: it did not come up.
+        NotUp: it did not come up.
         WorkFailed: it could not be restarted.
         CannotReach: it came up, with a certificate that is not to be trusted.
     """
@@ -81,7 +81,7 @@ def restart_and_wait(
         yield from restart(site, work, key)
     try:
         return (yield from await_version(site, limit, tls=tls))
-    except (TimedOut, DeadlinePassed):
+    except (NotUp, DeadlinePassed):
         work.note(key, _IN_VAIN)
         raise
 
@@ -176,7 +176,7 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
         yield f"waiting for the manager: {seen[-1]}"
     wanted = "its TLS port does not answer" if tls else "it does not answer"
     words = f"the manager was given {show_duration(limit)}, and {wanted}"
-    raise TimedOut(words, detail=[seen[-1]], hint=_LOG_HINT)
+    raise NotUp(words, detail=[seen[-1]], hint=_LOG_HINT)
 
 
 _LOG_HINT = f"see {LOG} on its host, and whether the keystore files are there; then `maint playbook resume`"

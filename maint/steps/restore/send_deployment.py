@@ -8,7 +8,7 @@ import msgspec
 
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.normalize import Tree
-from maint.errors import AnswerMissing, CannotReach, LoginRefused, TimedOut, Transient, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Invalid, LoginRefused, NotUp, Refused, Transient, WorkFailed
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
 from maint.ports import Body, Sight, Site, Work
@@ -18,7 +18,7 @@ from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.steps.manager.commands import polls
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
+from maint.steps.manager.server import START_LIMIT, invocations, require_ssh, restart_and_wait
 
 
 class PutOutcome(StrEnum):
@@ -134,7 +134,7 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
         return False
     try:
         now = invocations(site)
-    except (CannotReach, WorkFailed):
+    except (CannotReach, WorkFailed, Invalid):
         return False
     return all(words and words != known.get(host) for host, words in now.items())
 
@@ -171,10 +171,11 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
         return PutOutcome.APPLIED if answer else PutOutcome.NEVER
     yield "it is not there yet and might still arrive; a restart of the server rolls back what is under way"
     try:
+        require_ssh(site)
         yield from restart_and_wait(site, work, START_LIMIT, key=_SETTLING)
-    except TimedOut:
+    except NotUp:  # it was restarted
         raise
-    except (CannotReach, WorkFailed) as failure:
+    except (CannotReach, WorkFailed, Invalid, Refused) as failure:
         work.note("asked", True)
         failure.needs = (ANSWER,)
         failure.hint = f"mend that, or restart {UNIT} by hand and look whether what was sent is there"

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from maint.errors import Refused, WorkFailed
-from maint.files import as_file
+from maint.files import as_file, reading
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight, VirtualClusterSight, Work
@@ -18,8 +18,9 @@ _NOTE = "damaged"  # the note under which a run keeps what of it arrived as some
 
 
 def local(path: Path) -> Content:
-    """Return a local file as something to upload."""
-    return Content(lambda: path.open("rb"), path.stat().st_size)
+    """Return a local file as something to upload; Invalid: it cannot be read."""
+    with reading(path):
+        return Content(lambda: path.open("rb"), path.stat().st_size)
 
 
 def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:
@@ -42,12 +43,16 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
 
     Raises:
         Refused: a file is not there, or two would get the same path.
+        Invalid: a file cannot be read.
     """
     found: dict[str, str] = {}
     given = list(files)
     for text in given:
-        if not Path(text).is_file():
-            raise Refused(f"there is no file {text}", hint="name files that are there")
+        with reading(text):
+            if not Path(text).is_file():
+                raise Refused(f"there is no file {text}", hint="name files that are there")
+            with Path(text).open("rb") as file:
+                file.read(1)
         alone = len(given) == 1 and folder and not folder.endswith("/")
         there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
         if there in found:
@@ -57,8 +62,8 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
 
 
 def signature_of(path: Path) -> str:
-    """Return the signature that a local file would have in a resource."""
-    with path.open("rb") as file:
+    """Return the signature that a local file would have in a resource; Invalid: it cannot be read."""
+    with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest()
 
 

@@ -74,6 +74,8 @@ class Cabinet:
 
     def read(self, shell: ShellSight, names: Sequence[str]) -> dict[str, Manifest]:
         """Return those secrets that are there, by name; WorkFailed: kubectl does not answer."""
+        if not names:  # which kubectl would take for all that the namespace has
+            return {}
         ran = self._ask(shell, f"get secret {' '.join(names)} -n {self._space} -o json", "ignore-not-found")
         if not ran.ok:
             raise self._failed("secrets cannot be read", ran)

@@ -18,6 +18,7 @@ from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
     drop_unfinished,
+    net,
     remember,
     seal_before,
     seal_files,
@@ -135,16 +136,19 @@ def _kept(site: Site, work: Work) -> Kept:
     return kept
 
 
-class PutBack(VcStep[JobArguments]):
+class PutBackArguments(JobArguments, Guarded):
+    """Which job, and why what others put in its place is not to be sealed first."""
+
+
+class PutBack(VcStep[PutBackArguments]):
     """Put the old job, its resource and its files back as `recreate.keep` kept them; a schedule comes back paused."""
 
     kind = "recreate.put_back"
     effect = Effect.CHANGE
 
-    def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
-        words = (
-            f"put job {args.job} and its files back as they were, its schedule paused; what others put there is sealed"
-        )
+    def plan(self, args: PutBackArguments, sight: Sight) -> Iterable[Action]:
+        words = f"put job {args.job} and its files back as they were, its schedule paused"
+        words += net(args.no_safety_net) if args.no_safety_net else "; what others put there is sealed"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -160,18 +164,21 @@ class PutBack(VcStep[JobArguments]):
         if same and same_job(live, sendable_job(job)):
             mark_put_back(site.state, work.run, kept, site.undo)
             return unchanged(f"job {name} is as it was")
-        theirs = ""
+        # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
+        theirs, waived = "", str(action.arguments.get("no_safety_net") or "")
+        if live is not None and not same_job(live, sendable_job(job), pauses=False):  # the new one is defined alike
+            theirs = yield from seal_before(site, work, cluster, live, waived)
+        if resource is not None and not same:
+            theirs = (yield from _seal_theirs(cluster, site, work, kept, resource, waived)) or theirs
         if live is not None:
-            if not same_job(live, sendable_job(job), pauses=False):  # the new one is defined as the old one was
-                theirs = yield from seal_before(site, work, cluster, live, "")
             yield f"removing the new job {name}"
             cluster.delete_job(name)
         if resource is not None and not same:
-            theirs = (yield from _files_back(cluster, site, work, kept, resource)) or theirs
+            yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
         paused = create_asleep(cluster, job)
         mark_put_back(site.state, work.run, kept, site.undo)
-        words = f"; what was in their place and not of this run is sealed{theirs}" if theirs else ""
+        words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")
 
 
@@ -184,26 +191,31 @@ def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
     return live is not None and {(file.path, file.signature) for file in live.files} == before
 
 
-def _files_back(
-    cluster: VirtualCluster, site: Site, work: Work, kept: Kept, resource: Object
+def _seal_theirs(
+    cluster: VirtualCluster, site: Site, work: Work, kept: Kept, resource: Object, waived: str
 ) -> Generator[str, None, str]:
-    """Make the old resource anew; return in words how what somebody else put in its place comes back."""
-    name, words = str(resource["name"]), ""
-    if (live := cluster.resource(name)) is not None:
-        ours = {(f"{name}/{path}", signature) for path, signature in signatures(resource).items()} | {
-            *kept.made.items()
-        }
-        theirs = [file.path for file in live.files if (f"{name}/{file.path}", file.signature) not in ours]
-        mine = f"{name}/" in kept.made
-        if theirs or not mine:
-            words = yield from seal_before(site, work, cluster, live, "", theirs if mine else ())
+    """Seal what somebody else put in the place of the old resource; return in words how it comes back."""
+    name = str(resource["name"])
+    if (live := cluster.resource(name)) is None:
+        return ""
+    old_files = {(f"{name}/{path}", signature) for path, signature in signatures(resource).items()}
+    ours = old_files | {*kept.made.items()}
+    theirs = [file.path for file in live.files if (f"{name}/{file.path}", file.signature) not in ours]
+    mine = f"{name}/" in kept.made
+    if mine and not theirs:
+        return ""
+    return (yield from seal_before(site, work, cluster, live, waived, theirs if mine else ()))
+
+
+def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Object) -> Generator[str, None, None]:
+    """Make the old resource anew."""
+    name = str(resource["name"])
     yield f"making resource {name} anew"
     cluster.delete_resource(name)
     cluster.create_resource(sendable_resource(resource))
     for file in kept.files:
         yield f"uploading the old {file.path}"
         cluster.upload(name, file.path, content(site.undo, file))
-    return words
 
 
 class ForgetOld(VcStep[JobArguments]):
@@ -225,8 +237,8 @@ class ForgetOld(VcStep[JobArguments]):
         if not kept.put_back:
             job, resource = old(site.undo, kept)
             if resource is not None:
-                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files))
-            remember(site, work.run, kept.vc, _removed("job", job, site.undo))
+                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files), first=True)
+            remember(site, work.run, kept.vc, _removed("job", job, site.undo), first=True)
         forget(site.state, work.run, site.undo)
         return done(f"the old definition and files are kept{way_back(site.state, work.run)}")
 

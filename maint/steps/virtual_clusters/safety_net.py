@@ -80,12 +80,17 @@ _RECORDS = UndoRecords(
 removed, expire = _RECORDS.read, _RECORDS.expire
 
 
-def remember(site: Site, run: str, vc: str, one: Sealed) -> str:
-    """Write down what a run is about to delete, and return in words how it comes back; old records go."""
+def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False) -> str:
+    """Write down what a run is about to delete, and return in words how it comes back; old records go.
+
+    Args:
+        first: it was there before anything else that the run has sealed.
+    """
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    record = Removed(vc, now + KEPT_FOR, (*(before.objects if before else ()), one))
+    others = tuple(before.objects) if before else ()
+    record = Removed(vc, now + KEPT_FOR, (one, *others) if first else (*others, one))
     _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
 
@@ -324,8 +329,10 @@ class UndoDeletions(VcStep[UndoArguments]):
                 hint=f"it is kept for {KEPT_FOR.days} days; `maint playbook history` lists the runs",
             )
         cluster = sight.virtual_cluster(record.vc)
-        latest = {(one.what, one.name, *(file.path for file in one.files)): one for one in record.objects}
-        for one in sorted(latest.values(), key=lambda one: one.what == "job"):
+        # Of what was sealed several times the first is what was there before the run: it comes last, or alone.
+        backwards = reversed(record.objects)
+        first = {(one.what, one.name, *(file.path for file in one.files)): one for one in backwards}
+        for one in sorted(first.values(), key=lambda one: one.what == "job"):
             there = one.what == _CERTIFICATE or _there(cluster, one)
             count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
             words = f"bring back {one.what} {one.name}{count}"

@@ -179,6 +179,45 @@ def test_an_upload_that_is_taken_up_does_not_take_its_own_file_for_somebody_else
     assert there.api.files["code"]["app.py"] == b"print(1)\n"
 
 
+@pytest.mark.parametrize("place", ["app.py", "elsewhere.py"])
+def test_a_local_file_that_cannot_be_read_is_told_before_anything_is_touched(there, place):
+    unreadable = "/proc/self/mem"  # whoever asks
+    said = there("resource", "upload", "--name", "code", "--local-path", unreadable, "--resource-path", place, "--yes")
+    assert (said.code, f"{unreadable} cannot be read" in said.err, "make it readable" in said.err) == (3, True, True)
+    assert (there.api.writes(), there.sealed) == ([], [])
+
+
+def test_a_local_file_that_vanished_before_a_resume_is_told(there, monkeypatch):
+    plain = Api._file
+
+    def damaging(api, method, resource, path, body):
+        return plain(api, method, resource, path, b"damaged" if method == "PUT" else body)
+
+    monkeypatch.setattr(Api, "_file", damaging)
+    assert upload(there, b"new", "--yes").code == 1
+    (there.folder / "app.py").unlink()
+    said = there.maint("playbook", "resume", newest_run(there), "--yes")
+    assert (said.code, "app.py cannot be read" in said.err) == (3, True), said.err
+
+
+def test_undoing_an_upload_that_was_taken_up_brings_back_what_was_there_before_it(there, monkeypatch):
+    plain, damaged = Api._file, [b"damaged on its way"]
+
+    def damaging(api, method, resource, path, body):
+        return plain(api, method, resource, path, damaged.pop() if method == "PUT" and damaged else body)
+
+    monkeypatch.setattr(Api, "_file", damaging)
+    assert upload(there, b"new", "--yes").code == 1
+    there.api.files["code"]["app.py"] = b"theirs"
+    said = there.maint("playbook", "resume", newest_run(there), "--yes")
+    assert (said.code, there.api.files["code"]["app.py"]) == (0, b"new"), said.err
+    run = run_of(said)
+    assert there("undo", run, "--yes").code == 0
+    assert there.api.files["code"]["app.py"] == b"print(1)\n"
+    assert there("undo", run, "--yes").code == 0, "what somebody else put there meanwhile is kept, too"
+    assert there.api.files["code"]["app.py"] == b"theirs"
+
+
 def test_a_file_that_comes_back_leaves_the_others_of_its_resource_alone(there):
     run = run_of(upload(there, b"new", "--yes"))
     there.api.resources["code"]["retentionPolicy"] = "other"

@@ -83,6 +83,25 @@ def test_the_certificates_that_another_one_replaces_are_sealed_with_their_keys_a
     assert kubernetes.secrets(kubernetes.base) == replaced
 
 
+def test_a_replacement_that_is_taken_up_seals_nothing_but_the_two_certificates(keeper):
+    del keeper.vc(SECOND)["tls"]
+    assert keeper("vc", "init", SECOND, "--confirm", SECOND).code == 0
+    given(keeper, issued(keeper, names(keeper)))
+    assert keeper(*INIT, "--yes").code == 0
+    kubernetes = keeper.lab.kubernetes
+    before = kubernetes.secrets(kubernetes.base)
+    assert len(before) == 3, "there is a secret that the replacement has nothing to do with"
+    sealed = len(list((keeper.state / "undo").glob("*")))
+    given(keeper, issued(keeper, names(keeper)))
+    keeper.lab.break_("kubectl-apply-own", "vc-kubectl-fails")
+    assert keeper(*INIT, "--yes").code == 1
+    resumed = keeper("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert len(list((keeper.state / "undo").glob("*"))) == sealed + 2
+    assert keeper("vc", "undo", run_of(resumed), "--yes").code == 0
+    assert kubernetes.secrets(kubernetes.base) == before
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
