@@ -257,7 +257,7 @@ class Runner:
                 resumed=record.begun,
                 notes=record.notes,
                 answers=self._answers(action),
-                told=self._told if action.effect > Effect.READ else _nobody,
+                told=self._told if action.effect > Effect.READ or STEPS[action.kind].stores else _nobody,
             )
         return self._works[index]
 

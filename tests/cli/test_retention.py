@@ -39,11 +39,21 @@ def test_without_a_policy_pruning_is_refused(loaded):
 
 def test_a_dry_run_tells_the_reason_for_each_snapshot_and_removes_none(keeping):
     old, new = ids(keeping)
+    vc = "virtual cluster Default-VC-abc12345"
     told = keeping("backup", "prune", "--dry-run", "-o", "json")
     assert told.code == 0
     assert told.json["snapshots"] == [
         {"id": old, "keep": False, "reasons": ["no rule keeps it"]},
-        {"id": new, "keep": True, "reasons": ["last 1 of 1", "minimum 1 of 1"]},
+        {
+            "id": new,
+            "keep": True,
+            "reasons": [
+                "last 1 of 1",
+                "minimum 1 of 1",
+                f"the newest that holds {vc}",
+                f"the newest that holds {vc} whole",
+            ],
+        },
     ]
     assert ids(keeping) == [old, new]
 
@@ -129,7 +139,7 @@ def test_while_another_run_is_at_work_a_scheduled_one_leaves_with_6_and_the_age_
 def test_pruning_waits_for_a_restore_that_was_killed(keeping):
     runs = keeping.state / "runs"
     line = json.loads(sorted(runs.glob("*.jsonl"))[0].read_text().splitlines()[0])
-    line["plan"]["actions"][0]["kind"] = "deployment.put"
+    line["plan"]["actions"][0] |= {"kind": "deployment.put", "arguments": {"snapshot": ids(keeping)[0]}}
     line["id"] = "29991231T000000.000Z-0000"
     del line["sum"], line["format"]  # as version 0.1.0 wrote it
     (runs / f"{line['id']}.jsonl").write_text(json.dumps(line) + "\n")

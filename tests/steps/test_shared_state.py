@@ -1,12 +1,14 @@
 """A backup whose machine dies while its redaction window is open ends on another machine that shares the state."""
 
+import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from tests.steps.test_window import redacts, stopped_in_the_window
+from tests.steps.test_window import journals, redacts, stopped_in_the_window
 from tests.steps.test_window_elsewhere import Elsewhere
 
 
@@ -19,7 +21,14 @@ def died(loaded):
     config = folder / "config.yaml"
     own = "    shared_state: shared\n    shared_state_key: file:shared-key\n    backup:\n"
     config.write_text(config.read_text().replace("    backup:\n", own))
+    known = journals(loaded)
     process = stopped_in_the_window(loaded)
+    for _ in range(200):  # until all that its journal says has gone along
+        (journal,) = journals(loaded) - known
+        sent = [path.stat().st_mtime_ns for path in (folder / "shared").rglob(f"{journal.stem}/*")]
+        if b'"key": "snapshot"' in journal.read_bytes() and max(sent, default=0) >= journal.stat().st_mtime_ns:
+            break
+        time.sleep(0.02)
     process.kill()
     process.communicate()
     assert loaded.window
@@ -52,6 +61,15 @@ def test_another_machine_waits_for_the_lease_then_resumes_the_run_and_closes_its
     again = here("playbook", "resume")
     assert "was brought to its end by another machine" in again.err
     assert not here.window
+
+
+def test_which_snapshot_was_being_taken_is_known_to_the_machine_that_goes_on(died):
+    here, there, _ = died
+    pass_by(here, 400)
+    assert there("playbook", "resume").code == 0
+    (path,) = (here.lab.folder / "another-state").glob("*/runs/*.jsonl")
+    noted = [line for line in map(json.loads, path.read_text().splitlines()) if line.get("key") == "snapshot"]
+    assert len(noted) == 2  # one of each machine
 
 
 def test_the_next_run_of_another_machine_closes_the_window_too(died):

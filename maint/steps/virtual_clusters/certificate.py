@@ -10,22 +10,26 @@ import os
 import ssl
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
 
 import msgspec
 
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
 from maint.files import explaining, whole, write_all
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
-from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address
+from maint.retry import looks
+from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, address_of
 from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 
 _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
 SOON = timedelta(days=30)
 _NOTE = "shared"
+_SERVED = 120.0  # seconds until an ingress must show what its secret holds
+_PAUSE = 2.0
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -148,3 +152,29 @@ def put_shared_back(site: Site, work: Work, host: str, address: Address) -> Gene
         cabinet.put(site.shell, wanted)
     work.note(_NOTE, None)
     site.undo.drop(sealed)
+
+
+def served(
+    site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]
+) -> Generator[str, None, tuple[str, bool]]:
+    """Wait until names show what Kubernetes holds; return that in words, and whether it was seen.
+
+    Args:
+        held: certificates (DER) by name of their secret.
+    """
+    address = address_of(settings)
+    hosts = {address.certificate_secret: address.host, SHARED_SECRET: address.gateway}
+    cluster, both = site.virtual_cluster(settings.name), len(held) > 1
+    for _ in looks(site.clock, _SERVED, repeat(_PAUSE)):
+        shown = cluster.certificates()
+        late = [hosts[name] for name, der in held.items() if shown.get(hosts[name]) != der]
+        if not late:
+            return f", and {'both show' if both else 'its host shows'} it", True
+        yield f"waiting until {' and '.join(late)} show it"
+    if not shown:
+        who = "neither could" if both else "its host could not"
+        return f"; {who} be reached from here within {_SERVED:g} s, so what is shown there was not seen", False
+    raise WorkFailed(
+        f"{', '.join(late)}: Kubernetes has the certificate, and it is not shown after {_SERVED:g} s",
+        hint="is the ingress up, and does `connect_to` lead there? Then `maint playbook resume`",
+    )

@@ -5,7 +5,6 @@ import binascii
 import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
-from itertools import repeat
 
 from pydantic import Field
 
@@ -16,9 +15,8 @@ from maint.model.certificate import covers, end_of, fingerprint, first_of, names
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.retry import looks
 from maint.steps.step import Progress, Step, done, unchanged
-from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back
+from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back, served
 from maint.steps.virtual_clusters.init_host import (
     SHARED_SECRET,
     Address,
@@ -37,8 +35,6 @@ from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
 from maint.steps.virtual_clusters.safety_net import seal_certificates, way_back
 from maint.steps.virtual_clusters.step import VcArguments, own_certificate
 
-_SERVED = 120.0  # seconds until an ingress must show what its secret holds
-_PAUSE = 2.0
 _UNSEEN = "look from where the clients are: `maint vc status`"
 _LATER = "its host and its service's gateway, unless they have a good one; all its virtual clusters share the gateway's"
 
@@ -113,7 +109,7 @@ class InitCluster(Step[InitClusterArguments]):
         # A certificate that an earlier attempt of this run had made is not made once more.
         renew = action.arguments["renew"] is True and before in (None, now)
         if there := _good(pair, address, held, site.clock.now(), renew=renew):
-            words, seen = yield from _served(site, settings, address, held)
+            words, seen = yield from served(site, settings, held)
             kept = _trusted(site, settings, held) if pair is None and before is not None else ""
             detail = f"{there}{words}{kept}"
             return unchanged(detail) if before is None and seen else done(detail, partly=not seen, hint=_UNSEEN)
@@ -126,7 +122,7 @@ class InitCluster(Step[InitClusterArguments]):
         yield from self._install(site, work, found, settings, pair, stays=stays)
         held = certificates(site.shell, host, address)
         _verify(address, host, pair, held, now)
-        words, seen = yield from _served(site, settings, address, held)
+        words, seen = yield from served(site, settings, held)
         kept = _trusted(site, settings, held) if pair is None else ""
         detail = f"{address.host} and {address.gateway} have {_described(pair, held)}{words}{kept}"
         detail += way_back(site.state, work.run)
@@ -252,23 +248,3 @@ def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, by
     certificates = "".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values()))
     replace(path, certificates.encode(), mode=0o644)
     return f"; clients must trust it now: put {path} into the `ca` of the config"
-
-
-def _served(
-    site: Site, settings: VirtualClusterSettings, address: Address, held: Mapping[str, bytes]
-) -> Generator[str, None, tuple[str, bool]]:
-    """Wait until both names show what Kubernetes holds; return that in words, and whether it was seen."""
-    wanted = {address.host: held[address.certificate_secret], address.gateway: held[SHARED_SECRET]}
-    cluster = site.virtual_cluster(settings.name)
-    for _ in looks(site.clock, _SERVED, repeat(_PAUSE)):
-        shown = cluster.certificates()
-        late = [name for name, der in wanted.items() if shown.get(name) != der]
-        if not late:
-            return ", and both show it", True
-        yield f"waiting until {' and '.join(late)} show it"
-    if not shown:
-        return f"; neither could be reached from here within {_SERVED:g} s, so what they show was not seen", False
-    raise WorkFailed(
-        f"{', '.join(late)}: Kubernetes has the certificate, and it is not shown after {_SERVED:g} s",
-        hint="is the ingress up, and does `connect_to` lead there? Then `maint playbook resume`",
-    )

@@ -1,15 +1,17 @@
 """What a restore replaces is kept in a safety snapshot first, and nothing goes that this snapshot does not hold."""
 
+import io
 from collections.abc import Generator, Sequence
 
 import msgspec
 
-from maint.errors import Refused
+from maint.errors import NoKeyFits, Refused
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose
 from maint.model.virtual_cluster import Job, Resource, same_job, sendable_job
-from maint.ports import Site, VirtualCluster, Work
+from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.restore.conflicts import Resolution, definition_of
+from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -26,6 +28,22 @@ def net(decided: Resolution, waived: str) -> str:
     return (
         f"; WARNING: without a safety net ({waived})" if waived else "; a safety snapshot of what is there comes first"
     )
+
+
+def refuse_closed(sight: Sight) -> None:
+    """Refuse where no private key at hand opens what is encrypted for today's recipients, as a safety snapshot is."""
+    sealed = io.BytesIO()
+    sight.seal.wrap(io.BytesIO().read, sealed, recipients_of(sight))
+    try:
+        with sight.seal.unwrap(io.BytesIO(sealed.getvalue()), sight.identities()) as stream:
+            stream.read()
+    except NoKeyFits as error:
+        raise Refused(
+            "no private key at hand opens the safety snapshot that would keep what is replaced",
+            detail=["it is encrypted for today's `backup.recipients`, and read before anything is replaced"],
+            hint="`backup.identity` may hold several keys: put that of a recipient of today into it, too; "
+            "`--no-safety-net REASON` goes without",
+        ) from error
 
 
 class Replaced(msgspec.Struct, frozen=True):

@@ -34,7 +34,6 @@ from maint.restore.conflicts import (
 )
 from maint.restore.dag_source import Dag, in_order
 from maint.retry import delays, looks
-from maint.snapshots.capture import recipients_of
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
@@ -44,7 +43,7 @@ from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content
 from maint.steps.virtual_clusters.jobs import known_job
-from maint.steps.virtual_clusters.replaced import Replaced, kept, net
+from maint.steps.virtual_clusters.replaced import Replaced, kept, net, refuse_closed
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"
@@ -87,7 +86,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
         words = f"{words_of(document, decided)}{net(decided, args.no_safety_net)}"
         if decided.replaces and not args.no_safety_net:
-            recipients_of(sight)
+            refuse_closed(sight)
         arguments: dict[str, Json] = {
             "vc": name,
             "snapshot": snapshot.id,

@@ -1,6 +1,7 @@
 """What protects others from a deletion: who uses what is deleted, what is sealed before, and how it comes back."""
 
 import json
+import ssl
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,9 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import Field
 
+from maint import files
 from maint.errors import Refused, WorkFailed
+from maint.model.certificate import first_of
 from maint.model.formatting import show_count, show_some
 from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
@@ -32,9 +35,10 @@ from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
+from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.init_host import address_of, master_of
-from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix
+from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet, contents_of
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
 _SHOWN = 10
@@ -304,6 +308,17 @@ def create_asleep(cluster: VirtualCluster, job: Object) -> str:
     return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
 
 
+def _trusted_too(state: Path, name: str, der: bytes) -> str:
+    """Let the file of certificates that `vc.init` had made name this one as well, and say so; empty without a file."""
+    path, certificate = own_certificate(state, name), ssl.DER_cert_to_PEM_cert(der)
+    if not path.exists():
+        return ""
+    made = path.read_text(errors="replace")
+    if certificate not in made:
+        files.replace(path, (made + certificate).encode(), mode=0o644)
+    return f"; {path} names it, too, for the `ca` of the config and of clients"
+
+
 def _there(cluster: VirtualClusterSight, one: Sealed) -> bool:
     found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
     return found is not None
@@ -378,7 +393,13 @@ class UndoDeletions(VcStep[UndoArguments]):
         yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
         yield f"putting {one.name} back"
         cabinet.put(site.shell, raw)
-        return " with its key"
+        try:
+            der = first_of((contents_of(raw) or {}).get("tls.crt", b""))
+        except ValueError:  # what was there before was no certificate
+            return " as it was"
+        trusted = _trusted_too(site.state, cluster.settings.name, der)
+        words, _ = yield from served(site, cluster.settings, {one.name: der})
+        return f" with its key{words}{trusted}"
 
     @staticmethod
     def _resource_back(

@@ -419,6 +419,21 @@ def test_replacing_keeps_what_was_there_in_whichever_playbook_it_stands(
     assert "spark" not in next(job.raw for job in document.jobs if job.name == "pi-estimate")
 
 
+def test_nothing_is_planned_to_go_for_a_safety_snapshot_that_no_key_at_hand_opens(
+    ground: Ground, api: Api, snapshot: Snapshot
+) -> None:
+    fill(api)
+    api.files["etl-scripts"]["extra.py"] = b"extra"
+    assert ground.settings.backup is not None
+    key, recipient = ground.seal.new_identity()
+    backup = ground.settings.backup.model_copy(update={"recipients": (recipient,)})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    with pytest.raises(Refused, match="no private key at hand opens the safety snapshot"):
+        plan(ground, on_conflict="replace")
+    ground.keys.append(key)
+    assert plan(ground, on_conflict="replace").summary.endswith("; a safety snapshot of what is there comes first")
+
+
 def test_what_appears_after_the_safety_snapshot_is_not_replaced_either(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from maint.config.schema import VirtualClusterSettings
 from maint.errors import Refused, WorkFailed
 from maint.lab import pki
 from maint.model.certificate import covers, end_of, first_of, names_of
-from maint.steps.virtual_clusters.init import _served
+from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, Found, address_of, require_ingress
 from tests.adapters.virtual_clusters.conftest import Hurried
 
@@ -74,7 +74,7 @@ def looked(**shown):
     address = address_of(settings)
     held = {address.certificate_secret: b"own", SHARED_SECRET: b"shared"}
     names = {"own": address.host, "shared": address.gateway}
-    steps = _served(Looking({names[which]: der for which, der in shown.items()}), settings, address, held)
+    steps = served(Looking({names[which]: der for which, der in shown.items()}), settings, held)
     while True:
         try:
             next(steps)

@@ -144,6 +144,19 @@ def test_without_one_the_utility_makes_its_own_and_the_name_is_asked_for(keeper)
     assert (again.code, "`--renew`" in again.err) == (0, True)
 
 
+def test_who_trusts_a_self_made_certificate_gets_in_after_it_was_undone_too(keeper):
+    del keeper.vc()["tls"]
+    assert keeper(*INIT, "--confirm", FIRST).code == 0
+    before, kept = held(keeper), keeper.state / "certificates" / f"{FIRST}.pem"
+    keeper.vc()["ca"] = str(kept)
+    renewed = keeper(*INIT, "--renew", "--confirm", FIRST)
+    assert renewed.code == 0, renewed.err
+    back = keeper("vc", "undo", run_of(renewed), "--yes")
+    assert (back.code, held(keeper)) == (0, before), back.err
+    assert keeper("vc", "status", "--vc", FIRST).code == 0
+    assert "its host shows it" in back.err and f"{kept} names it, too" in back.err
+
+
 def test_the_gateways_certificate_is_replaced_once_for_a_service(keeper):
     for name in (FIRST, SECOND):
         del keeper.vc(name)["tls"]
