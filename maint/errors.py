@@ -145,6 +145,10 @@ class LoginRefused(CannotReach):
     """Connected, but the account was not let in."""
 
 
+class NotTrusted(CannotReach):
+    """Something answers, and its certificate is not accepted."""
+
+
 class Refused(MaintError):
     """A guard said no; nothing was touched."""
 

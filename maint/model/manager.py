@@ -22,6 +22,7 @@ class Presence(msgspec.Struct, frozen=True):
     tls: str  # words on 7183
     chain: str | None = None  # None when the certificate chain was accepted or not seen, else why not
     remedy: str | None = None  # what to do about that
+    heals: bool = True  # whether that may be otherwise a moment later, which a certificate is not
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import CannotReach, TimedOut, Transient
+from maint.errors import CannotReach, LoginRefused, NotTrusted, TimedOut, Transient
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
@@ -291,3 +291,16 @@ def test_five_troubles_in_a_row_end_no_wait_and_six_do(error):
                 list(waiting)
         else:
             assert len(list(waiting)) == 5
+
+
+@pytest.mark.parametrize("error", [LoginRefused("not let in", hint="x"), NotTrusted("a stranger's", hint="x")])
+def test_a_password_or_a_certificate_that_is_refused_is_not_tried_again(error):
+    looks = [error]
+
+    def look():
+        if looks:
+            raise looks.pop()
+        return []
+
+    with pytest.raises(type(error)):
+        list(wait_until(Clock(), 600, look, "it is not there", "look"))

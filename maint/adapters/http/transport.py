@@ -26,7 +26,7 @@ from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
 from maint.adapters.http.proxy import ProxyFailed, connect, login, named, way
 from maint.adapters.http.request import Call, Timeouts
-from maint.errors import CannotReach, MaintError
+from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded
 
@@ -43,7 +43,7 @@ class NotSent(CannotReach):
     why: type[BaseException] = OSError
 
 
-class Untrusted(NotSent):
+class Untrusted(NotSent, NotTrusted):
     """The server's certificate was not accepted: nothing but the host's name has left."""
 
 

@@ -5,7 +5,7 @@ from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
 from maint.adapters.http.request import Call
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import ManagerSettings
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Invalid, NotTrusted, WorkFailed
 from maint.model.manager import Door, Presence
 
 _PATH = "/api/version"  # an anonymous 401 there proves that the server is up (M2.2)
@@ -44,13 +44,14 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
     except (NotSent, NoAnswer) as failure:
         words, chain, remedy = failure.words, failure.in_a_line, failure.hint
         why = failure.why if isinstance(failure, NotSent) else None
+        heals = not isinstance(failure, NotTrusted)
         if why is ProxyFailed:  # which says nothing of the port
             return Presence(door=Door.CLOSED, plain=plain, tls=words, remedy=remedy)
     except Invalid as failure:
-        why, words, chain, remedy = None, failure.message, failure.message, failure.hint
+        why, words, chain, remedy, heals = None, failure.message, failure.message, failure.hint, False
     if words == "refused" or why is NothingBehind or not _listens(transport, settings):
         return Presence(door=otherwise, plain=plain, tls=words)
-    return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy)
+    return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy, heals=heals)
 
 
 def _answer(transport: Transport, place: str) -> str:

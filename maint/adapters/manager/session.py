@@ -14,7 +14,7 @@ from maint.adapters.http.transport import Transport
 from maint.adapters.manager.probe import address, probe
 from maint.adapters.manager.refusals import refusal
 from maint.config.schema import Login, ManagerSettings
-from maint.errors import CannotReach, Invalid, LoginRefused, Refused, Transient, WorkFailed
+from maint.errors import CannotReach, Invalid, LoginRefused, NotTrusted, Refused, Transient, WorkFailed
 from maint.model.manager import Account, Door, Presence
 from maint.ports import Secrets
 
@@ -130,7 +130,7 @@ class ManagerSession:
                 hint=found.remedy or "is the manager up? systemctl status cloudera-scm-server on its host",
             )
         if found.chain is not None:
-            raise CannotReach(
+            raise (CannotReach if found.heals else NotTrusted)(
                 f"the TLS port of {settings.host} cannot be used",
                 detail=(plain, *found.chain.split("; ")),
                 hint=found.remedy,

@@ -5,7 +5,17 @@ from typing import TypeVar
 
 import msgspec
 
-from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, Refused, TimedOut, Transient, WorkFailed
+from maint.errors import (
+    AnswerMissing,
+    CannotReach,
+    DeadlinePassed,
+    LoginRefused,
+    NotTrusted,
+    Refused,
+    TimedOut,
+    Transient,
+    WorkFailed,
+)
 from maint.model.formatting import show_duration, show_some
 from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
@@ -112,6 +122,8 @@ def patiently(clock: Clock, look: Callable[[], T]) -> Generator[str, None, T]:
     for troubles, pause in enumerate(polls(), 1):
         try:
             return look()
+        except (LoginRefused, NotTrusted):  # more tries may lock the account
+            raise
         except (Transient, CannotReach) as error:
             if troubles > _FORGIVEN:
                 raise

@@ -10,7 +10,7 @@ import trustme
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
-from maint.errors import CannotReach, Transient
+from maint.errors import CannotReach, NotTrusted, Transient
 from maint.model.manager import Door
 from tests.adapters.manager.conftest import PASSWORD, Bench
 from tests.ports import closed_port
@@ -60,7 +60,7 @@ def test_a_listening_tls_port_is_never_bypassed(bench: Bench, plain: HTTPServer,
 def _refused(bench: Bench, server: HTTPServer, **changes: object) -> CannotReach:
     server.expect_request("/api/version").respond_with_data("v49")
     client = bench.client(tls_port=server.port, plain_port=closed_port(), **changes)
-    with pytest.raises(CannotReach) as failure:
+    with pytest.raises(NotTrusted) as failure:
         client.log_in()
     assert not server.log
     return failure.value
@@ -122,6 +122,7 @@ def test_a_tls_port_that_never_answers_is_an_end_not_a_wait(bench: Bench, raw: C
     with pytest.raises(CannotReach) as failure:
         bench.client(tls_port=raw(lambda _: time.sleep(100)), plain_port=closed_port()).log_in()
     assert any("no answer in" in line for line in failure.value.detail)
+    assert not isinstance(failure.value, NotTrusted)
 
 
 def test_a_tls_port_that_does_not_speak_tls_is_told(bench: Bench, raw: Callable[..., int]) -> None:
