@@ -7,15 +7,17 @@ from pathlib import Path
 from maint.config.programs import plain_environment, run_program
 from maint.errors import WorkFailed
 
+_TAIL = 64 * 1024  # bytes of what a program prints, for the lines that are shown where it fails
+
 
 class LocalPrograms:
     """`ports.Programs`."""
 
-    def run(self, words: Sequence[str], given: bytes, timeout: float) -> None:
+    def run(self, words: Sequence[str], given: bytes, timeout: float, folder: Path = Path("/")) -> None:
         """Run a program with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
         environ = plain_environment(os.environ)
         try:
-            ended = run_program(words, environ=environ, folder=Path("/"), timeout=timeout, given=given)
+            ended = run_program(words, environ=environ, folder=folder, timeout=timeout, given=given, tail=_TAIL)
         except TimeoutError as error:
             hint = "run it by hand as the user who runs maint: it may wait for an answer"
             raise WorkFailed(f"{words[0]} {error}", hint=hint) from None

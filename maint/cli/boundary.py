@@ -45,7 +45,7 @@ EXIT_CODES = {
         "`maint site status`",
     ),
     5: ExitCode(
-        "refused: a guard, a stale plan, not confirmed",
+        "refused: a guard, a stale plan, not confirmed; no backup there yet to choose",
         "no, or only what earlier steps did",
         "do what the hint says, then run it again",
     ),

@@ -34,9 +34,19 @@ def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_program(
-    words: Sequence[str], *, environ: Mapping[str, str], folder: Path, timeout: float, given: bytes | None = None
+    words: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    folder: Path,
+    timeout: float,
+    given: bytes | None = None,
+    tail: int = 0,
 ) -> Finished:
-    """Run a program; OSError, or TimeoutError after so many seconds: it is killed with all it started."""
+    """Run a program; OSError, or TimeoutError after so many seconds: it is killed with all it started.
+
+    Args:
+        tail: keep only so many of the last bytes that it prints, however many; 0: all, and OSError for too many.
+    """
     process = subprocess.Popen(
         words,
         env=dict(environ),
@@ -47,13 +57,14 @@ def run_program(
         start_new_session=True,
     )
     try:
-        out, err = _talked(process, given, time.monotonic() + timeout, timeout)
+        out, err = _talked(process, given, timeout, tail)
     finally:
         _end(process)
     return Finished(process.returncode, out, err)
 
 
-def _talked(process: subprocess.Popen[bytes], given: bytes | None, until: float, timeout: float) -> tuple[bytes, bytes]:
+def _talked(process: subprocess.Popen[bytes], given: bytes | None, timeout: float, tail: int) -> tuple[bytes, bytes]:
+    until = time.monotonic() + timeout
     left, printed = memoryview(given or b""), {process.stdout: bytearray(), process.stderr: bytearray()}
     with selectors.DefaultSelector() as selector:
         for stream in printed:
@@ -71,7 +82,9 @@ def _talked(process: subprocess.Popen[bytes], given: bytes | None, until: float,
                         left = left[:0]
                 elif block := os.read(key.fd, _BLOCK):
                     printed[stream] += block
-                    if sum(map(len, printed.values())) > LARGEST:
+                    if tail:
+                        del printed[stream][:-tail]
+                    elif sum(map(len, printed.values())) > LARGEST:
                         raise OSError(errno.EFBIG, f"it printed more than {LARGEST} bytes, and was ended")
                     continue
                 if stream is not process.stdin or not left:

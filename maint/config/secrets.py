@@ -11,6 +11,7 @@ factory:             the password of the account that a fresh manager comes with
 
 import base64
 import binascii
+import errno
 import importlib
 import os
 import re
@@ -152,6 +153,9 @@ class ReferencedSecrets:
                 f"{what} {error}", hint="run it by hand: it may wait for an answer, which nobody gives it here"
             ) from None
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                hint = "run it by hand: its first line must be the secret, and little may follow"
+                raise Invalid(f"{what} failed: {error.strerror}", hint=hint) from None
             raise Invalid(
                 f"{what} cannot be started: {error.strerror}",
                 hint="is it installed, and may the user who runs maint run it?",

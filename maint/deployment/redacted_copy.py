@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
-from maint.deployment.reader import CONTAINERS, Reader, members
+from maint.deployment.reader import CONTAINERS, DEEPEST, Reader, members, too_deep
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable, sensitive
 
@@ -69,6 +70,9 @@ class _Redactor:
         self._pieces: list[str] = []
         self._writer = JsonWriter(self._pieces.append)
         self._frames: list[_Frame | None] = [None]  # None for a list, and for what is around the document
+        self._inside = 0  # how many objects and lists are open in a secret's place; one fingerprint stands for them
+        self._content = sha256()
+        self._slot = ""  # the key of these, spelled
         self._spelled_key = lru_cache(maxsize=_REMEMBERED)(spell_key)
         self._identity = lru_cache(maxsize=_REMEMBERED)(spell_text)
         self._free = lru_cache(maxsize=_REMEMBERED)(lambda text: spell_text(secrets.masked(text, fingerprint)))
@@ -80,18 +84,41 @@ class _Redactor:
         return text
 
     def begin(self, key: str, bracket: str) -> None:
-        key = self._key(key)
+        spelled = self._key(key)
+        if self._inside or self._hides(key):
+            self._begin_inside(spelled, f"{spell_key(key)}{bracket}")
+            return
         self._frames.append(_Frame() if bracket == "{" else None)
-        self._writer.begin(bracket, key)
+        self._writer.begin(bracket, spelled)
+
+    def _hides(self, key: str) -> bool:
+        frame = self._frames[-1]
+        if frame is None or self._inside:
+            return bool(self._inside)
+        return key in SECRET_FIELDS or (key == "value" and self._secret(frame.name, frame.flag, whole=False))
+
+    def _begin_inside(self, spelled: str, text: str) -> None:
+        if not self._inside:
+            self._content, self._slot = sha256(), spelled
+        self._inside += 1
+        if len(self._frames) + self._inside > DEEPEST:
+            raise too_deep()
+        self._content.update(encoded(text))
 
     def _key(self, key: str) -> str:
         frame = self._frames[-1]
-        if frame is None:
+        if frame is None or self._inside:
             return ""
         self._flush(frame, whole=False)
         return self._spelled_key(key)
 
     def end(self) -> None:
+        if self._inside:
+            self._inside -= 1
+            self._content.update(b"]")
+            if not self._inside:
+                self._writer.members([self._slot + spell_text(self._fingerprint(self._content.hexdigest()))])
+            return
         frame = self._frames.pop()
         if frame is not None:
             self._flush(frame, whole=True)
@@ -101,6 +128,9 @@ class _Redactor:
         frame = self._frames[-1]
         if value.__class__ in CONTAINERS:
             self._container(key, value)
+        elif self._inside:
+            text = spell_text(value) if isinstance(value, str) else spell_plain(value)
+            self._content.update(encoded(f"{spell_key(key)}{text},"))
         elif frame is not None:
             frame.pending.append((key, value))
         else:
@@ -112,7 +142,7 @@ class _Redactor:
             for inner in value:
                 self.value("", inner)
             self.end()
-        elif CONTAINERS.isdisjoint(map(type, value.values())) and value.__class__ is dict:  # as most are
+        elif not self._hides(key) and CONTAINERS.isdisjoint(map(type, value.values())) and value.__class__ is dict:
             key = self._key(key)
             self._writer.flat(self._texts(value.items(), value.get("name"), value.get("sensitive"), whole=True), key)
         else:

@@ -332,7 +332,7 @@ def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Jso
 def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
-        past.ended = None
+        past.ended, past.at = None, ""
         past.attempts.append(Attempt(str(line["time"]), str(line.get("actor", ""))))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
@@ -373,7 +373,9 @@ def _take_dismissal(past: RunState, path: Path) -> None:
     past.ended = "dismissed"
     with suppress(ValueError, KeyError, TypeError, OSError):  # that it is there says enough
         said = json.loads(path.read_bytes())
-        past.at, past.detail = str(said["time"]), f"dismissed by {said['actor']}: {said['reason']}"
+        if datetime.fromisoformat(said["time"]).tzinfo is not None:
+            past.at = str(said["time"])
+        past.detail = f"dismissed by {said['actor']}: {said['reason']}"
 
 
 def _listed(line: Mapping[str, Json], key: str) -> Sequence[Json]:

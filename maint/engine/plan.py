@@ -264,7 +264,8 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
     """Refuse a plan that would take what an unfinished restore, other than its own run, may still need.
 
-    A later run that ended well stands for one of which it restored the same.
+    A later run that ended well stands for one of which it restored the same. A one-off command is typed again; what it
+    has begun to restore from is held.
     """
     if not any(STEPS[action.kind].waits_for_restores(action) for action in plan.actions):
         return
@@ -289,7 +290,7 @@ def _restoring(state: Path, own: str) -> RunState | None:
     over = set[tuple[str, str]]()
     for past in reversed(history(state)):
         restored = {(action.kind, action.target) for action in past.plan.actions if source_of(action)}
-        if past.id != own and past.resumable and restored - over:
+        if past.id != own and past.resumable and not past.plan.one_off and restored - over:
             return past
         over |= restored if past.state == "done" else set()
     return None

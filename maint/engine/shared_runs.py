@@ -42,6 +42,7 @@ _NEWEST = "certificates/"  # what this machine has of these is older than what a
 _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
 _LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
+_AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
 
@@ -127,21 +128,24 @@ class SharedRuns:
         changed = [name for name, facts in now.items() if self._known.get(name) != facts]
         gone = [name for name in self._known if name not in now]
         undo = [name for name in changed if name.startswith("undo/")]
-        piece = Piece(
-            self._at,
-            journal[self._at :],
-            {name: (self._state / name).read_bytes() for name in changed if name not in undo},
-            gone,
-            {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo},
-        )
+        *early, last = [undo[at : at + _AT_ONCE] for at in range(0, len(undo), _AT_ONCE)] or [[]]
+        for some in early:  # what the last piece tells of stands in the earlier ones
+            self._add(run, Piece(self._at, b"", {}, (), self._opened(some)))
+        kept = {name: (self._state / name).read_bytes() for name in changed if name not in undo}
+        self._add(run, Piece(self._at, journal[self._at :], kept, gone, self._opened(last)))
+        self._at, self._known = len(journal), now
+        self._mark(run, self._number)
+
+    def _opened(self, undo: Sequence[str]) -> Mapping[str, bytes]:
+        return {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo}
+
+    def _add(self, run: str, piece: Piece) -> None:
         content = msgspec.json.encode(piece)
         while True:
             self._number += 1
             with suppress(FileExistsError):  # an earlier try whose answer was lost; a later piece stands above it
                 self._sealed.write(self._name(run, self._number), content)
                 break
-        self._at, self._known = len(journal), now
-        self._mark(run, self._number)
 
     def ended(self, run: str) -> None:
         """Tell how an attempt ended; a run that nobody takes up any more is forgotten."""

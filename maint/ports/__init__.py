@@ -342,7 +342,7 @@ class Person(Protocol):
 class Programs(Protocol):
     """Programs of the operator's on this machine, which are given no secret."""
 
-    def run(self, words: Sequence[str], given: bytes, timeout: float) -> None:
+    def run(self, words: Sequence[str], given: bytes, timeout: float, folder: Path = Path("/")) -> None:
         """Run one with its standard input, for at most so many seconds; WorkFailed: it did not end with 0."""
 
 

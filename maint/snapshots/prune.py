@@ -37,6 +37,12 @@ def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
     )
 
 
+def candidates(sight: Sight, known: Sequence[Entry]) -> Sequence[Candidate]:
+    """Return what retention has to know of each snapshot in the list."""
+    clusters = {cluster.name for cluster in sight.settings.virtual_clusters}
+    return [candidate(one, clusters) for one in known]
+
+
 def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
     """Return why it cannot be believed; an audit-only one breaks rules of a restore by what it is, its bytes count."""
     seen = entry.verified
@@ -66,7 +72,7 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdi
     known, now = entries(sight), sight.clock.now()
     backup = sight.settings.backup
     return decide(
-        [candidate(one, {cluster.name for cluster in sight.settings.virtual_clusters}) for one in known],
+        candidates(sight, known),
         backup.keep if backup else None,
         now,
         minimum=backup.minimum if backup else 0,

@@ -225,7 +225,7 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
             with closing(beside.blocks()) as document:
                 verdict = Judge(asked.account, asked.password).verdict(document)
             counted = _counts(snapshot, verdict)
-            alike = bool(counted.passed and beside.holds and beside.hidden == verdict.summary.secrets)
+            alike = bool(counted.passed and beside.proves(verdict))
             return replace(content, verdict=verdict, alike=alike, findings=(*content.findings, counted))
         if part.name == REDACTED_COPY:
             _judge_copy(snapshot, Judge().verdict(blocks(stream.read)))

@@ -126,7 +126,9 @@ def _holding(
     raise Refused(
         f"no backup proves that virtual cluster {name} can come back, so nothing is destroyed",
         detail=[*(reasons[:_SHOWN] or [f"there is none of it in {sight.store.location}"]), GUARDED],
-        hint=f"`maint vc backup --vc {name}` takes one that will do, while it still answers; {_WAIVE}",
+        hint=f"`maint vc backup --vc {name}` takes one that will do, while it still answers; `--max-age` lets an "
+        f"older one do; where {name} runs elsewhere or is gone, take it out of `virtual_clusters` for this run; "
+        f"{_WAIVE}, and without any other proof",
     )
 
 

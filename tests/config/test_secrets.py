@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maint.adapters.programs import LocalPrograms
 from maint.config.programs import run_program
 from maint.config.secrets import ReferencedSecrets, check_reference
-from maint.errors import Invalid, MaintError, Refused
+from maint.errors import Invalid, MaintError, Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Secrets
 
@@ -239,8 +240,15 @@ def test_a_reference_that_is_right_is_given_back() -> None:
 
 
 def test_a_command_that_prints_without_an_end_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="printed more than"):
+    with pytest.raises(Invalid, match="a secret failed: it printed more than"):
         secrets(tmp_path).resolve("command:yes")
+
+
+def test_a_program_whose_words_nobody_needs_may_print_much_and_its_last_ones_are_kept(tmp_path: Path) -> None:
+    LocalPrograms().run(["head", "-c", "5000000", "/dev/zero"], b"", 60)
+    with pytest.raises(WorkFailed, match="ended with status 3") as failed:
+        LocalPrograms().run(["sh", "-c", "head -c 5000000 /dev/zero; echo; pwd; exit 3"], b"", 60, tmp_path)
+    assert failed.value.detail[-1] == str(tmp_path)
 
 
 def test_a_program_may_leave_its_input_unread_and_may_hang(tmp_path: Path) -> None:

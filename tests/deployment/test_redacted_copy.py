@@ -14,9 +14,10 @@ from maint.deployment.compare import compare
 from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
-from maint.deployment.reader import blocks
+from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
+from maint.deployment.sensitive import masked
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 
@@ -148,3 +149,23 @@ def test_secrets_of_any_characters_are_found(words: list[str]) -> None:
         known.add(word)
     for word in words:
         assert next(known.found(word), None) == (0, len(word))
+
+
+@pytest.mark.parametrize("window", [8, 1 << 18])
+def test_a_list_or_an_object_in_a_secrets_place_is_one_fingerprint(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reader, "window", window)
+    held = {"deep": [1, None, {"x": "hunter2hunter2"}], "long": "s" * 100}
+    items = [
+        {"name": "a_password", "value": [held], "sensitive": True},
+        {"name": "b", "value": "c", "sensitive": False},
+    ]
+    document = {"peers": [{"name": "dr", "password": [held, held]}, {"password": held}], "config": {"items": items}}
+    shown = json.loads(copy(json.dumps(document).encode()))
+    listed, single = shown["peers"]
+    hidden = [listed["password"], single["password"], shown["config"]["items"][0]["value"]]
+    assert len(set(hidden)) == 3
+    assert all(masked(one) for one in hidden)
+    assert listed["name"] == "dr"
+    assert shown["config"]["items"][1] == items[1]

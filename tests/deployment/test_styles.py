@@ -18,6 +18,7 @@ from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secret_index import SecretIndex
+from maint.deployment.sensitive import SECRET_FIELDS
 from maint.errors import WorkFailed
 from maint.lab.manager.document import dumps
 from maint.model.secret import Secret
@@ -195,9 +196,9 @@ def test_no_copy_of_any_document_differs_from_it_in_more_than_its_secrets(docume
 
 
 def skeleton(value: Any) -> Any:
-    """Return what is left of a value without its texts and numbers."""
+    """Return what is left of a value without its texts and numbers; what a secret is made of is one."""
     if isinstance(value, dict):
-        return {key: skeleton(one) for key, one in value.items()}
+        return {key: None if key in (*SECRET_FIELDS, "value") else skeleton(one) for key, one in value.items()}
     return [skeleton(one) for one in value] if isinstance(value, list) else None
 
 

@@ -195,6 +195,26 @@ def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench)
     assert dismissed.state == "dismissed" and dismissed.detail.endswith("the cluster is gone")
 
 
+@pytest.mark.parametrize("when", ["x", "2026-11-21T02:15:00", 7])
+def test_a_dismissal_with_a_broken_time_is_one_all_the_same(bench, when):
+    bench.fails(SECOND_FAILS)
+    past = journals.unfinished(bench.site.state)[0]
+    journals.dismiss(bench.site.state, past, NOW, "so")
+    path = next((bench.site.state / "runs").glob("*.dismissed"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "time": when}))
+    (dismissed,) = journals.history(bench.site.state)
+    assert (dismissed.state, dismissed.at) == ("dismissed", past.at)
+
+
+def test_a_run_that_works_again_has_not_ended(bench):
+    bench.fails(SECOND_FAILS)
+    (past,) = journals.history(bench.site.state)
+    assert past.at
+    journals.reopen(bench.site.state, past, NOW, {}).close()
+    (past,) = journals.history(bench.site.state)
+    assert (past.ended, past.at) == (None, "")
+
+
 def test_a_journal_says_who_began_the_run_with_which_version(bench):
     bench.run(TWO)
     (past,) = journals.history(bench.site.state)

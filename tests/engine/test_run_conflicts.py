@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from maint.engine import journal
 from maint.engine.plan import refuse_conflicting
@@ -69,6 +70,11 @@ def test_pruning_waits_for_whatever_restores_from_a_snapshot(tmp_path, kind):
 
 def test_other_runs_that_stopped_do_not_keep_pruning_waiting(tmp_path):
     ran(tmp_path, plan("cluster.stop", cluster="base"), None)
+    refuse_conflicting(PRUNE, tmp_path)
+
+
+def test_a_one_off_command_that_failed_keeps_no_pruning_waiting(tmp_path):
+    ran(tmp_path, replace(plan("config.restore", snapshot="x"), source="restore config"), "failed")
     refuse_conflicting(PRUNE, tmp_path)
 
 

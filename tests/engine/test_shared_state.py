@@ -204,6 +204,22 @@ def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypa
     assert not any(b"as it was" in content for content in shared)
 
 
+def test_however_much_a_run_sealed_another_machine_can_read_it(one, other, monkeypatch):
+    monkeypatch.setattr("maint.engine.shared_runs._LARGEST", 2 << 20)
+    apply, names, contents = Changing.apply, list[str](), [os.urandom(160_000) for _ in range(20)]
+
+    def keeping(step, action, site, work):
+        if not names:
+            names.extend(map(site.undo.keep, contents))
+            work.note("kept", list(names))
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", keeping)
+    one.fails(FAILING)
+    learn(other)
+    assert list(map(other.site.undo.fetch, names)) == contents
+
+
 def test_nothing_in_the_shared_state_is_believed_that_was_not_written_with_its_key(one, other):
     one.fails(FAILING)
     shared = other.site.state.parent / "shared"

@@ -136,6 +136,16 @@ def test_the_password_is_fed_to_a_command(loaded, tmp_path, password):
     assert password not in (tmp_path / "args").read_text() + (tmp_path / "env").read_text()
 
 
+def test_the_command_runs_where_the_operator_stands(loaded, tmp_path, password, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "take").write_text("#!/bin/sh\ncat > got\n")
+    (tmp_path / "take").chmod(0o700)
+    said = deliver(loaded, "--command", "./take")
+    assert (said.code, (tmp_path / "got").read_text()) == (0, password)
+    assert deliver(loaded, "--command", "cp take other").code == 0
+    assert (tmp_path / "other").exists()
+
+
 def test_a_command_that_fails_is_told_without_the_password(loaded, password):
     for command in ("false", "sh -c 'cat >&2; exit 3'"):
         said = deliver(loaded, "--command", command)

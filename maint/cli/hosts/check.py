@@ -26,8 +26,8 @@ from maint.cli.screen import Screen, table
 from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
-from maint.errors import Interrupted, Invalid, MaintError, UsageError
-from maint.files import explaining, whole
+from maint.errors import Interrupted, Invalid, MaintError, UsageError, WorkFailed
+from maint.files import LARGEST, explaining, whole
 from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
@@ -219,7 +219,7 @@ def _gathered(
             more: dict[str, Json] = {
                 "site": settings.name, "checks": [c.id for c in checks], "accepted": listed, "chosen": request.narrowed,
             }  # fmt: skip
-            _write(Path(request.save), json.dumps(to_json(site, more), indent=1, ensure_ascii=False) + "\n")
+            _save(request.save, json.dumps(to_json(site, more), indent=1, ensure_ascii=False) + "\n")
         return site, checks, settings.accepted, settings.name
 
 
@@ -300,6 +300,16 @@ def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
 def _spelled(state: str, check: str, where: str, observed: str, expected: str, remedy: str) -> str:
     head = f"{state:<5} {check}  {where}\n      observed: {observed}\n      expected: {expected}"
     return head if state in ("PASS", "SKIP") else f"{head}\n      remedy:   {remedy}"
+
+
+def _save(path: str, text: str) -> None:
+    """Keep facts, unless there are more than can be read back."""
+    if (size := len(text.encode("utf-8", "replace"))) > LARGEST:
+        raise WorkFailed(
+            f"what the hosts said is not kept: {size} bytes, and --facts reads {LARGEST} at most",
+            hint="choose fewer hosts (--host, --hosts-in) or checks (--check, --group), and a file for each choice",
+        )
+    _write(Path(path), text)
 
 
 def _write(path: Path, text: str) -> None:

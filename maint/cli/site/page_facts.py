@@ -37,7 +37,7 @@ from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
-from maint.snapshots.prune import candidate, doubt, good
+from maint.snapshots.prune import candidate, candidates, doubt, good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import Candidate, decide
@@ -99,7 +99,7 @@ def _going(site: ConfiguredSite, known: Sequence[Entry], now: datetime) -> tuple
     backup = site.settings.backup
     if backup is None or not known:
         return {}, ""
-    there, goes = [candidate(one) for one in known], dict[str, datetime]()
+    there, goes = candidates(site, known), dict[str, datetime]()
     holds = {one.id: one.holds for one in known}
     pace = _pace([one.taken_at for one in there])
     try:

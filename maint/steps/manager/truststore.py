@@ -70,7 +70,7 @@ class DeliverPassword(Step[DeliverArguments]):
             _write(path, password)
             return done(f"written to {path}, readable by its owner only; {tried}")
         words = _words(str(action.arguments["command"]))
-        site.programs.run(words, password.reveal().encode(), work.timeout or _LIMIT)
+        site.programs.run(words, password.reveal().encode(), work.timeout or _LIMIT, Path.cwd())
         return done(f"the command took it; {tried}")
 
 
@@ -105,7 +105,7 @@ def _words(command: str) -> list[str]:
         raise Refused(f"the command cannot be split into words: {error}", hint=hint) from None
     if not words:
         raise Refused("the command is blank", hint=hint)
-    return [str(Path(words[0]).absolute()) if "/" in words[0] else words[0], *words[1:]]
+    return words
 
 
 class CheckTruststore(Step[SnapshotArguments]):

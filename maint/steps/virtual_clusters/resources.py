@@ -86,15 +86,17 @@ class UploadFiles(VcStep[UploadArguments]):
             raise Refused("there is no file to upload", hint="name at least one")
         files = placed(args.files, args.path)
         total = show_size(sum(Path(path).stat().st_size for path in files.values()))
-        going, users = list[Json](), list[Json]()
+        going, users, size = list[Json](), list[Json](), 0
         with suppress(CannotReach, WorkFailed):  # an earlier step may bring it up
             cluster = sight.virtual_cluster(args.vc)
-            going += [file.path for file in _replaced(cluster.resource(args.resource), files)]
+            replaced = _replaced(cluster.resource(args.resource), files)
+            going += [file.path for file in replaced]
+            size = sum(file.size for file in replaced)
             users += users_of(cluster, args.resource) if going else ()
         words = f"upload {', '.join(files)} into {args.resource} ({total})"
         if going:
             whose = listed([str(one) for one in users], "mount it")
-            words += f"; REPLACES {', '.join(map(str, going))}{whose}{net(args.no_safety_net)}"
+            words += f"; REPLACES {', '.join(map(str, going))}{whose}{net(args.no_safety_net, size)}"
         yield self.action(
             f"resource {args.resource}",
             words,
@@ -142,7 +144,8 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
             raise absent(what, "`maint vc resource list` and `describe` show what there is")
         count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
         users: list[Json] = list(users_of(cluster, args.resource)) if there else []
-        words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}{net(args.no_safety_net)}"
+        size = sum(file.size for file in live.files if args.file in ("", file.path)) if live is not None else 0
+        words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}{net(args.no_safety_net, size)}"
         yield self.action(
             f"resource {args.resource}",
             words if there else f"{what} is not there: nothing to delete",

@@ -14,7 +14,7 @@ from pydantic import Field
 from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.certificate import first_of
-from maint.model.formatting import show_count, show_some
+from maint.model.formatting import show_count, show_size, show_some
 from maint.model.json import Json, Moment
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
@@ -166,9 +166,11 @@ def listed(names: Collection[str], words: str) -> str:
     return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 
-def net(waived: str) -> str:
-    """Return in words whether what is deleted is sealed before."""
-    return f"; WARNING: without a safety net ({waived})" if waived else "; sealed first"
+def net(waived: str, size: int = 0) -> str:
+    """Return in words whether what is deleted is sealed before; `size`: bytes, told where there are any."""
+    if waived:
+        return f"; WARNING: without a safety net ({waived})"
+    return f"; sealed first{f' ({show_size(size)} for {KEPT_FOR.days} days)' if size else ''}"
 
 
 def seal_before(

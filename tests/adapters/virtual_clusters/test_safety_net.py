@@ -60,7 +60,9 @@ def test_a_deleted_resource_comes_back_with_its_files(there):
 
 def test_the_plan_of_a_deleted_resource_names_who_mounts_it(there):
     said = there("resource", "delete", "--name", "code", "--dry-run")
-    assert "delete resource code with 2 files; 2 jobs mount it: etl, report; sealed first" in said.out
+    assert (
+        "delete resource code with 2 files; 2 jobs mount it: etl, report; sealed first (1.0 kB for 30 days)" in said.out
+    ), said.out
 
 
 def test_the_plan_of_a_deleted_job_names_the_dags_that_call_it(there):
@@ -148,7 +150,7 @@ def upload(vc: VcOperator, content: bytes, *more: str):
 
 def test_a_file_that_an_upload_replaces_is_named_with_who_mounts_it_sealed_and_comes_back(there):
     said = upload(there, b"new", "--dry-run")
-    assert "REPLACES app.py; 2 jobs mount it: etl, report; sealed first" in said.out, said.out
+    assert "REPLACES app.py; 2 jobs mount it: etl, report; sealed first (9 B for 30 days)" in said.out, said.out
     said = upload(there, b"new", "--yes")
     assert (said.code, there.api.files["code"]["app.py"]) == (0, b"new"), said.err
     back = there("undo", run_of(said), "--yes")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from maint.cli.hosts import check as hosts_check
 from maint.lab.faults import AILMENTS
 from tests.steps.operator import Operator, maint
 
@@ -162,6 +163,15 @@ def test_kept_facts_give_the_same_findings_and_exit_code_without_any_host(sick: 
     assert later.code == live.code == 1
     for secret in ("password", "identity"):
         assert (sick.lab.folder / secret).read_text().strip() not in (tmp_path / "facts.json").read_text()
+
+
+def test_more_facts_than_can_be_read_back_are_not_kept(
+    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "facts.json"
+    monkeypatch.setattr(hosts_check, "LARGEST", 1000)
+    said = operator("host", "check", "--check", "os.tz", "--save-facts", str(kept))
+    assert (said.code, "--facts reads 1000 at most" in said.err, kept.exists()) == (1, True, False)
 
 
 @pytest.fixture(scope="module")

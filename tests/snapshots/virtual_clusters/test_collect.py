@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maint.adapters.stores.local import LocalStore
+from maint.cli.site.page_facts import gather
 from maint.config.schema import Keep
 from maint.errors import StoreFailed
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
@@ -295,3 +296,17 @@ def test_an_incomplete_backup_of_a_virtual_cluster_does_not_let_the_last_whole_o
     run(take(ground))
     (said,) = [one.reasons for one in prune.verdict(ground, thaw=True).decisions if one.id == whole.id]
     assert said == (f"the newest that holds virtual cluster {VC} whole",)
+
+
+def test_the_page_of_a_site_says_of_no_snapshot_that_it_goes_which_pruning_keeps(ground: Any, run: Run) -> None:
+    backup = ground.settings.backup.model_copy(update={"keep": Keep(last=1), "minimum": 1})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    alone = run(take_alone(ground, VC, recipients_of(ground))).snapshot.id
+    whole = ground.settings
+    ground.settings = whole.model_copy(update={"virtual_clusters": ()})  # as where it does not answer
+    for _ in range(3):
+        ground.clock.time += timedelta(days=20)
+        run(take(ground))
+    ground.settings = whole
+    assert alone not in prune.verdict(ground).removed
+    assert [one.goes for one in gather(ground).shots if one.id == alone] == [None]

@@ -35,6 +35,7 @@ def test_an_incomplete_backup_proves_nothing_and_the_complete_one_before_does(
         with pytest.raises(Refused, match=f"virtual cluster {VC} can come back") as caught:
             contents_proof(ground, Proven())
         assert "does not hold it wholly" in caught.value.detail[0]
+        assert "take it out of `virtual_clusters`" in (caught.value.hint or "")
     ground.clock.time += timedelta(minutes=5)
     whole = run(take_alone(ground, VC, recipients_of(ground))).snapshot
     assert contents_proof(ground, Proven())[VC].id == whole.id
