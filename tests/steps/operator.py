@@ -15,6 +15,7 @@ from maint.cli.app import app
 from maint.lab.http.request_log import read_requests
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
+from maint.model import secret
 from maint.steps.manager.java_options import PATH
 
 _LOOKING = ("backup", "cluster", "doctor", "host", "site")  # passwords of labs leave no machine
@@ -47,6 +48,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def maint(*words: str, given: str | None = None, **env: str) -> Said:
     """Run a command in this process."""
+    secret._KNOWN.clear()  # each is a process of its own elsewhere, and knows no secret of another
     without: dict[str, str | None] = {key: None for key in os.environ if key.startswith("MAINT_")}
     ended = CliRunner().invoke(app, list(words), input=given, env={**without, **env})
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
