@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeAlias
 from maint.errors import WorkFailed
 
 Object: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
-Pairs: TypeAlias = tuple[tuple[str, Any], ...]  # one as it stands in the document; a key may stand twice, the last counts
+# An object as it stands in the document: a key may stand twice, and the last counts.
+Pairs: TypeAlias = tuple[tuple[str, Any], ...]
 BLOCK = 256 * 1024  # bytes
 DEEPEST = 64  # objects and lists inside each other; an export has a dozen
 ITEM = "[]"
