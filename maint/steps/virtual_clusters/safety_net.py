@@ -166,10 +166,18 @@ def listed(names: Collection[str], words: str) -> str:
     return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 
-def net(waived: str, size: int = 0) -> str:
-    """Return in words whether what is deleted is sealed before; `size`: bytes, told where there are any."""
+def net(sight: Sight, waived: str, size: int = 0) -> str:
+    """Return in words whether what is deleted is sealed before; `size`: bytes, told where there are any.
+
+    Raises:
+        Refused: they would fill the disk of the state folder.
+    """
     if waived:
         return f"; WARNING: without a safety net ({waived})"
+    try:
+        files.refuse_filling(sight.settings.state, size)
+    except WorkFailed as error:
+        raise _unsealed("what goes", error) from error
     return f"; sealed first{f' ({show_size(size)} for {KEPT_FOR.days} days)' if size else ''}"
 
 
@@ -197,11 +205,16 @@ def seal_before(
     try:
         return (yield from _sealed(site, work, cluster, live, paths))
     except (WorkFailed, OSError) as error:
-        raise Refused(
-            f"{what} could not be sealed, so it is not touched",
-            detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
-            hint="mend what is named, then again; `--no-safety-net REASON` goes without",
-        ) from error
+        drop_unfinished(site, work)
+        raise _unsealed(what, error) from error
+
+
+def _unsealed(what: str, error: WorkFailed | OSError) -> Refused:
+    return Refused(
+        f"{what} cannot be sealed, so it is not touched",
+        detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
+        hint=f"{getattr(error, 'hint', '') or 'mend what is named, then again'}; `--no-safety-net REASON` goes without",
+    )
 
 
 def _kept_by_recreation(site: Site, work: Work, live: Job | Resource) -> bool:
