@@ -42,8 +42,13 @@ class TerminalPerson:
 
 
 @contextmanager
-def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
-    """Yield the site that the flags name, and the screen."""
+def opened(flags: Flags, *, warn_of_window: bool = True, limit: bool = True) -> Iterator[tuple[ConfiguredSite, Screen]]:
+    """Yield the site that the flags name, and the screen.
+
+    Args:
+        warn_of_window: whether a redaction window that is open is told.
+        limit: hold `--timeout` over the whole block; False where the block holds it itself, and cleans up beyond it.
+    """
     screen, settings = flags.screen(), settings_of(flags)
     client = client_site(os.environ) if flags.vendor and not settings.path else None
     found = client or settings.site()
@@ -63,8 +68,11 @@ def opened(flags: Flags, *, warn_of_window: bool = True) -> Iterator[tuple[Confi
     try:
         if warn_of_window:
             _warn_of_window(site, screen)
-        yield site, screen
+        with site.clock.limit(limit_of(flags) if limit else None):
+            yield site, screen
     except MaintError as error:
+        if isinstance(error, DeadlinePassed):
+            error.detail = error.detail or ("it passed while this command worked; nothing goes on without maint",)
         if isinstance(error, CannotReach) and (way := way_to_lab(settings)):
             rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
             error.hint = "; ".join([way, *rest])

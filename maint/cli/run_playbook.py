@@ -77,7 +77,7 @@ def run_plan(
         text: of the playbook, so that one that was edited is another command under the same key.
         after: receives how the run went, whatever became of it.
     """
-    with opened(flags) as (site, screen):
+    with opened(flags, limit=False) as (site, screen):
         session = _prepared(flags, site, screen, make, beside, text)
         if session is None:
             return 0
@@ -193,7 +193,7 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
     """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
-    with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
+    with opened(replace(flags, vendor=True), warn_of_window=False, limit=False) as (site, screen):
         said = by_lane(given or {})
         _learn(flags, site, screen)
         past = journal.find(site.state, run) if run else _only_one(site, said)

@@ -197,7 +197,7 @@ def _gathered(
     ids = ["ecs.plan"] if request.plan and not request.chosen else request.ids
     checks = select(ids, request.groups, request.phase or RUNNING)
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
-    with opened(flags) as (configured, _):
+    with opened(flags, limit=False) as (configured, _):
         settings = configured.settings
         hosts = choose(inventory(configured, request.hosts_from), request.hosts, request.hosts_in)
         for strange in [item.check for item in settings.accepted if item.check not in CHECKS]:

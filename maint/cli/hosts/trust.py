@@ -31,7 +31,7 @@ def trust(
     hosts_from: Source = "config",
 ) -> int:
     """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""
-    with opened(flags) as (site, screen):
+    with opened(flags, limit=False) as (site, screen):
         asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
         fleet = FabricFleet(site.settings, site.secrets)
         seen = list(fleet.keys(asked, timeout=limit_of(flags)))
