@@ -85,7 +85,8 @@ class Command(msgspec.Struct, frozen=True):
 
 
 def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> Flags:
-    """Return the flags with what tells the command from others under the same key, where there is one."""
+    """Return the flags with the command's words, and what tells it from others under the same key, if there is one."""
+    flags = msgspec.structs.replace(flags, command=" ".join(words))
     if not flags.run_key:
         return flags
     given = {key: value for key, value in sorted(values.items()) if value not in (None, "", []) and value is not False}

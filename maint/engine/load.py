@@ -1,6 +1,6 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -77,7 +77,7 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
 def examine(
     text: str, file: str, library: Library, *, within: Sequence[str] = ()
 ) -> tuple[Playbook | None, Sequence[Invalid]]:
-    """Read a playbook, and return it with all its mistakes in the order of the file; see `load`."""
+    """Read a playbook, and return what could be read with all mistakes in the order of the file; see `load`."""
     found = Mistakes()
     document = None
     with found:
@@ -99,17 +99,20 @@ def examine(
         if form is not None and not form.steps:
             raise Invalid("a playbook needs at least one step", at=document.where(("steps",), key=True))
     reader.refuse_questions_amid_a_window()
-    listed = sorted(found.listed, key=lambda one: _order(one, file))
-    if form is None:
-        return None, listed
     whole = [one for one in parameters if one is not None]
-    return Playbook(form.name, form.summary, tuple(whole), tuple(steps), text), listed
+    playbook = Playbook(name, form.summary if form else "", tuple(whole), tuple(steps), text)
+    return playbook, in_order(found.listed, file)
 
 
-def _order(mistake: Invalid, file: str) -> tuple[bool, int, int, bool]:
-    # What an included playbook has wrong comes last; what is missing may only be misspelled.
-    at = mistake.at or Position("", 0, 0)
-    return at.file != file, at.line, at.column, mistake.message.endswith("is missing")
+def in_order(mistakes: Iterable[Invalid], file: str) -> list[Invalid]:
+    """Return mistakes in the order of the file."""
+
+    def order(mistake: Invalid) -> tuple[bool, int, int, bool]:
+        # What an included playbook has wrong comes last; what is missing may only be misspelled.
+        at = mistake.at or Position("", 0, 0)
+        return at.file != file, at.line, at.column, mistake.message.endswith("is missing")
+
+    return sorted(mistakes, key=order)
 
 
 def _forms(document: Document, path: tuple[str], form: type[F]) -> dict[str | int, F]:

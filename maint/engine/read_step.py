@@ -15,7 +15,7 @@ from maint.model.plan import Effect, Phase, Playbook, Retry, StepText
 from maint.render import expression, template
 from maint.steps.hosts.selection import HostsArguments
 from maint.steps.registry import STEPS
-from maint.steps.step import Arguments, Step
+from maint.steps.step import Arguments, Step, in_a_template
 
 Path = tuple[str | int, ...]
 _SHORT = 1000  # characters of a text that is looked at without being read as a template
@@ -275,7 +275,7 @@ def _json(value: object) -> Json:
 def is_template(value: Json) -> bool:
     """Whether a value holds a template anywhere."""
     if isinstance(value, str):
-        return "{{" in value or "{%" in value
+        return in_a_template(value)
     if isinstance(value, Mapping):
         return any(is_template(inner) for inner in value.values())
     return isinstance(value, Sequence) and any(is_template(inner) for inner in value)
@@ -315,4 +315,4 @@ def _argument_error(
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)
         return Invalid(f"{step.kind} needs the argument {key!r}", at=at)
     at = document.where((*path, "with", key)) if key else document.where(path)
-    return Invalid(f"{key}: {words}", at=at)
+    return Invalid(f"{key}: {words}" if key else words, at=at)
