@@ -11,6 +11,7 @@ from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
 from maint.config.schema import Accepted
 from maint.model.finding import Finding, State
+from maint.model.secret import scrub
 
 _FINE = Verdict(State.PASS, "")
 
@@ -48,8 +49,8 @@ def judge(
             if name in elsewhere:
                 continue
             finding = Finding(
-                check.id, check.severity, verdict.state or State.ERROR, verdict.observed, check.expected,
-                check.reference, verdict.remedy or check.remedy, name,
+                check.id, check.severity, verdict.state or State.ERROR, scrub(verdict.observed), check.expected,
+                check.reference, scrub(verdict.remedy or check.remedy), name,
             )  # fmt: skip
             found.append(_settled(finding, accepted, site.taken_at.date()))
     return [_unproven(finding) for finding in found] if _silence(site) else found

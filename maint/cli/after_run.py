@@ -1,7 +1,7 @@
 """What follows every run, drill, verification and pruning: its report, those who are told, the metrics of the site."""
 
 import signal
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -140,19 +140,25 @@ def _called_off(failure: Exception | None) -> bool:
 
 
 @contextmanager
-def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[None]:
-    """Have something that keeps no journal told at its start, and followed by all that follows a run."""
-    begun = site.clock.now()
-    since = tell_start(site, screen, verb, alone=False)
+def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[Callable[[], None]]:
+    """Have what keeps no journal followed by all that follows a run; it calls what it gets once it has the lock."""
+    begun, at_work = site.clock.now(), list[metrics.AtWork]()
+
+    def begin() -> None:
+        if not at_work:
+            at_work.append(tell_start(site, screen, verb))
+
+    failure: Exception | None = None
     try:
-        yield
+        yield begin
     except Exception as error:
-        metrics.end_work(site, since)
-        if not isinstance(error, Locked):
-            after_run(site, screen, Ending(verb, begun, failure=error))
-        raise
-    metrics.end_work(site, since)
-    after_run(site, screen, Ending(verb, begun))
+        failure = error
+    for one in at_work:
+        one.end()
+    if not isinstance(failure, Locked):
+        after_run(site, screen, Ending(verb, begun, failure=failure))
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
@@ -167,11 +173,11 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
         raise
 
 
-def tell_start(site: ConfiguredSite, screen: Screen, verb: str, *, alone: bool) -> float:
-    """Tell those who wait for the end that something begins, and the metrics; see `metrics.begin_work`."""
-    since = metrics.begin_work(site, alone=alone)
+def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> metrics.AtWork:
+    """Tell the metrics, and those who wait for the end, that something begins; its lock is held."""
+    at_work = metrics.AtWork(site)
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
-    return since
+    return at_work
 
 
 def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:

@@ -315,12 +315,13 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     plan = session.plan
     failure: Exception | None = None
     results: list[Event] = []
-    begun, verb, since = site.clock.now(), outcomes.verb_of(plan.source), 0.0
+    begun, verb, at_work = site.clock.now(), outcomes.verb_of(plan.source), list[metrics.AtWork]()
 
     def show(event: Event | str) -> None:
-        nonlocal since
-        if plan.locks and not since:  # the lock is taken, and nothing is done yet
-            since = tell_start(site, screen, verb, alone=True)
+        if plan.locks and not at_work:  # the lock is taken, and nothing is done yet
+            at_work.append(tell_start(site, screen, verb))
+        for one in at_work:
+            one.look()
         if isinstance(event, str):
             screen.say(event)
             return
@@ -335,7 +336,8 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         failure = _with_way_on(error, session, site)
     except Exception as bug:
         failure = bug
-    metrics.end_work(site, since)
+    for one in at_work:
+        one.end()
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
         where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))

@@ -100,7 +100,7 @@ class RunState(msgspec.Struct):
 
     @property
     def state(self) -> str:
-        """done, partly (done, but it left something out), failed, interrupted, refused, unfinished, dismissed or damaged."""
+        """One of `RUN_STATES`; `partly` is done, but something was left out."""
         if self.damage and self.ended != "dismissed":
             return "damaged"
         if self.ended == "done" and any(record.result and record.result.partly for record in self.records.values()):

@@ -14,7 +14,7 @@ from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
-from maint.engine.read_step import Mistakes, StepReader
+from maint.engine.read_step import Mistakes, StepReader, is_file
 from maint.errors import Invalid, Position, UsageError
 from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.steps.parameter_sources import LISTS
@@ -30,7 +30,9 @@ class Library(msgspec.Struct, frozen=True):
     read: dict[str, Playbook] = {}
 
     def load(self, name: str, within: Sequence[str] = ()) -> Playbook:
-        """Return a playbook by name; UsageError where there is none, Invalid where it has a mistake."""
+        """Return a playbook by name, or by its path; UsageError where there is none, Invalid where it has a mistake."""
+        if is_file(name):
+            return self._own(name, within)
         if name not in self.texts:
             raise UsageError(
                 f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
@@ -39,17 +41,19 @@ class Library(msgspec.Struct, frozen=True):
             self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
         return self.read[name]
 
+    def _own(self, path: str, within: Sequence[str] = ()) -> Playbook:
+        text = read_text(Path(path))
+        key = f"{path}\n{text}"
+        if key not in self.read:
+            self.read[key] = load(text, path, self, within=within)
+        return self.read[key]
+
     def find(self, name: str, folder: Path | None = None) -> Playbook:
         """Return a playbook by name, or by its file: a path from `folder`, else from the working folder."""
         if not is_file(name):
             return self.load(name)
         path = name if folder is None else str(folder / name)
         return load(read_text(Path(path)), path, self)
-
-
-def is_file(name: str) -> bool:
-    """Whether a playbook is named by its file."""
-    return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 @cache
@@ -63,7 +67,7 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
 
     Args:
         file: its name, for messages.
-        within: the names of the playbooks that include this one.
+        within: the playbooks that include this one: their names, of own ones their whole paths.
 
     Raises:
         Invalid: the first mistake with file, line and column; each further one is a detail line with its own.
@@ -89,7 +93,8 @@ def examine(
     name = form.name if form else file
     texts = _forms(document, ("parameters",), ParameterForm)
     parameters = [_parameter(document, str(key), one, found) for key, one in texts.items()]
-    reader = StepReader(document, library.load, library.texts, (*within, name), _names(document), found)
+    whole_name = name if library.texts.get(name) == text else str(Path(file).resolve())
+    reader = StepReader(document, library.load, library.texts, (*within, whole_name), _names(document), found)
     steps = [
         reader.step(section, int(index), one)
         for section in _SECTIONS

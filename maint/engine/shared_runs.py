@@ -119,7 +119,8 @@ class SharedRuns:
         self._number = max(self._pieces(past.id), default=0) if past else 0
         if past is not None:  # it may have died between a change and the piece that was to tell of it
             _, kept, undo, _ = self._replayed(past.id)
-            self._known = dict.fromkeys([*kept, *undo])
+            same = {name: facts for name, facts in self._known.items() if name in undo}  # these never change
+            self._known = {**dict.fromkeys([*kept, *undo]), **same}
 
     def push(self, run: str) -> None:
         """Let other machines know all that stands in the journal of the run, on disk there before this returns."""
@@ -129,7 +130,7 @@ class SharedRuns:
         gone = [name for name in self._known if name not in now]
         undo = [name for name in changed if name.startswith("undo/")]
         *early, last = [undo[at : at + _AT_ONCE] for at in range(0, len(undo), _AT_ONCE)] or [[]]
-        for some in early:  # what the last piece tells of stands in the earlier ones
+        for some in early:  # the last piece tells of what stands in these; without it nobody heeds them
             self._add(run, Piece(self._at, b"", {}, (), self._opened(some)))
         kept = {name: (self._state / name).read_bytes() for name in changed if name not in undo}
         self._add(run, Piece(self._at, journal[self._at :], kept, gone, self._opened(last)))
@@ -206,8 +207,8 @@ class SharedRuns:
                 for number in sorted(numbers):
                     self._store.remove(self._name(run, number))
             elif max(numbers) > mark:
-                self._take_in(run, max(numbers), anew=not mark)
-                yield f"run {run} of another machine is known here now"
+                if self._take_in(run, max(numbers)):
+                    yield f"run {run} of another machine is known here now"
             elif (past := self._found(run)) is not None and not past.resumable:
                 self.follow(past)
                 self.end(run)
@@ -227,30 +228,38 @@ class SharedRuns:
             if (files.load(path, dict[str, object]) or {}).get("run") == run:
                 files.remove(path)
 
-    def _take_in(self, run: str, number: int, *, anew: bool) -> None:
+    def _take_in(self, run: str, number: int) -> bool:
+        """Let this machine know what all pieces tell; return whether it did not: it may know more, or they nothing."""
         journal, kept, undo, gone = self._replayed(run)
+        path = self._state / RUNS / f"{run}.jsonl"
+        known = path.read_bytes() if path.exists() else b""
+        if known.startswith(journal):
+            self._mark(run, number)
+            return False
         for name, content in undo.items():
             own = name.removeprefix("undo/")
             self._site.undo.drop(own)
             self._site.undo.keep(content, own)
         for name, content in kept.items():
-            path = self._state / name
-            if not (anew and path.exists()) or name.startswith(_NEWEST):
-                files.make_folder(path.parent)
-                files.replace(path, content)
+            place = self._state / name
+            if known or not place.exists() or name.startswith(_NEWEST):
+                files.make_folder(place.parent)
+                files.replace(place, content)
         for name in gone:
-            if not anew:
+            if known:
                 files.remove(self._state / name)
-        files.make_folder(self._state / RUNS)
-        files.replace(self._state / RUNS / f"{run}.jsonl", journal)  # last but one: now it can be resumed
+        files.make_folder(path.parent)
+        files.replace(path, journal)  # last but one: now it can be resumed
         self._mark(run, number)
+        return True
 
     def _replayed(self, run: str) -> tuple[bytes, dict[str, bytes], dict[str, bytes], set[str]]:
         """Return the journal, the files, the undo objects and what is gone, of all pieces one after another."""
         journal, kept, undo, gone = b"", dict[str, bytes](), dict[str, bytes](), set[str]()
         for number in sorted(self._pieces(run)):
             piece = self._piece(run, number)
-            journal = journal[: piece.at] + piece.journal
+            if piece.journal:  # else its push was cut before it came to that, or there was nothing to tell
+                journal = journal[: piece.at] + piece.journal
             kept |= piece.files
             undo |= piece.undo
             gone = (gone - {*piece.files, *piece.undo}) | {*piece.gone}

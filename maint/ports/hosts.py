@@ -8,6 +8,7 @@ import msgspec
 
 from maint.config.schema import HostSettings
 from maint.model.fleet import Presented, Reply
+from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
 
@@ -24,9 +25,19 @@ class Ran(msgspec.Struct, frozen=True):
         return self.status == 0
 
     @property
+    def words(self) -> str:
+        """What it printed as words to show or to keep, without secrets that this process knows."""
+        return scrub(self.out.decode("utf-8", "replace"))
+
+    @property
+    def complaint(self) -> str:
+        """What it said on standard error, likewise."""
+        return scrub(self.err.decode("utf-8", "replace"))
+
+    @property
     def last_words(self) -> list[str]:
-        """The last lines that it said on standard error, else how it ended."""
-        lines = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        """The last lines of its complaint, else how it ended."""
+        lines = [line for line in self.complaint.splitlines() if line.strip()]
         return lines[-5:] or [f"exit status {self.status}"]
 
 

@@ -11,11 +11,12 @@ from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, read_records, write_record
 from maint.snapshots.replicate import with_store
-from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide
+from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 
+_OPENED = 2  # the level of verification from which on a backup of a virtual cluster is proof that it comes back
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
@@ -34,6 +35,7 @@ def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
         damage=_damage(entry, snapshot),
         clusters=tuple(held),
         whole=tuple(one for one in held if one not in flawed),
+        opened=entry.proven is not None and entry.proven.level >= _OPENED,
     )
 
 
@@ -141,7 +143,9 @@ def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
 
 
 def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
-    """Read the bytes of the good snapshots that always stay before older ones go; Refused where one is damaged."""
+    """Read the bytes of the snapshots that always stay before others go, of the manager and of each virtual cluster;
+    Refused where one is damaged.
+    """
     for entry in _floor(site):
         yield f"reading {entry.id}, which stays"
         judged = verify(site, entry.id, 1)
@@ -157,9 +161,12 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
 def _floor(site: Sight) -> Sequence[Entry]:
     backup = site.settings.backup
     now = site.clock.now()
-    known = [one for one in entries(site) if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
+    listed = entries(site)
+    known = [one for one in listed if good(one) and one.snapshot is not None and one.snapshot.taken_at <= now]
     fitting = sorted(known, key=lambda one: one.id, reverse=True)
-    return fitting[: max(backup.minimum if backup else 0, 1)]
+    floor = fitting[: max(backup.minimum if backup else 0, 1)]
+    of_clusters = {id_ for _, id_ in newest_of_clusters(candidates(site, listed), now)}
+    return [*floor, *(one for one in listed if one.id in of_clusters and one not in floor)]
 
 
 def clean_up(site: Site) -> Sequence[str]:
@@ -215,7 +222,7 @@ def _held(site: Site, other: Site) -> Mapping[str, str]:
 
 
 def _sound(other: Site) -> set[str]:
-    return {one.id for one in entries(other) if one.offered and one.proven is not None}
+    return {one.id for one in entries(other) if one.snapshot and one.proven and not one.rejected}
 
 
 def pruned(sight: Sight) -> frozenset[str]:

@@ -3,7 +3,7 @@
 - A snapshot is *good* when taken as a backup, restorable, verified to level 3, with no later failure. Only good ones
   are counted: the newest `last`, the newest of each hour, day, …, and, whatever `keep` says, the newest `minimum`.
 - Safety copies, audit-only and unverified ones stay 30 days, and while fewer than `minimum` good ones are newer.
-- The newest of each virtual cluster that the config names stays, and the newest that holds it whole.
+- Of each virtual cluster that the config names the newest stays, the newest whole one, the newest whole verified one.
 - A damaged one stays until the operator says otherwise; one from the future stays and is not counted.
 - A hold keeps, and while a restore is under way everything stays.
 """
@@ -40,6 +40,7 @@ class Candidate(msgspec.Struct, frozen=True):
     damage: str | None = None  # why it cannot be believed
     clusters: tuple[str, ...] = ()  # virtual clusters of the site for which it is a backup
     whole: tuple[str, ...] = ()  # those of which nothing is missing or doubted
+    opened: bool = True  # whether a verification has looked into them, and found nothing since
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -95,9 +96,7 @@ def decide(
     floor = max(minimum, 1)
     reasons = _counted(good, policy, floor)
     newer = _Newer(good, floor, now, damaged)
-    believed = [one for one in ordered if one.damage is None and one.taken_at <= now]
-    last = [(f"virtual cluster {name}", id_) for name, id_ in _last(believed, lambda one: one.clusters)]
-    last += [(f"virtual cluster {name} whole", id_) for name, id_ in _last(believed, lambda one: one.whole)]
+    last = newest_of_clusters(ordered, now)
     decisions = []
     for one in ordered:
         why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
@@ -108,8 +107,18 @@ def decide(
     return Verdict(tuple(decisions))
 
 
-def _last(ordered: Sequence[Candidate], held: Callable[[Candidate], Sequence[str]]) -> Iterable[tuple[str, str]]:
-    return {name: one.id for one in ordered for name in held(one)}.items()
+def newest_of_clusters(snapshots: Iterable[Candidate], now: datetime) -> Sequence[tuple[str, str]]:
+    """Return what of each virtual cluster always stays: what it is the newest of, in words, and the snapshot's id."""
+    ordered = sorted(snapshots, key=lambda one: (one.taken_at, one.id))
+    believed = [one for one in ordered if one.damage is None and one.taken_at <= now]
+    whole = {name: one.id for one in believed for name in one.whole}
+    proven = {name: one.id for one in believed if one.opened for name in one.whole}
+    last = {
+        "": {name: one.id for one in believed for name in one.clusters},
+        " whole": whole,
+        " whole and verified": {name: id_ for name, id_ in proven.items() if whole[name] != id_},
+    }
+    return [(f"virtual cluster {name}{how}", id_) for how, ids in last.items() for name, id_ in ids.items()]
 
 
 def _counted(good: Sequence[Candidate], policy: Keep, floor: int) -> Mapping[str, list[str]]:

@@ -22,6 +22,7 @@ RAISED = {
         {"verb": "backup create"},
     ),
     "MaintPartlyDone": ("maint_verb_exit_code{site='prod',verb='backup drill'}", "7x200", {"verb": "backup drill"}),
+    "MaintStoreUnreachable": ("maint_store_reached{site='prod'}", "0x200", {}),
     "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
     "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
     "MaintLeaseTakenOver": ("maint_lease_taken_over_timestamp_seconds{site='prod'}", "9000x200", {}),
@@ -57,7 +58,7 @@ def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None
     tests += ["  - interval: 1m", "    input_series:", *series, old, QUIET.strip("\n"), "    promql_expr_test:"]
     labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
     for alert, more in labels.items():
-        severity = {"MaintBackupTooOld", "MaintCopyTooOld", "MaintRedactionWindowOpen"}
+        severity = {"MaintBackupTooOld", "MaintStoreUnreachable", "MaintCopyTooOld", "MaintRedactionWindowOpen"}
         said = {"alertname": alert, "alertstate": "firing", "severity": "critical" if alert in severity else "warning"}
         shown = ", ".join(f'{key}="{value}"' for key, value in {**said, "site": "prod", **more}.items())
         tests += [f"      - expr: ALERTS{{alertname='{alert}',alertstate='firing'}}", "        eval_time: 180m"]

@@ -11,6 +11,7 @@ from maint import __version__ as maint_version
 from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.screen import Screen
 from maint.config import yaml
+from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, Locked, WorkFailed
 from maint.lab.siteconfig import SITE
@@ -74,10 +75,12 @@ def test_what_is_at_work_is_told_while_it_works_and_no_longer(tmp_path):
     site = site_in(tmp_path)
     path = tmp_path / "maint.prom"
     site.settings = site.settings.model_copy(update={"metrics": path})
-    path.write_text('maint_snapshots{site="s"} 3\n')
-    with pytest.raises(WorkFailed), followed(site, Screen(), "backup drill"):
+    others = '# HELP maint_snapshots S.\nmaint_snapshots{site="s"} 3\n'
+    path.write_text(others)
+    with pytest.raises(WorkFailed), followed(site, Screen(), "backup drill") as begin:
+        begin()
         assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} [1-9]", path.read_text(), re.MULTILINE)
-        assert path.read_text().startswith('maint_snapshots{site="s"} 3\n')
+        assert path.read_text().startswith(others)
         raise WorkFailed("no")
     assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} 0$", path.read_text(), re.MULTILINE)
 
@@ -87,7 +90,8 @@ def hanging(tmp_path):
     """A site of which something is at work since second 77, under its lock."""
     site, path = site_in(tmp_path), tmp_path / "maint.prom"
     site.settings = site.settings.model_copy(update={"metrics": path})
-    path.write_text('maint_at_work_since_timestamp_seconds{site="s"} 77\n')
+    name = "maint_at_work_since_timestamp_seconds"
+    path.write_text(f'# HELP {name} S.\n{name}{{site="s"}} 77\n')
     with site_lock(site.state, "s", "backup create", site.clock):
         yield site
 
@@ -112,10 +116,45 @@ def test_what_hangs_stays_told_whatever_else_begins_and_ends_meanwhile(hanging, 
 def test_what_another_machine_keeps_from_beginning_is_at_work_no_more(tmp_path):
     site = site_in(tmp_path)
     site.settings = site.settings.model_copy(update={"metrics": tmp_path / "maint.prom"})
-    with suppress(Locked), followed(site, Screen(), "backup drill"):
+    with suppress(Locked), followed(site, Screen(), "backup drill") as begin:
+        begin()
         assert since_in(site) > 0
         raise Locked("another machine works")
     assert since_in(site) == 0
+
+
+def test_of_a_machine_killed_in_its_window_the_figures_say_that_it_is_open_and_the_lease_held(measured):
+    path, figures = measured.lab.folder / "config.yaml", measured.lab.folder / "metrics/maint.prom"
+    path.write_text(path.read_text() + f"    shared_state: {measured.lab.folder}/shared\n")
+    assert measured("backup", "verify", "--level", "1").code == 0
+    assert samples(measured)["maint_redaction_window_open", ""] == 0
+    process = measured.start("backup", "create", "--open-window", "--yes")
+    while process.poll() is None and not re.search(r"^maint_redaction_window_open\S+ 1$", figures.read_text(), re.M):
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    found = samples(measured)
+    assert found["maint_redaction_window_open", ""] == found["maint_lease_held", ""] == 1
+    assert found["maint_at_work_since_timestamp_seconds", ""] > 0
+    assert measured("playbook", "resume").code == 0
+    found = samples(measured)
+    assert found["maint_redaction_window_open", ""] == found["maint_lease_held", ""] == 0
+
+
+def test_a_run_that_fails_since_the_first_store_is_away_leaves_its_figures(measured):
+    assert measured("backup", "verify", "--level", "1").code == 0
+    before, store = samples(measured), measured.lab.folder / "backups"
+    assert before["maint_store_reached", ""] == 1
+    store.rename(store.with_name("gone"))
+    store.write_text("in the way")
+    for verb in ("create", "verify", "drill"):
+        failed = measured("backup", verb, "--yes" if verb == "create" else "--timeout=5m")
+        assert failed.code not in (0, 7)
+        found = samples(measured)
+        assert found["maint_verb_exit_code", f'verb="backup {verb}"'] == failed.code
+        assert found["maint_store_reached", ""] == 0
+    for name in ("maint_last_verified_backup_timestamp_seconds", "maint_stored_bytes"):
+        assert found[name, ""] == before[name, ""] > 0
 
 
 def test_every_metric_says_what_it_is_once(measured):
@@ -156,7 +195,8 @@ def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_
 ):
     site = site_in(tmp_path)
     path = tmp_path / "maint.prom"
-    site.settings = site.settings.model_copy(update={"metrics": path})
+    backup = BackupSettings.model_construct(store=str(tmp_path / "store"))
+    site.settings = site.settings.model_copy(update={"metrics": path, "backup": backup})
     stale = "# HELP maint_stored_bytes B.\nmaint_stored_bytes 7\n# HELP maint_runs R.\nmaint_runs{old} 1\n"
     path.write_text(stale)
     monkeypatch.setattr("maint.cli.telling.metrics.entries", lambda site: time.sleep(60))

@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from pytest_httpserver import HTTPServer
+
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.engine.lease import Lease, Terms
@@ -102,6 +104,18 @@ def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> N
         assert loaded("backup", "verify").code == 6
     assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
     assert events(told) == []
+
+
+def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operator, httpserver: HTTPServer) -> None:
+    httpserver.expect_request(re.compile("/p.*")).respond_with_data("OK")
+    url = httpserver.url_for("/p")
+    configured(loaded, f"    notify: [{{name: dead-man, ping: {{url: '{url}'}}}}]\n")
+    with site_lock(loaded.state, SITE, "something", SystemClock()):
+        assert loaded("backup", "verify").code == 6
+        assert loaded("backup", "drill").code == 6
+        assert httpserver.log == []
+    assert loaded("backup", "verify", "--level", "1").code == 0
+    assert [request.path for request, _ in httpserver.log] == ["/p/start", "/p"]
 
 
 def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Operator) -> None:

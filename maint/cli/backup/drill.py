@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from maint.cli.after_run import followed
+from maint.cli.after_run import followed, planned
 from maint.cli.backup.rehearsal import LabRehearsal
 from maint.cli.command import command
 from maint.cli.lab.switches import switches_of
@@ -32,16 +32,18 @@ def drill(
 def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
     """Drill a snapshot, else the newest restorable one, under the site's lock; WorkFailed: it did not pass."""
     with opened(flags) as (site, screen):
-        snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
+        with planned(site, screen, "backup drill", dry_run=flags.dry_run):
+            snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
         if flags.dry_run:
             words = f"would restore snapshot {snapshot.id} into a throw-away manager, and record how that went"
             screen.emit({"snapshot": snapshot.id}, words)
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
         with (
-            followed(site, screen, "backup drill"),
+            followed(site, screen, "backup drill") as begin,
             at_work(site, "backup drill", screen.say),
         ):
+            begin()
             found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))
             if not found.passed:

@@ -109,9 +109,10 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
     failed = list[str]()
     with (
-        followed(site, screen, "backup list"),
+        followed(site, screen, "backup list") as begin,
         at_work(site, "backup list, rebuilding", screen.say),
     ):
+        begin()
         sweep(site, site.clock.now())
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2

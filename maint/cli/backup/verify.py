@@ -1,11 +1,11 @@
 """`maint backup verify`: prove that a snapshot is what it says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Annotated
 
-from maint.cli.after_run import followed
+from maint.cli.after_run import followed, planned
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
@@ -47,17 +47,17 @@ def verify(
     configured = not flags.connection.replaces_config
     deepest = level or (3 if configured or flags.connection.password else 2)  # 3 asks whether the password fits
     with opened(flags) as (site, screen):
-        chosen = _stale(site, seconds_of("--stale", stale)) if stale else [find_id(site, snapshot or LATEST)]
+        with planned(site, screen, "backup verify", dry_run=flags.dry_run or not configured):
+            chosen = _stale(site, seconds_of("--stale", stale)) if stale else [find_id(site, snapshot or LATEST)]
         if flags.dry_run:
             words = f"would verify {', '.join(chosen) or 'none'} to level {deepest}"
             told: Json = [*chosen] if stale else chosen[0]
             screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
             return 0
         levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
-        with followed(site, screen, "backup verify") if configured else nullcontext():
-            if stale:
-                return _verified_all(site, screen, levels, keep=configured)
-            return _verified(site, screen, chosen[0], levels[chosen[0]], keep=configured)
+        with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
+            found = [_judged(site, screen, one, to, begin) for one, to in levels.items()]
+            return _verified_all(screen, found) if stale else _verified(screen, found[0], levels[chosen[0]])
 
 
 def _usual(site: ConfiguredSite, found: str) -> int:
@@ -74,9 +74,8 @@ def _stale(site: ConfiguredSite, age: float) -> list[str]:
     return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
 
 
-def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], *, keep: bool) -> int:
-    """Verify several snapshots, each under the lock of its own, so that a backup need not wait for all of them."""
-    found = [_judged(site, screen, one, level, keep=keep) for one, level in levels.items()]
+def _verified_all(screen: Screen, found: Sequence[Verification]) -> int:
+    """Show what was found of several snapshots."""
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
@@ -91,17 +90,22 @@ def _verified_all(site: ConfiguredSite, screen: Screen, levels: Mapping[str, int
     return 0
 
 
-def _judged(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> Verification:
+def _judged(
+    site: ConfiguredSite, screen: Screen, found: str, level: int, begin: Callable[[], None] | None
+) -> Verification:
+    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept."""
     with at_work(site, "backup verify", screen.say):
+        if begin is not None:
+            begin()
         judged = verify_snapshot(site, found, level)
-        if keep:
+        if begin is not None:
             record(site, judged)
     return judged
 
 
-def _verified(site: ConfiguredSite, screen: Screen, found: str, level: int, *, keep: bool) -> int:
-    """Verify one snapshot, keep the record unless told otherwise, show it."""
-    judged = _judged(site, screen, found, level, keep=keep)
+def _verified(screen: Screen, judged: Verification, level: int) -> int:
+    """Show what was found of one snapshot."""
+    found = judged.snapshot
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]

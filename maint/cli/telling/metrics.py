@@ -1,7 +1,7 @@
 """The figures of a site, as Prometheus reads them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,6 @@ from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
-from maint.engine.lock import is_held
 from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
@@ -25,15 +24,22 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window_record import RECORD
 
 STATES = journal.RUN_STATES
-# What only a store can tell.
-_OF_STORES = (
+# What only the first store can tell, and what only some store can.
+_OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
-    "maint_stored_bytes", "maint_redaction_window_open", "maint_lease_", "maint_copy_",
+    "maint_stored_bytes",
 )  # fmt: skip
-_AT_WORK = "maint_at_work_since_timestamp_seconds"
+_OF_STORES = (*_OF_FIRST, "maint_store_reached", "maint_lease_", "maint_copy_")
+_AT_WORK, _WINDOW, _LEASE = "maint_at_work_since_timestamp_seconds", "maint_redaction_window_open", "maint_lease_held"
+# What is said while something is at work, too: nobody writes it any more once that is killed.
+_NOW = {
+    _AT_WORK: "When what is at work on the site began; 0: nothing is.",
+    _WINDOW: "Whether the manager shows secrets to whoever may read its API.",
+    _LEASE: "Whether some machine holds the lease of the shared state.",
+}
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -50,12 +56,13 @@ class Figures(msgspec.Struct, frozen=True):
 
     site: str
     written: float
+    reached: bool | None  # whether the first store could be read; None: it was not asked, or there is none
     last_verified: float | None
     last_drill: float | None
     snapshots: dict[str, int]
     runs: list[tuple[str, str, float]]
     unfinished: int
-    window: bool
+    window: bool | None  # None: not known
     verbs: Sequence[Outcome]  # how each ended last
     told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
     copies: Sequence[CopyFigures]
@@ -69,18 +76,19 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> None:
-    """Write the metrics file where one is configured; without `stores` what it tells of them stays."""
+    """Write the metrics file where one is configured; what it tells of stores that are not asked, or away, stays."""
     path = site.settings.metrics
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        text = metrics_text(gathered(site, stores=stores)) + _at_work(site.settings.name, _at_work_in(path))
-        if not stores:
-            before = _families(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else {}
-            now = {name: lines for name, lines in _families(text).items() if not name.startswith(_OF_STORES)}
-            kept = {name: lines for name, lines in before.items() if name.startswith(_OF_STORES)}
-            text = "".join((now | kept).values())
+        figures, before = gathered(site, stores=stores), _families(path)
+        stays = (_AT_WORK, *(() if figures.reached else _OF_FIRST), *(() if stores else _OF_STORES))
+        stays += (_WINDOW,) if figures.window is None else ()
+        now = _split(metrics_text(figures)) | _said(site, _told_now(figures))
+        now = {name: lines for name, lines in now.items() if not name.startswith(stays)}
+        kept = {name: lines for name, lines in before.items() if name.startswith(stays)}
+        text = "".join((now | _said(site, {_AT_WORK: 0}) | kept).values())
         replace(path, text.encode(), mode=0o644)  # nothing in it is secret
     except DeadlinePassed:
         raise
@@ -88,75 +96,94 @@ def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> Non
         screen.warn(f"the metrics {path} are not written: {error}")
 
 
-def _families(text: str) -> dict[str, str]:
-    """Return the lines of each metric by its name."""
+def _told_now(figures: Figures) -> Mapping[str, float]:
+    held = figures.lease[0] if figures.lease else None
+    return {name: value for name, value in ((_WINDOW, figures.window), (_LEASE, held)) if value is not None}
+
+
+def _families(path: Path) -> dict[str, str]:
+    """Return the lines of each metric in a file by its name."""
+    return _split(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else {}
+
+
+def _split(text: str) -> dict[str, str]:
     found = text.split("# HELP ")[1:]
     return {one.split(maxsplit=1)[0]: f"# HELP {one}" for one in found}
 
 
-def begin_work(site: ConfiguredSite, *, alone: bool) -> float:
-    """Say in the metrics file since when something is at work, unless something else is; return what was said, else 0.
-
-    Args:
-        alone: whether the site's lock is held for it.
-    """
-    with suppress(MaintError):
-        if not alone and is_held(site.state):
-            return 0.0
-    since = round(site.clock.now().timestamp(), 3)
-    _say_at_work(site, since)
-    return since
+def _said(site: ConfiguredSite, values: Mapping[str, float]) -> dict[str, str]:
+    """Return the lines of metrics of `_NOW` by their names."""
+    return {
+        name: f"# HELP {name} {_NOW[name]}\n# TYPE {name} gauge\n"
+        f'{name}{{site="{site.settings.name}"}} {value:.3f}\n'.replace(".000\n", "\n")
+        for name, value in values.items()
+    }
 
 
-def end_work(site: ConfiguredSite, since: float) -> None:
-    """Say that what said this is at work no more, unless something else has begun meanwhile."""
-    path = site.settings.metrics
-    if path is not None and since and _at_work_in(path) == since:
-        _say_at_work(site, 0)
+class AtWork:
+    """Says in the metrics file what is so while something is at work under the site's lock; `look` at each event."""
 
+    def __init__(self, site: ConfiguredSite) -> None:
+        self._site = site
+        self._since = round(site.clock.now().timestamp(), 3)
+        self._window = self._is_open()
+        leased = {_LEASE: 1.0} if site.shared is not None else {}
+        self._say({_AT_WORK: self._since, **leased, **({_WINDOW: 1.0} if self._window else {})})
 
-def _say_at_work(site: ConfiguredSite, since: float) -> None:
-    path = site.settings.metrics
-    if path is None:
-        return
-    with suppress(OSError):  # who writes the whole of it warns
-        before = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-        text = "\n".join([*(line for line in before if _AT_WORK not in line), _at_work(site.settings.name, since)])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, text.encode(), mode=0o644, durable=False)
+    def look(self) -> None:
+        """Say where a redaction window was opened or closed."""
+        if self._is_open() is not self._window:
+            self._window = not self._window
+            self._say({_WINDOW: float(self._window)})
 
+    def end(self) -> None:
+        """Say that it is at work no more, unless something else has begun meanwhile."""
+        path = self._site.settings.metrics
+        with suppress(OSError):
+            if (
+                path is not None
+                and _families(path).get(_AT_WORK) == _said(self._site, {_AT_WORK: self._since})[_AT_WORK]
+            ):
+                self._say({_AT_WORK: 0.0, **({_LEASE: 0.0} if self._site.shared is not None else {})})
 
-def _at_work_in(path: Path) -> float:
-    """Return since when something is at work, as the file says; 0: nothing is, or it does not say."""
-    with suppress(OSError, ValueError):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith(f"{_AT_WORK}{{"):
-                return float(line.rpartition(" ")[2])
-    return 0.0
+    def _is_open(self) -> bool:
+        return (self._site.state / RECORD).exists()
 
-
-def _at_work(site: str, since: float) -> str:
-    told = {"HELP": "When what is at work on the site began; 0: nothing is.", "TYPE": "gauge"}
-    heads = [f"# {kind} {_AT_WORK} {words}" for kind, words in told.items()]
-    return "\n".join([*heads, f'{_AT_WORK}{{site="{site}"}} {since:.3f}'.removesuffix(".000"), ""])
+    def _say(self, values: Mapping[str, float]) -> None:
+        path = self._site.settings.metrics
+        if path is None:
+            return
+        with suppress(OSError):  # who writes the whole of it warns
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = "".join((_families(path) | _said(self._site, values)).values())
+            replace(path, text.encode(), mode=0o644, durable=False)
 
 
 def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     """Return the figures of a site, from its journals and, unless they are not to be asked, its stores."""
-    now, known = site.clock.now(), entries(site) if stores else []
-    newest, drill = newest_good(known, now), last_good(drills(site)) if stores else None
+    now, known = site.clock.now(), list[Entry]()
+    drill, reached = None, None
+    if stores and site.settings.backup:
+        try:
+            known, drill, reached = [*entries(site)], last_good(drills(site)), True
+        except DeadlinePassed:
+            raise
+        except (OSError, MaintError):  # the copies are asked all the same
+            reached = False
+    newest = newest_good(known, now)
     runs = journal.history(site.state)
     latest = {past.plan.source: past for past in runs}
     ends = outcomes.kept(site.state)
     return Figures(
         site=site.settings.name,
         written=now.timestamp(),
+        reached=reached,
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),
         snapshots=_counts(known),
         runs=[(_label(name), past.state, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
-        window=remembered(site.state) is not None or (stores and bool(announced(site).open)),
+        window=_window(site, stores=stores, reached=reached),
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
         told=[(one.name, _failed(ends, one.name)) for one in site.settings.notify],
         copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup and stores else [],
@@ -168,6 +195,12 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         states=Counter(past.state for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
+
+
+def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool | None:
+    if (site.state / RECORD).exists() or (stores and announced(site).open):  # the record may also be damaged
+        return True
+    return None if reached is False or not stores else False
 
 
 def _stored(known: Sequence[Entry]) -> int:

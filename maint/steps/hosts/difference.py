@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from maint.model.formatting import show_count
+from maint.model.secret import scrub
 
 COMPARED = 128 * 1024  # bytes of a file that is compared line by line
 _LINES = 2000
@@ -68,4 +69,4 @@ def masked(lines: Sequence[str]) -> Iterator[str]:
             continue
         named = found is not None
         shown = line if found is None else f"{line[: found.end()]} {_HIDDEN}"
-        yield _IN_URL.sub(_HIDDEN, shown)
+        yield scrub(_IN_URL.sub(_HIDDEN, shown))

@@ -115,7 +115,7 @@ def output_of(host: str, ran: Ran) -> bytes:
 
 def error_text(ran: Ran) -> str:
     """Return what a command that failed said about it, on one line."""
-    words = " ".join(ran.err.decode("utf-8", "replace").split())[-_SHOWN:]
+    words = " ".join(ran.complaint.split())[-_SHOWN:]
     return words or f"it ended with status {ran.status}, and said nothing"
 
 

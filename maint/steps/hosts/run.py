@@ -14,7 +14,7 @@ from maint.steps.hosts.selection import HostsArguments, chosen_hosts
 from maint.steps.step import Progress, Step, done, unchanged
 
 _LIMIT = 3600.0  # seconds for one host, where the playbook says nothing else
-_KEPT = 64 * 1024  # bytes of a host's output that are registered
+_KEPT = 64 * 1024  # characters of a host's output that are registered
 
 
 class RunArguments(HostsArguments):
@@ -120,7 +120,7 @@ def _ran(site: Site, host: str, args: RunArguments, work: Work) -> Ran:
 
 
 def _output(ran: Ran) -> str:
-    return ran.out[:_KEPT].decode("utf-8", "replace").rstrip("\n")
+    return ran.words[:_KEPT].rstrip("\n")
 
 
 def _spelled(command: str) -> str:

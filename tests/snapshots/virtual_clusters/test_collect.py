@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from maint.adapters.stores.local import LocalStore
 from maint.cli.site.page_facts import gather
 from maint.config.schema import Keep
-from maint.errors import StoreFailed
+from maint.errors import Refused, StoreFailed
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
 from maint.snapshots import prune, records
@@ -310,3 +311,58 @@ def test_the_page_of_a_site_says_of_no_snapshot_that_it_goes_which_pruning_keeps
     ground.settings = whole
     assert alone not in prune.verdict(ground).removed
     assert [one.goes for one in gather(ground).shots if one.id == alone] == [None]
+
+
+@pytest.fixture
+def aging(ground: Ground, run: Run) -> Any:
+    """A site with a backup of its virtual cluster that is proven, and three of its manager, of which one is to go."""
+    whole = ground.settings
+    backup = whole.backup.model_copy(update={"keep": Keep(last=1), "minimum": 1})  # type: ignore[union-attr]
+    ground.settings = whole.model_copy(update={"backup": backup})
+    run(take_alone(ground, VC, recipients_of(ground)))
+    for _ in range(3):
+        ground.clock.time += timedelta(days=20)
+        ground.settings = whole.model_copy(update={"backup": backup, "virtual_clusters": ()})
+        run(take(ground))
+    ground.settings = whole.model_copy(update={"backup": backup})
+    return ground
+
+
+def test_nothing_is_removed_while_the_backup_of_a_virtual_cluster_that_stays_has_rotted_unnoticed(
+    aging: Any, run: Run
+) -> None:
+    alone, *_ = entries(aging)
+    file = aging.root / object_name("prod", alone.snapshot.objects[0].id)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(Refused, match=f"{alone.id}, which was to stay, is damaged"):
+        run(prune.insist_on_the_floor(aging))
+
+
+def test_a_copy_that_lacks_the_backup_of_a_virtual_cluster_that_stays_keeps_what_was_pruned(
+    aging: Any, run: Run, tmp_path: Path
+) -> None:
+    aging.copies = [LocalStore(tmp_path / "second")]
+    run(replicate(aging))
+    alone, *_ = entries(aging)
+    shutil.rmtree(tmp_path / "second/prod" / alone.id)  # as if the copy had been down that day
+    for snapshot_id in prune.verdict(aging).removed:
+        prune.remove(aging, snapshot_id, ["no rule keeps it"])
+    (problem,) = run(prune.follow(aging))
+    assert f"it lacks {alone.id}" in problem
+    run(replicate(aging))
+    assert run(prune.follow(aging)) == []
+    assert [one.id for one in entries(with_store(aging, aging.copies[0]))] == [one.id for one in entries(aging)]
+
+
+def test_a_backup_of_a_virtual_cluster_that_nobody_verified_does_not_let_the_last_verified_one_go(
+    aging: Any, run: Run
+) -> None:
+    proven, *_ = entries(aging)
+    before = set((aging.root / "prod" / "records").iterdir())
+    aging.clock.time += timedelta(days=1)
+    run(take_alone(aging, VC, recipients_of(aging)))
+    for path in set((aging.root / "prod" / "records").iterdir()) - before:
+        path.unlink()
+    assert entries(aging)[-1].proven is None
+    (said,) = [one.reasons for one in prune.verdict(aging, thaw=True).decisions if one.id == proven.id]
+    assert said == (f"the newest that holds virtual cluster {VC} whole and verified",)

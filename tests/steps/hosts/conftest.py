@@ -79,7 +79,7 @@ def run(host: str, command: str, **more: object) -> dict[str, object]:
 @pytest.fixture(scope="module")
 def lab_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     folder = tmp_path_factory.mktemp("lab")
-    with Lab(folder / "lab", Options(switches=FAST)) as lab:
+    with Lab(folder / "lab", Options(switches=FAST, new_password="sesame-canary")) as lab:
         one, two = list(lab.machines)[:2]
         root = folder / "lab/hosts" / one / "root"
         config, state = folder / "lab/config.yaml", folder / "lab/state" / SITE

@@ -121,3 +121,34 @@ def test_the_manager_server_and_agents_stop_start_and_are_waited_for(lab_hosts, 
     assert said.code == 0, said.err
     assert outcomes(said) == ["done"] * 4
     assert all(unit.active() and unit.properties()["InvocationID"] != before[name] for name, unit in units.items())
+
+
+def test_a_secret_that_a_host_prints_is_kept_and_shown_nowhere(lab_hosts, tmp_path):
+    hosts, (host, _) = lab_hosts, lab_hosts.names
+    hosts.local, secret = tmp_path, (lab_hosts.lab.folder / "password").read_text().strip()
+    known = {"do": "server.probe"}  # the password has been used by then
+    place = hosts.file("/tmp/said")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"password={secret}\n{'x' * (64 * 1024 - 16 - len(secret))}{secret}")
+    for reads in (True, False):
+        said = hosts.play(known, run(host, "cat /tmp/said", reads=reads, output=True))
+        assert said.code == 0, said.err
+        assert values(said)[1][host].startswith("password=•••\nxxx")
+        failing = hosts.play(known, run(host, "cat /tmp/said /tmp/said >&2; false", reads=reads))
+        assert failing.code == 1 and "•••" in failing.err
+        assert "sesa" not in said.out + said.err + failing.out + failing.err
+    place.unlink()
+    kept = {path: path.read_bytes() for path in hosts.state.rglob("*") if path.is_file()}
+    assert [path for path, content in kept.items() if b"sesa" in content] == []
+
+
+def test_what_a_file_of_a_host_holds_is_planned_without_known_secrets(lab_hosts, tmp_path):
+    hosts, (host, _) = lab_hosts, lab_hosts.names
+    hosts.local, secret = tmp_path, (lab_hosts.lab.folder / "password").read_text().strip()
+    place = hosts.file("/etc/mine")
+    place.write_text(f"one\nadmin {secret}\n")
+    (tmp_path / "mine").write_text("one\n")
+    put = {"do": "host.put", "with": {"hosts": [host], "file": str(tmp_path / "mine"), "path": "/etc/mine"}}
+    said = hosts.plan({"do": "cluster.start", "with": {"cluster": "base"}}, put)
+    place.unlink()
+    assert (secret in said.out, "-admin •••" in said.out) == (False, True), said.out + said.err
