@@ -66,7 +66,8 @@ def typed(model: type[M], values: Mapping[str, object]) -> M:
     except ValidationError as error:
         problem = error.errors()[0]
         key = problem["loc"][0] if problem["loc"] else ""
-        raise UsageError(f"{key}: {words_of(problem, None)}" if key else words_of(problem, None)) from None
+        words = words_of(problem, None)
+        raise UsageError(f"{key}: {words}" if key else words, hint="`--help` shows what it takes") from None
 
 
 def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:
