@@ -12,7 +12,7 @@ import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
-from maint.report.plots import LACKING
+from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
 from maint.report.troubles import FAIL, OK, WARN, state_of, troubles
 
@@ -25,8 +25,8 @@ _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
 
 
-def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> Path:
-    """Write the page of a site, with its plots (SVG), and of each day; return the site's page. Raises OSError."""
+def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
+    """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError."""
     for day in site.days:
         _write_day(folder / f"{site.name}-{day.page}", site, day, now)
     path = folder / f"{site.name}.html"
@@ -93,7 +93,7 @@ def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _site(site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> dict[str, object]:
+def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest = site.newest
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
     return {

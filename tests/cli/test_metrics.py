@@ -1,6 +1,7 @@
 """What Prometheus is told, and the alerts over it."""
 
 import re
+import signal
 import stat
 import time
 from contextlib import suppress
@@ -8,12 +9,14 @@ from contextlib import suppress
 import pytest
 
 from maint import __version__ as maint_version
+from maint.adapters.clock import SystemClock
 from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.screen import Screen
+from maint.cli.telling import outcomes
 from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
-from maint.errors import DeadlinePassed, Locked, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Locked, WorkFailed
 from maint.lab.siteconfig import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
@@ -57,7 +60,7 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
     assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
     assert found["maint_runs", 'state="done"'] >= 1
-    assert found["maint_at_work_since_timestamp_seconds", ""] == 0
+    assert found["maint_at_work_since_timestamp_seconds", ""] == found["maint_at_work_moved_bytes", ""] == 0
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
@@ -83,6 +86,38 @@ def test_what_is_at_work_is_told_while_it_works_and_no_longer(tmp_path):
         assert path.read_text().startswith(others)
         raise WorkFailed("no")
     assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} 0$", path.read_text(), re.MULTILINE)
+
+
+class Hasty(SystemClock):
+    """A clock on which half a minute goes by between two looks."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def monotonic(self):
+        self.time += 30
+        return self.time
+
+
+def test_the_bytes_so_far_are_told_each_minute_while_something_works(tmp_path):
+    site, heard = site_in(tmp_path), []
+    path, site.clock = tmp_path / "maint.prom", Hasty()
+    site.settings = site.settings.model_copy(update={"metrics": path})
+    site.watched = watch = lambda what, count, of: heard.append(count)
+
+    def told():
+        (value,) = re.findall(r"^maint_at_work_moved_bytes\{.*\} (.*)$", path.read_text(), re.M)
+        return int(value)
+
+    with pytest.raises(WorkFailed), followed(site, Screen(), "backup drill") as begin:
+        begin()
+        found = [told()]
+        for _ in range(5):
+            site.moved("reading deployment", 10)
+            found.append(told())
+        raise WorkFailed("no")
+    assert found == [0, 0, 20, 20, 40, 40] and heard == [10] * 5
+    assert told() == 0 and site.watched is watch
 
 
 @pytest.fixture
@@ -155,6 +190,24 @@ def test_a_run_that_fails_since_the_first_store_is_away_leaves_its_figures(measu
         assert found["maint_store_reached", ""] == 0
     for name in ("maint_last_verified_backup_timestamp_seconds", "maint_stored_bytes"):
         assert found[name, ""] == before[name, ""] > 0
+
+
+@pytest.mark.parametrize("verb", ["verify --level 1", "create --open-window --yes"])
+def test_what_a_signal_ends_while_its_start_is_told_is_at_work_no_more(measured, httpserver, monkeypatch, verb):
+    httpserver.expect_request(re.compile("/ping.*")).respond_with_data("OK")
+    path, keep = measured.lab.folder / "config.yaml", outcomes.keep
+    path.write_text(
+        path.read_text() + f"    notify: [{{name: ping, ping: {{url: '{httpserver.url_for('/ping')}'}}}}]\n"
+    )
+
+    def struck(*what):
+        monkeypatch.setattr(outcomes, "keep", keep)
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(outcomes, "keep", struck)
+    assert measured("backup", *verb.split()).code == 128 + signal.SIGTERM
+    assert [request.path for request, _ in httpserver.log].count("/ping/start") == 1
+    assert samples(measured)["maint_at_work_since_timestamp_seconds", ""] == 0
 
 
 def test_every_metric_says_what_it_is_once(measured):

@@ -1,10 +1,8 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +20,7 @@ from maint.files import keep_record, kept_record, writing
 from maint.model.formatting import show_count
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
+from maint.report.plots import Plot
 from maint.report.site_facts import SiteFacts
 
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
@@ -64,18 +63,12 @@ def after(site: ConfiguredSite) -> None:
 def _others(folder: Path, settings: Settings, written: list[str]) -> Iterator[tuple[str, SiteFacts | None]]:
     """Yield each site's facts, its pages written unless they are among those `written`, to which it adds."""
     done = {Path(one).stem for one in written}
-    with ThreadPoolExecutor(1) as pool:  # the plots of a site are drawn while the pages of the one before are written
-
-        def begun(name: str) -> tuple[str, SiteFacts | None, Future[dict[str, str]] | None]:
-            state = settings.state / name
-            facts = kept_record(state / KEPT, SiteFacts)
-            return name, facts, pool.submit(_drawn, state, facts) if facts is not None and name not in done else None
-
-        ahead = chain(map(begun, settings.names), [("", None, None)])
-        for (name, facts, drawn), _ in pairwise(ahead):
-            if facts is not None and drawn is not None:
-                written.append(str(write_site(folder, facts, drawn.result(), datetime.now(UTC))))
-            yield name, facts
+    for name in settings.names:
+        state = settings.state / name
+        facts = kept_record(state / KEPT, SiteFacts)
+        if facts is not None and name not in done:
+            written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
+        yield name, facts
 
 
 def _of_site(site: ConfiguredSite, folder: Path) -> Path:
@@ -84,13 +77,13 @@ def _of_site(site: ConfiguredSite, folder: Path) -> Path:
     return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
 
 
-def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
+def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
     if not plots.available():
         return {}
     told = msgspec.structs.replace(facts, seen=datetime.fromtimestamp(0, UTC), checks=None, runs=())
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
-    known = kept_record(path, dict[str, dict[str, str]]) or {}
+    known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
         keep_record(path, known, durable=False)
