@@ -4,13 +4,11 @@ import fcntl
 import json
 import re
 import shutil
-import time
 
 import pytest
 from pydantic import BaseModel
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.manager.client import ManagerClient
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.cli.schedule.units import references, references_by_hand
@@ -300,47 +298,6 @@ def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
 
     assert len(named(site)) > 10
     assert named(site) - buckets <= {*references(site).values(), *references_by_hand(site).values()}
-
-
-def test_once_its_time_is_up_nothing_more_is_looked_at(loaded, monkeypatch):
-    asked = []
-
-    def waiting(self, prefix=""):
-        asked.append(prefix)
-        time.sleep(5)
-        return iter(())
-
-    monkeypatch.setattr(LocalStore, "names", waiting)
-    said = loaded("doctor", "--timeout", "3s", "-o", "json")
-    assert said.code == 1, said.err
-    assert len(asked) == 1
-    assert "the limit of 3s has passed" in [one["words"] for one in said.json["checks"] if one["state"] == "FAIL"]
-    assert "runs" in checks(said)["the rest"]["words"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("backup", "list"),
-        ("backup", "verify"),
-        ("backup", "diff", "latest"),
-        ("backup", "drift"),
-        ("manager", "version"),
-    ],
-)
-def test_a_limit_is_one_of_the_whole_command_whatever_it_reads(loaded, monkeypatch, words):
-    asked = []
-
-    def waiting(*given, **more):
-        asked.append(given)
-        time.sleep(5)
-        return iter(())
-
-    monkeypatch.setattr(LocalStore, "names", waiting)
-    monkeypatch.setattr(ManagerClient, "release", waiting)
-    said = loaded(*words, "--timeout", "1s")
-    assert (said.code, len(asked)) == (1, 1), said.err
-    assert "the limit of 1s has passed" in said.err and "nothing goes on without maint" in said.err
 
 
 def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(loaded, monkeypatch):

@@ -135,25 +135,18 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "runs": lambda: _runs(site),
             "notices": lambda: _notices(site),
         }
-        left = list(looks)
-        try:
-            for label, look in looks.items():
+        for label, look in looks.items():
+            try:
                 yield from _guarded(label, look, lab)
-                left.remove(label)
-        except DeadlinePassed as error:
-            yield Line(left[0], FAIL, error.message, "give it more time with `--timeout`")
-            yield Line("the rest", SKIP, f"not looked at, the time is up: {', '.join(left[1:]) or 'nothing'}")
-            return
+            except DeadlinePassed as error:
+                yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
+                return
         if not flags.dry_run:
             tell_age(site, screen)
 
 
 def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:
-    """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered.
-
-    Raises:
-        DeadlinePassed: the time for all of them is up.
-    """
+    """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
     except DeadlinePassed:
@@ -295,7 +288,7 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
             cluster.info()
             cluster.job(_NOBODYS)  # who may not see jobs is told so
     except DeadlinePassed:
-        if seconds_left() == 0:
+        if seconds_left() == 0:  # the time for all of them is up
             raise
         raise TimedOut(f"no answer within {_REACH:g} s", hint=f"maint vc status --vc {name}") from None
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")

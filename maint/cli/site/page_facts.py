@@ -111,6 +111,8 @@ def _going(site: ConfiguredSite, known: Sequence[Entry], now: datetime) -> tuple
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
+    except DeadlinePassed:
+        raise
     except MaintError as error:
         return {}, error.message
     return {one: at for one, at in goes.items() if not one.startswith("~")}, doubt(known, now) or ""
