@@ -52,6 +52,7 @@ class Record(msgspec.Struct):
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
+PARTLY = "partly"
 RUN_STATES = ("done", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
 
 
@@ -104,6 +105,12 @@ class RunState(msgspec.Struct):
         if self.damage and self.ended != "dismissed":
             return "damaged"
         return self.ended or "unfinished"
+
+    @property
+    def ending(self) -> str:
+        """The state, `partly` for a run that was done and left something out."""
+        partly = any(record.result is not None and record.result.partly for record in self.records.values())
+        return PARTLY if self.state == "done" and partly else self.state
 
     @property
     def resumable(self) -> bool:

@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     for site in (well(), ill()):
         write_site(folder, site, plots.plots(site) if plots.available() else {}, NOW)
-    broken = SiteFacts("broken", "cm3", NOW, problem="the store cannot be reached")
+    broken = SiteFacts("broken", "cm3", NOW, problem="cannot list in /b")
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [*((one.name, one) for one in (well(), ill(), broken)), ("new", None)], NOW)
     write(of_run(), folder)["md"].unlink()
@@ -128,7 +128,7 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">well<")
     assert "maint site report --to FOLDER --site new" in estate
-    assert "cannot be seen: the store cannot be reached" in estate
+    assert "not all can be seen: cannot list in /b; nothing is known of its backups" in estate
 
 
 def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
@@ -153,6 +153,21 @@ def test_the_page_of_a_day_is_written_again_only_where_it_would_say_something_el
     fewer = msgspec.structs.replace(ill(), days=[msgspec.structs.replace(ill().days[0], changes=())])
     write_site(tmp_path, fewer, {}, NOW + 3 * DAY)
     assert path.stat().st_ino != written[2][0]
+
+
+def test_pages_of_days_and_sites_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    folder, other = tmp_path / "www", msgspec.structs.replace(ill(), name="ill-too")
+    for site in (ill(), other, well()):
+        write_site(folder, site, {}, NOW)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+    (folder / "ill-20200101-changes.html").write_text("somebody's own")
+    days = [f"{name}-{day.page}" for name in ("ill", "ill-too") for day in ill().days]
+    write_site(folder, msgspec.structs.replace(ill(), days=ill().days[1:]), {}, NOW)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"ill.html", "ill-too.html", "well.html", "ill-20200101-changes.html", *days} - {days[0]}
+    write_estate(folder, [("ill", ill()), ("new", None)], NOW)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"index.html", "ill.html", "ill-20200101-changes.html", days[1]}
 
 
 def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:

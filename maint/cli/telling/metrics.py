@@ -26,7 +26,7 @@ from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import RECORD
 
-STATES = ("partly", *journal.RUN_STATES)
+STATES = (journal.PARTLY, *journal.RUN_STATES)
 # What only the first store can tell, and what only some store can.
 _OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
@@ -75,15 +75,15 @@ class Figures(msgspec.Struct, frozen=True):
     lease: tuple[bool | None, float] | None  # whether it is held (None: not known), and when it was taken over last
 
 
-def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> None:
-    """Write the metrics file where one is configured; what it tells of stores that are not asked, or away, stays."""
+def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
+    """Write the metrics file where one is configured; what it tells of stores that are away, or `unasked`, stays."""
     path = site.settings.metrics
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        figures, before = gathered(site, stores=stores), _families(path)
-        stays = (_AT_WORK, *(() if figures.reached else _OF_FIRST), *(() if stores else _OF_STORES))
+        figures, before = gathered(site, stores=not unasked), _families(path)
+        stays = (_AT_WORK, *(() if figures.reached else _OF_FIRST), *(_OF_STORES if unasked else ()))
         stays += (_WINDOW,) if figures.window is None else ()
         now = _split(metrics_text(figures)) | _said(site, _told_now(figures))
         now = {name: lines for name, lines in now.items() if not name.startswith(stays)}
@@ -181,7 +181,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),
         snapshots=_counts(known),
-        runs=[(_label(name), _state(past), _ended(past)) for name, past in sorted(latest.items())],
+        runs=[(_label(name), past.ending, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
         window=_window(site, stores=stores, reached=reached),
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
@@ -192,7 +192,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         version=maint.__version__,
         oldest=min((one.snapshot.taken_at.timestamp() for one in known if one.snapshot), default=None),
         stored_bytes=_stored(known),
-        states=Counter(_state(past) for past in runs),
+        states=Counter(past.ending for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
 
@@ -230,12 +230,6 @@ def _failed(ends: Sequence[Outcome], notice: str) -> bool:
 def _label(text: str) -> str:
     """Return a text as the value of a label."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-
-
-def _state(past: journal.RunState) -> str:
-    """Return the state of a run, `partly` for one that was done and left something out."""
-    partly = any(record.result is not None and record.result.partly for record in past.records.values())
-    return "partly" if past.state == "done" and partly else past.state
 
 
 def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
