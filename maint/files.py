@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from maint.errors import Invalid, MaintError, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
+SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -47,6 +49,27 @@ def make_folder(folder: Path, mode: int = 0o700) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
     sync_folder(folder.parent)
+
+
+def existing(path: Path) -> Path:
+    """Return a path, or the nearest folder above it that is there."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def refuse_filling(folder: Path, size: int) -> None:
+    """Raise WorkFailed where so many more bytes would leave less than `SPARE` free on a folder's disk."""
+    try:
+        free = shutil.disk_usage(existing(folder)).free
+    except OSError:  # what cannot be looked into is told by whoever writes there
+        return
+    if free < size + SPARE:
+        raise WorkFailed(
+            f"what is to be kept would fill the disk of {folder}",
+            detail=[f"{size} bytes are to be kept, and of {free} free ones {SPARE} stay for journals"],
+            hint="make room there, or let `state` in the config lie on a larger disk, then again",
+        )
 
 
 def write_all(handle: int, content: bytes | memoryview) -> None:

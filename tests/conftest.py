@@ -12,10 +12,14 @@ from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
-import pytest
-from hypothesis import HealthCheck, settings
+# Many processes import the same modules: each finds them compiled, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
-from maint.lab.http import ports
+import pytest  # noqa: E402 - compiled, and kept so, only from here on
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from maint.lab.http import ports  # noqa: E402
 
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
@@ -23,10 +27,6 @@ settings.register_profile("campaign", settings.get_profile("maint"), max_example
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
 
 gc.disable()  # until all is collected, of which nothing goes
-
-# Many processes import the same modules: each finds them compiled, whatever the environment says.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # Under `nohup` a hang-up is ignored, and so by every process that is started. A handler goes on ignoring it here, and
 # is not inherited: tests see the signals that they are about.

@@ -7,10 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from maint.errors import Invalid, NotKept
-from maint.files import create, read_private, sync_folder
+from maint.files import create, read_private, refuse_filling, sync_folder
 from maint.model.secret import Secret
 from maint.ports import Seal
 
+_SMALL = 1024 * 1024  # bytes that are sealed on a disk that is nearly full, too: what puts things back needs them
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
@@ -23,10 +24,16 @@ class SealedUndo:
         self._seal = seal
 
     def keep(self, content: bytes, name: str = "") -> str:
-        """Seal content on disk and return its name; a given one is 32 hexadecimal digits and free, else KeyError."""
+        """Seal content on disk and return its name; a given one is 32 hexadecimal digits and free, else KeyError.
+
+        Raises:
+            WorkFailed: it is more than a definition or a setting, and would fill the disk.
+        """
         sealed = io.BytesIO()
         recipient = self._seal.recipient_of(self._load_or_make_identity())
         self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
+        if sealed.tell() > _SMALL:
+            refuse_filling(self._folder, sealed.tell())
         name = name or secrets.token_hex(16)
         if not create(self._path(name), sealed.getvalue()):
             raise KeyError(name)

@@ -4,7 +4,7 @@ import gc
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -187,7 +187,7 @@ class LazyGroup(TyperGroup):
         """Add a command: its words, how it is listed, and what makes it of its name."""
         name = words.rpartition(" ")[2]
         self.commands[name] = TyperCommand(name, help=listed)
-        self.makers[name] = partial(make, name)
+        self.makers[name] = cache(partial(make, name))
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options that may stand before a command, then the commands."""

@@ -13,7 +13,7 @@ import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
-from maint.report.plots import LACKING
+from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
 from maint.report.troubles import FAIL, OK, WARN, known_from, state_of, troubles
 
@@ -29,8 +29,8 @@ Values = Mapping[str, object]
 _UNKNOWN: Values = {"words": "not known", "exact": "", "iso": ""}
 
 
-def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> Path:
-    """Write the page of a site, with its plots (SVG), and of each day; return the site's page. Raises OSError.
+def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
+    """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError.
 
     Pages of its earlier days go.
     """
@@ -127,7 +127,7 @@ def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _site(site: SiteFacts, drawn: Mapping[str, str], now: datetime) -> dict[str, object]:
+def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest = site.newest
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
     return {

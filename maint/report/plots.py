@@ -1,37 +1,53 @@
-"""Plots as SVG, drawn by Vega-Lite without a network; an optional extra, without which there are none."""
+"""Plots as SVG without words, drawn by Vega without a network; an optional extra, without which there are none."""
 
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any
 
+import msgspec
+
+from maint.model.formatting import show_duration, show_size
 from maint.model.json import Json
 from maint.report.site_facts import AUDIT_ONLY, DAMAGED, KINDS, OTHER, RESTORABLE, SiteFacts
 
 MARKS = 400  # of a plot, the newest
 LACKING = "there are no plots: `pip install 'maint[page]'` brings what draws them"
-Vega = Mapping[str, Any]  # what Vega-Lite makes of it
-Points = Sequence[tuple[datetime, float]]
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name that the library knows; nothing is fetched
-_WIDTH = 330
+_SCHEMA = "https://vega.github.io/schema/vega/v6.json"  # a name that the library knows; nothing is fetched
+_WIDTH, _HEIGHT, _EDGE = 330, 100, 8
 _FEW = 40  # a line of more shows no points
-# Colours come from the page, so that they follow its theme, and so does the size of text: each word that has a size is
-# measured, which took three quarters of the time. So no place depends on how long a word is.
-_TEXT, _LINE = "currentColor", "var(--line)"
-_COLOURS = {RESTORABLE: "var(--pass)", AUDIT_ONLY: "var(--warn)", DAMAGED: "var(--fail)", OTHER: "var(--skip)"}
-_SHAPES = {RESTORABLE: "circle", AUDIT_ONLY: "triangle-up", DAMAGED: "cross", OTHER: "square"}
-_CONFIG: Json = {
-    "axis": {
-        "labelColor": _TEXT, "domainColor": _LINE, "tickColor": _LINE, "gridColor": _LINE, "tickCount": 3,
-        "labelFontSize": 0, "labelLimit": 0, "labelOverlap": False, "title": None,
-    },
-    "axisX": {"labelPadding": 11, "grid": False, "labelFlush": False},
-    "axisY": {"labelOffset": 4, "labelPadding": 6, "domain": False, "ticks": False},
-    "view": {"stroke": None}, "font": "sans-serif", "aria": False,
-}  # fmt: skip
-_TIME: Json = {"field": "at", "type": "temporal", "scale": {"type": "utc", "padding": 10}}
+Points = Sequence[tuple[datetime, float]]
+Looks = Mapping[str, Json]
+# Colours come from the page, so that they follow its theme.
+_FILL: Looks = {"fill": {"value": "var(--mark)"}}
+_STROKE: Looks = {"stroke": {"value": "var(--mark)"}, "strokeWidth": {"value": 2}}
+_KINDS: Mapping[str, Looks] = {
+    RESTORABLE: {"fill": "var(--pass)", "shape": "circle"},
+    AUDIT_ONLY: {"fill": "var(--warn)", "shape": "triangle-up"},
+    DAMAGED: {"fill": "var(--fail)", "shape": "cross"},
+    OTHER: {"fill": "var(--skip)", "shape": "square"},
+}
+_PIECE = re.compile(r'<g class="mark-\w+ role-mark ([a-z]+)_[^>]*>(.*?)</g>', re.DOTALL)
+_FRAME = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" fill="none" aria-hidden="true" focusable="false">'
+
+
+class Plot(msgspec.Struct, frozen=True):
+    """A plot, and the words for the page to write at its edges: the library would measure them, at twice the time."""
+
+    svg: str
+    rows: Sequence[str]  # from the top down: what was seen, or the greatest value and nothing
+    ends: Sequence[str]  # the first time and the last
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """What a plot shows: values from 0 to `top`, the marks of Vega that stand for them, and more of each value."""
+
+    points: Points
+    top: float
+    rows: Sequence[str]
+    marks: Mapping[str, Looks]
+    more: Sequence[Looks] = ()
 
 
 def available() -> bool:
@@ -39,91 +55,82 @@ def available() -> bool:
     return find_spec("vl_convert") is not None
 
 
-def plots(site: SiteFacts) -> dict[str, str]:
-    """Return the plots of a site as SVG, by what they show; those without anything to show are left out."""
-    shots: list[Json] = [
-        {"at": one.taken_at.isoformat(), "kind": one.kind, "held": bool(one.held)} for one in site.shots[-MARKS // 2 :]
-    ]
-    sizes = [(one.taken_at, one.size / 1e6) for one in site.shots[-MARKS:]]
-    changes = [(one.at, len(one.changes)) for one in site.days[-MARKS:] if not one.problem]
-    drills = [(one.at, one.seconds) for one in site.drills[-MARKS:] if one.seconds is not None]
-    gaps = _gaps(site)[-MARKS:]
-    drawn: Mapping[str, tuple[Callable[[], Vega], list[Json]]] = {
-        "timeline": (_timeline, shots),
-        "rto": (partial(_line, points=len(drills) <= _FEW), _rows(drills)),
-        "rpo": (partial(_line, points=len(gaps) <= _FEW), _rows(gaps)),
-        "size": (partial(_bars, _wide(sizes)), _rows(sizes)),
-        "changes": (partial(_bars, _wide(changes)), _rows(changes)),
-    }
-    return {name: _svg(kind(), rows) for name, (kind, rows) in drawn.items() if rows}
-
-
-def _gaps(site: SiteFacts) -> Points:
+def plots(site: SiteFacts) -> dict[str, Plot]:
+    """Return the plots of a site, by what they show; those without anything to show are left out."""
     good = [one.taken_at for one in site.shots if one.good]
-    return [(then, (then - before).total_seconds() / 3600) for before, then in itertools.pairwise(good)]
+    shown = {
+        "timeline": _timeline(site),
+        "rto": _line([(one.at, one.seconds) for one in site.drills if one.seconds is not None], show_duration),
+        "rpo": _line([(then, (then - at).total_seconds()) for at, then in itertools.pairwise(good)], show_duration),
+        "size": _line([(one.taken_at, one.size) for one in site.shots], lambda size: show_size(int(size))),
+        "changes": _bars([(one.at, len(one.changes)) for one in site.days if not one.problem]),
+    }
+    return _drawn({name: one for name, one in shown.items() if one.points})
 
 
-def _rows(points: Points) -> list[Json]:
-    return [{"at": at.isoformat(), "value": value} for at, value in points]
+def _timeline(site: SiteFacts) -> _Shown:
+    shots = site.shots[-MARKS:]
+    rows = [kind for kind in KINDS if any(one.kind == kind for one in shots)]
+    looks: Looks = {key: {"field": key} for key in ("fill", "shape", "size", "stroke")}
+    plain: Looks = {"size": 45, "stroke": None}
+    held: Looks = {"size": 110, "stroke": "currentColor"}
+    more = [{**_KINDS[one.kind], **(held if one.held else plain)} for one in shots]
+    points = [(one.taken_at, len(rows) - rows.index(one.kind) - 0.5) for one in shots]
+    return _Shown(points, len(rows), rows, {"symbol": looks}, more)
 
 
-def _wide(points: Points) -> int:
-    """Return how wide bars may be that do not touch."""
+def _line(points: Points, words: Callable[[float], str]) -> _Shown:
+    points = points[-MARKS:]
+    top = max((value for _, value in points), default=0) or 1
+    marks = {"line": _STROKE, **({"symbol": {**_FILL, "size": {"value": 30}}} if len(points) <= _FEW else {})}
+    return _Shown(points, top, [words(top), "0"], marks)
+
+
+def _bars(points: Points) -> _Shown:
+    points = points[-MARKS:]
+    top = max((value for _, value in points), default=0) or 1
     spread = (points[-1][0] - points[0][0]).days + 1 if points else 1
-    return max(1, min(14, _WIDTH // max(spread, len(points)) - 1))
+    width = max(1, min(14, _WIDTH // spread - 1))  # so that they do not touch
+    looks: Looks = {**_FILL, "width": {"value": width}, "y2": {"value": _HEIGHT}}
+    return _Shown(points, top, [f"{top:.0f}", "0"], {"rect": looks})
 
 
-def _held(value: Json, other: Json) -> Json:
-    return {"condition": {"test": "datum.held", "value": value}, "value": other}
+def _drawn(shown: Mapping[str, _Shown]) -> dict[str, Plot]:
+    """Return plots that were drawn at once, one over the other, and taken apart by their names: half the work."""
+    if not shown:
+        return {}
+    from vl_convert import vega_to_svg  # an optional extra, of which a page without plots has no need
+
+    parts = [_vega(name, one) for name, one in shown.items()]
+    whole = {key: [each for part in parts for each in part[key]] for key in ("data", "scales", "marks")}
+    frame = {"width": _WIDTH, "height": _HEIGHT, "padding": 0, "autosize": "none", "config": {"aria": False}}
+    pieces = dict.fromkeys(shown, "")
+    for name, piece in _PIECE.findall(vega_to_svg({"$schema": _SCHEMA, **frame, **whole})):
+        pieces[name] += piece
+    return {
+        name: Plot(f"{_FRAME}{pieces[name]}</svg>", one.rows, [f"{one.points[n][0]:%Y-%m-%d %H:%M}" for n in (0, -1)])
+        for name, one in shown.items()
+    }
 
 
-@cache
-def _timeline() -> Vega:
-    scale: Json = {"domain": list(KINDS), "range": [_COLOURS[kind] for kind in KINDS]}
-    shapes: Json = {"domain": list(KINDS), "range": [_SHAPES[kind] for kind in KINDS]}
-    row: Json = {"field": "kind", "type": "nominal", "sort": list(KINDS)}
-    shown: dict[str, Json] = {
-        "height": 90, "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-        "encoding": {
-            "x": _TIME, "y": row, "color": {"field": "kind", "scale": scale, "legend": None},
-            "shape": {"field": "kind", "scale": shapes, "legend": None}, "stroke": _held(_TEXT, None),
-            "size": _held(110, 45),
-        },
+def _vega(name: str, one: _Shown) -> Mapping[str, list[Json]]:
+    more = one.more or [{}] * len(one.points)
+    values: list[Json] = [{"x": at.timestamp(), "y": y, **rest} for (at, y), rest in zip(one.points, more, strict=True)]
+    spans = {
+        "x": ([one.points[0][0].timestamp(), one.points[-1][0].timestamp()], [_EDGE, _WIDTH - _EDGE]),
+        "y": ([0, one.top], [_HEIGHT, 0]),
+    }
+    places = {axis: {"scale": name + axis, "field": axis} for axis in spans}
+    return {
+        "data": [{"name": name, "values": values}],
+        "scales": [
+            {"name": name + axis, "type": "linear", "zero": False, "domain": domain, "range": ends}
+            for axis, (domain, ends) in spans.items()
+        ],
+        "marks": [
+            {"name": f"{name}_{kind}", "type": kind, "from": {"data": name}, "encode": {"enter": {
+                "xc" if kind == "rect" else "x": places["x"], "y": places["y"], **looks,
+            }}}
+            for kind, looks in one.marks.items()
+        ],
     }  # fmt: skip
-    return _compiled(shown, left=70)
-
-
-@cache
-def _line(*, points: bool) -> Vega:
-    point: Json = {"fill": "var(--mark)"} if points else False
-    return _series({"type": "line", "stroke": "var(--mark)", "strokeWidth": 2, "point": point})
-
-
-@cache
-def _bars(width: int) -> Vega:
-    return _series({"type": "bar", "fill": "var(--mark)", "width": width})
-
-
-def _series(mark: Json) -> Vega:
-    height: Json = {"field": "value", "type": "quantitative", "stack": False}
-    return _compiled({"height": 110, "mark": mark, "encoding": {"x": _TIME, "y": height}}, left=45)
-
-
-def _compiled(spec: Mapping[str, Json], left: int) -> Vega:
-    """Return a kind of plot as Vega without its rows, for all plots of that kind."""
-    from vl_convert import vegalite_to_vega  # an optional extra, of which a page without plots has no need
-
-    frame: dict[str, Json] = {
-        "width": _WIDTH, "background": None, "autosize": "none", "data": {"name": "rows"}, "config": _CONFIG,
-        "padding": {"left": left, "right": 20, "top": 8, "bottom": 22},
-    }  # fmt: skip
-    vega: Vega = vegalite_to_vega({"$schema": _SCHEMA, **frame, **spec})
-    return vega
-
-
-def _svg(kind: Vega, rows: Sequence[Json]) -> str:
-    from vl_convert import vega_to_svg
-
-    data = [{**one, "values": rows} if one["name"] == "rows" else one for one in kind["data"]]
-    svg: str = vega_to_svg({**kind, "data": data})
-    return svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)

@@ -5,18 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from maint.errors import Refused, WorkFailed
+from maint.files import SPARE, existing
 from maint.model.formatting import show_size
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
 
-LEAST = 32 * 1024 * 1024  # bytes that what is kept of a run, or the smallest snapshot, may need
-
-
-def existing(path: Path) -> Path:
-    """Return a path, or the nearest folder above it that is there."""
-    while not path.exists():
-        path = path.parent
-    return path
+LEAST = SPARE  # bytes that the smallest snapshot may need, too
 
 
 def largest(sight: Sight) -> int:

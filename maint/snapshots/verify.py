@@ -49,6 +49,7 @@ class _Content(msgspec.Struct, frozen=True):
     verdict: Verdict | None = None
     license: bytes | None = None
     alike: bool = False  # whether the redacted copy was proven on the way through the document
+    clusters: Sequence[Finding] = ()  # of virtual clusters
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -61,17 +62,25 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 # What was found well in every part, for the same bytes, keys and password: a restore asks before each of its steps.
-_SEEN: WeakKeyDictionary[Sight, tuple[_Asked, _Content]] = WeakKeyDictionary()
+_SEEN: WeakKeyDictionary[Sight, dict[str, tuple[_Asked, _Content]]] = WeakKeyDictionary()
+_READ: WeakKeyDictionary[Sight, dict[str, tuple[Snapshot, datetime]]] = WeakKeyDictionary()  # whose files, and when
 
 
 def verify(
-    sight: Sight, snapshot_id: str, level: int = 3, *, opening: bool = True, files_read: datetime | None = None
+    sight: Sight,
+    snapshot_id: str,
+    level: int = 3,
+    *,
+    opening: bool = True,
+    files_read: datetime | None = None,
+    read_before: bool = False,
 ) -> Verification:
     """Verify a snapshot to level 1, 2 or 3 (else Invalid); the site's private keys decide how deep 2 and 3 go.
 
     Args:
         opening: open the parts where a key is at hand; needless just after a capture, which has read them back.
         files_read: since when all its files of virtual clusters are known to have been read; None: read them now.
+        read_before: files of virtual clusters that this process has read and found well are not read again.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -81,7 +90,13 @@ def verify(
         snapshot = load(sight, snapshot_id)
     except WorkFailed as failure:
         return replace(empty, findings=(failed_finding("manifest", failure),))
-    bytes_found = [*_stored_bytes(sight, snapshot), *stored_files(sight, snapshot, reading=files_read is None)]
+    if read_before and files_read is None:
+        files_read = _read_at(sight, snapshot)
+    bytes_found = list(_stored_bytes(sight, snapshot))
+    deep = opening and level > 1 and all(finding.passed for finding in bytes_found)
+    asked = _asked(sight, snapshot, sight.identities()) if deep else None
+    of_files, clusters = _files(sight, snapshot, asked, reading=files_read is None)
+    bytes_found += of_files
     sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
     seen = replace(
         empty,
@@ -93,9 +108,10 @@ def verify(
     )
     if any(finding.passed is False for finding in bytes_found):
         return seen
+    _READ.setdefault(sight, {})[snapshot_id] = snapshot, files_read or now
     if level == 1:
         return replace(seen, depth=1)
-    return _deeper(sight, snapshot, seen, sight.identities() if opening else ())
+    return _deeper(sight, snapshot, seen, asked, clusters)
 
 
 def record(site: Site, verification: Verification) -> str:
@@ -130,16 +146,44 @@ def prove_new(
     return verification
 
 
-def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Sequence[Secret]) -> Verification:
+def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Asked | None:
+    """Return what decides, None without a key."""
+    account = sight.settings.manager.login.username
+    return _Asked(snapshot, tuple(identities), account, password_of(sight)[0]) if identities else None
+
+
+def _known(sight: Sight, asked: _Asked) -> _Content | None:
+    seen = _SEEN.get(sight, {}).get(asked.snapshot.id)
+    return seen[1] if seen and seen[0] == asked else None
+
+
+def _read_at(sight: Sight, snapshot: Snapshot) -> datetime | None:
+    read = _READ.get(sight, {}).get(snapshot.id)
+    return read[1] if read and read[0] == snapshot else None
+
+
+def _files(
+    sight: Sight, snapshot: Snapshot, asked: _Asked | None, *, reading: bool
+) -> tuple[Sequence[Finding], Sequence[Finding]]:
+    """Return what is found of the stored files of virtual clusters, and in them where they can be opened."""
+    known = _known(sight, asked) if asked else None
+    if asked and not known:
+        with suppress(NoKeyFits):  # which says nothing of the bytes, and is told of the parts
+            return opened_clusters(sight, snapshot)
+    return stored_files(sight, snapshot, reading=reading), known.clusters if known else ()
+
+
+def _deeper(
+    sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding]
+) -> Verification:
     has_deployment = snapshot.has(DEPLOYMENT)
     try:
-        content = _content_of(sight, snapshot, identities) if identities else _Content()
-        clusters = list(opened_clusters(sight, snapshot)) if identities else []
+        content = _content_of(sight, asked, clusters) if asked else _Content()
     except NoKeyFits:  # says nothing of the snapshot
         readers = ", ".join(snapshot.recipients) or "its recipients"
         words = f"it could not be verified deeper: no private key at hand opens it, it is encrypted for {readers}"
         return replace(seen, depth=1, findings=[*seen.findings, Finding(KEY, None, words)])
-    inside = [*content.findings, *clusters]
+    inside = [*content.findings, *content.clusters]
     findings = [*seen.findings, *inside]
     depth = 1 if any(finding.passed is False for finding in inside) else 2
     if depth == 2 and seen.level == 3 and not has_deployment:
@@ -152,7 +196,7 @@ def _deeper(sight: Sight, snapshot: Snapshot, seen: Verification, identities: Se
         findings += [*rules, *_license(sight, content)]
         hides_nothing = any(finding.rule == "redaction" and finding.passed for finding in rules)
         depth += 1 if depth == 2 and hides_nothing and not any(finding.passed is False for finding in rules) else 0
-    return replace(seen, depth=depth, on_capture=not identities, findings=findings)
+    return replace(seen, depth=depth, on_capture=asked is None, findings=findings)
 
 
 def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
@@ -170,7 +214,7 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
 
 def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
     """Return the verdict on a document, judged once a manifest; Refused without a key, WorkFailed where damaged."""
-    seen = _SEEN.get(sight)
+    seen = _SEEN.get(sight, {}).get(snapshot.id)
     same = seen is not None and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities()))
     if seen and same and seen[1].verdict:
         path = f"{snapshot.site}/{snapshot.id}/{DEPLOYMENT}"
@@ -195,14 +239,12 @@ def failed_finding(rule: str, failure: Exception, name: str = "") -> Finding:
     return Finding(rule, False, f"{name}: {words}" if name else words)
 
 
-def _content_of(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Content:
+def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding]) -> _Content:
     """Level 2: open every part, and judge the deployment; the caller has just seen that all are there as stored."""
-    account = sight.settings.manager.login.username
-    asked = _Asked(snapshot, tuple(identities), account, password_of(sight)[0])
-    if (seen := _SEEN.get(sight)) and seen[0] == asked:
-        return seen[1]
-    content = _Content()
-    for part in snapshot.parts:
+    if known := _known(sight, asked):
+        return known
+    content = _Content(clusters=clusters)
+    for part in asked.snapshot.parts:
         try:
             content = _opened(sight, asked, part, content)
         except NoKeyFits:
@@ -210,8 +252,8 @@ def _content_of(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) 
         except (OSError, WorkFailed, Invalid) as failure:
             finding = failed_finding("content", failure, part.name)
             content = replace(content, findings=(*content.findings, finding))
-    if all(finding.passed for finding in content.findings):
-        _SEEN[sight] = asked, content
+    if all(finding.passed for finding in (*content.findings, *clusters)):
+        _SEEN.setdefault(sight, {})[asked.snapshot.id] = asked, content
     return content
 
 

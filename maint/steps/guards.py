@@ -8,7 +8,7 @@ The rules, which the steps keep by themselves, in the plan and again just before
   stopping loses nothing that the PUT would not replace a moment later, and the PUT asks for that proof itself.
 - An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
   complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
-  once it is stopped, and an empty list may be a missing role.
+  once it is stopped, and an empty list may be a missing role. Those that only Kubernetes names: `ecs/carried.py`.
 - A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
   to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the
@@ -19,6 +19,7 @@ The rules, which the steps keep by themselves, in the plan and again just before
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import timedelta
+from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
@@ -42,6 +43,7 @@ from maint.steps.step import Arguments, NoArguments
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
 WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted
 _SHOWN = 5  # snapshots whose shortcomings are named
+_PROVEN: WeakKeyDictionary[Site, set[tuple[str, str]]] = WeakKeyDictionary()  # in which run, and which snapshot
 _TAKE = "`maint backup create --open-window` takes one that will do"
 _WAIVE = "`--no-safety-net REASON` goes without"
 
@@ -79,7 +81,7 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
         if old := _too_old(sight, entry, max_age):
             reasons.append(old)
             break
-        judged = None if _unfit(entry) else verify(sight, entry.id, 3)
+        judged = None if _unfit(entry) else verify(sight, entry.id, 3, read_before=True)
         reason = _unfit(entry) if judged is None else _shortcoming(sight, entry, judged, cluster)
         if judged is not None and not reason:
             return judged
@@ -119,7 +121,7 @@ def _holding(
             reasons.append(f"{entry.id} does not hold it wholly: {lacking[0]}")
             continue
         if entry.id not in judged:
-            judged[entry.id] = verify(sight, entry.id, 2)
+            judged[entry.id] = verify(sight, entry.id, 2, read_before=True)
         if judged[entry.id].proven:
             return entry.snapshot
         reasons.append(f"{entry.id} is not proven: {judged[entry.id].words}")
@@ -148,24 +150,29 @@ def contents_words(sight: Sight, args: Proven, found: Mapping[str, Snapshot]) ->
     )
 
 
-def prove_contents(action: Action, site: Site) -> Generator[str, None, None]:
-    """Prove again, just before an ECS cluster goes, the snapshots that the plan names, whatever their age is by now."""
+def prove_contents(action: Action, site: Site, work: Work) -> Generator[str, None, None]:
+    """Prove again, just before an ECS cluster goes, the snapshots that the plan names, whatever their age is by now.
+
+    Files are read anew once in a run: when the cluster is deleted, what its hosts held is gone already.
+    """
     # By now nobody can take another one: the virtual clusters are stopped.
     planned = action.arguments.get("virtual_clusters")
     for name, snapshot in planned.items() if isinstance(planned, Mapping) else ():
         yield f"proving that virtual cluster {name} can come back"
-        judged = verify(site, str(snapshot), 2)
+        proven = _PROVEN.setdefault(site, set())
+        judged = verify(site, str(snapshot), 2, read_before=(work.run, str(snapshot)) in proven)
         if not judged.proven:
             raise Refused(
                 f"snapshot {snapshot}, which was to bring virtual cluster {name} back, is proven no more",
                 detail=[judged.words, GUARDED],
                 hint=f"`maint backup heal` may mend it from a copy, then `maint playbook resume`; {_WAIVE}",
             )
+        proven.add((work.run, str(snapshot)))
 
 
 def put_proof(sight: Sight, snapshot: str) -> Verification:
     """Return the verification to level 3 of the very snapshot about to be put, or refuse; nothing lifts this."""
-    judged = verify(sight, snapshot, 3)
+    judged = verify(sight, snapshot, 3, read_before=True)
     if judged.proven:
         return judged
     raise Refused(

@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from io import BytesIO, RawIOBase
 from typing import Any, BinaryIO, cast
 
@@ -15,7 +16,12 @@ from tests.campaigns.test_inputs import mistyped
 
 MOST = 400_000_000  # bytes that are poured into whoever listens; who took them all was not bounded
 BLOCK = b'{"name": "a", "value": [[[' * 4000
-BOMB = gzip.compress(bytes(1 << 26), 6)
+
+
+@cache
+def bomb() -> bytes:
+    """Return a few bytes that unpack to 64 MiB; making them takes a while."""
+    return gzip.compress(bytes(1 << 26), 6)
 
 
 class Liar:
@@ -136,17 +142,17 @@ def behind_http(liar: Liar, port: Callable[[int], bool], patch: Any) -> None:
             return
         status = liar.chance.choice((shown.status, shown.status, 200, 400, 500, 302))
         exchange.close_connection = True
-        bomb = content is not None and liar.chance.random() < 0.1
+        explodes = content is not None and liar.chance.random() < 0.1
         with suppress(OSError):
             exchange.send_response(status)
             exchange.send_header("Content-Type", shown.content_type)
-            if bomb:
+            if explodes:
                 exchange.send_header("Content-Encoding", "gzip")
             exchange.end_headers()
             if content is None:
                 liar.pour(exchange.wfile.write)
             else:
-                exchange.wfile.write(BOMB if bomb else content)
+                exchange.wfile.write(bomb() if explodes else content)
 
     patch.setattr(Exchange, "_send", send)
 

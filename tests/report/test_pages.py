@@ -22,10 +22,12 @@ DAY = timedelta(days=1)
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
-# The words of plots that have no size, or reach over the edge of their plot.
-CUT = """[...document.querySelectorAll('figure text')].filter(one => {
-  const [word, plot] = [one, one.ownerSVGElement].map(it => it.getBoundingClientRect());
-  return !word.width || word.left < plot.left || word.right > plot.right || word.bottom > plot.bottom;
+# The words of plots that reach over the edge of their figure, or into their plot.
+CUT = """[...document.querySelectorAll('.plot span')].filter(one => {
+  const [word, figure, plot] = [one, one.closest('figure'), one.closest('.plot').querySelector('svg')].map(
+    it => it.getBoundingClientRect());
+  const beside = one.closest('.ends') ? word.top >= plot.bottom : word.right <= plot.left;
+  return !beside || word.left < figure.left || word.right > figure.right || word.bottom > figure.bottom;
 }).map(one => one.textContent)"""
 
 
@@ -79,7 +81,7 @@ def of_run(**more: Any) -> RunReport:
         Line("Take the snapshot", "store", "CHANGE", "failed", "no <room>", at=at[2], began=at[1]),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
-    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed")]
+    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed", "0.3.1")]
     plan = Plan("export", "prod", {}, ())
     whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
     return msgspec.structs.replace(whole, **more)
@@ -187,15 +189,28 @@ def test_a_page_without_what_draws_says_what_it_lacks(tmp_path: Path) -> None:
     assert plots.LACKING.replace("'", "&#39;") in page and "<svg" not in page
 
 
-def test_plots_have_few_marks_and_the_colours_of_the_page() -> None:
+def test_plots_have_few_marks_the_colours_of_the_page_and_their_words_beside_them() -> None:
     pytest.importorskip("vl_convert")
-    many = well(shots=[shot(number * timedelta(hours=1)) for number in range(2000, 0, -1)])
+    times = [number * timedelta(hours=1) for number in range(2000, 0, -1)]
+    many = well(shots=[shot(age, kind="damaged" if age < DAY else "restorable", held="ops") for age in times])
     drawn = plots.plots(many)
     assert set(drawn) == {"timeline", "rto", "rpo", "size"}
-    assert all(len(svg) < 200_000 for svg in drawn.values())
-    # The library measures each word that has a size, which took most of the time.
-    assert all(set(re.findall(r'font-size="(.*?)"', svg)) == {"0px"} for svg in drawn.values())
-    assert "var(--pass)" in drawn["timeline"] and "currentColor" in drawn["size"]
+    assert all(0 < one.svg.count("<path") <= plots.MARKS and len(one.svg) < 200_000 for one in drawn.values())
+    # The library measures each word, which took most of the time.
+    assert not any("<text" in one.svg for one in drawn.values())
+    assert {name: one.rows for name, one in drawn.items()} == {
+        "timeline": ["restorable", "damaged"], "rto": ["42s", "0"], "rpo": ["1h", "0"], "size": ["5.0 MB", "0"],
+    }  # fmt: skip
+    assert drawn["timeline"].ends == ["2026-02-12 20:00", "2026-03-01 11:00"]
+    assert drawn["timeline"].svg.count("var(--fail)") == 23 and 'stroke="currentColor"' in drawn["timeline"].svg
+    assert "var(--mark)" in drawn["size"].svg
+
+
+def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
+    pytest.importorskip("vl_convert")
+    drawn = plots.plots(well(shots=[shot(DAY)], days=[Day("a", "b", NOW)]))
+    assert drawn["changes"].rows == ["1", "0"] and "NaN" not in "".join(one.svg for one in drawn.values())
+    assert "translate(165,0)" in drawn["size"].svg
 
 
 @pytest.fixture(scope="module")
@@ -244,4 +259,6 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
     page = write(report, tmp_path)["html"].read_text()
     assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
+    assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small>2026-01-02 10:00:40 UTC' in page
+    assert "maint 0.3.1" in page and "at its beginning</time> <small>2026-01-02 10:00:00 UTC" in page
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
+from typer import testing
 
 from maint.cli.app import app
 from maint.lab.http.request_log import read_requests
@@ -18,6 +19,7 @@ from maint.lab.siteconfig import SITE
 from maint.model import secret
 from maint.steps.manager.java_options import PATH
 
+testing._get_command = cache(testing._get_command)  # the commands are built once, not for each call
 _LOOKING = ("backup", "cluster", "doctor", "host", "site")  # passwords of labs leave no machine
 
 
@@ -50,7 +52,7 @@ def maint(*words: str, given: str | None = None, **env: str) -> Said:
     """Run a command in this process."""
     secret._KNOWN.clear()  # each is a process of its own elsewhere, and knows no secret of another
     without: dict[str, str | None] = {key: None for key in os.environ if key.startswith("MAINT_")}
-    ended = CliRunner().invoke(app, list(words), input=given, env={**without, **env})
+    ended = testing.CliRunner().invoke(app, list(words), input=given, env={**without, **env})
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
     return Said(ended.exit_code, ended.stdout, ended.stderr)

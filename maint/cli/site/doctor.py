@@ -30,6 +30,7 @@ from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, MaintError
+from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
 from maint.snapshots.catalogue import entries, folders
@@ -39,7 +40,7 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.replicate import with_store
-from maint.snapshots.room import existing, largest
+from maint.snapshots.room import largest
 from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 

@@ -1,11 +1,9 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +21,7 @@ from maint.files import keep_record, kept_record, locked, make_folder, writing
 from maint.model.formatting import show_count
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
+from maint.report.plots import Plot
 from maint.report.site_facts import SiteFacts
 
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
@@ -92,19 +91,12 @@ def _others(
         anew: whether all pages are written, since every time on them is told in words.
     """
     done = {Path(one).stem for one in written}
-    with ThreadPoolExecutor(1) as pool:  # the plots of a site are drawn while the pages of the one before are written
-
-        def begun(name: str) -> tuple[str, SiteFacts | None, Future[dict[str, str]] | None]:
-            state = settings.state / name
-            facts = seen(state)
-            wanted = name not in done and (anew or _is_older(folder / f"{name}.html", state))
-            return name, facts, pool.submit(_drawn, state, facts) if facts is not None and wanted else None
-
-        ahead = chain(map(begun, settings.names), [("", None, None)])
-        for (name, facts, drawn), _ in pairwise(ahead):
-            if facts is not None and drawn is not None:
-                written.append(str(write_site(folder, facts, drawn.result(), datetime.now(UTC))))
-            yield name, facts
+    for name in settings.names:
+        state = settings.state / name
+        facts = seen(state)
+        if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):
+            written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
+        yield name, facts
 
 
 def _is_older(page: Path, state: Path) -> bool:
@@ -120,7 +112,7 @@ def _of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
     return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
 
 
-def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
+def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
     if not plots.available():
         return {}
@@ -128,7 +120,7 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, str]:
         facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", checks=None, runs=(), ended=(), windows=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
-    known = kept_record(path, dict[str, dict[str, str]]) or {}
+    known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
         keep_record(path, known, durable=False)

@@ -1,7 +1,7 @@
 """What must hold of the virtual clusters in a snapshot, level by level (see `verify`)."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 from msgspec.structs import replace
@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from maint.deployment.reader import BLOCK
 from maint.errors import NoKeyFits, Refused, WorkFailed
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
-from maint.model.virtual_cluster import File
 from maint.ports import Sight
 from maint.snapshots.parts import flaw, object_name, open_object, read_part
 from maint.snapshots.virtual_clusters.blobs import worker_pool
@@ -30,17 +29,18 @@ def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocu
     return replace(document, listed={one.id: one for one in snapshot.objects})
 
 
-def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Iterator[Finding]:
+def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Sequence[Finding]:
     """Level 1: every file is in the store; with `reading`, byte for byte as it was stored."""
-    if not snapshot.objects:
-        return
     with worker_pool() as (hands, _):
         wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, reading), snapshot.objects))
-    found = [words for words in wrong if words]
-    yield from (Finding("part", False, words) for words in found)
-    if not found:
-        how = "as stored" if reading else "there, with their sizes"
-        yield Finding("files", True, f"{len(snapshot.objects)} files of virtual clusters {how}")
+    return _told(snapshot, wrong, "as stored" if reading else "there, with their sizes")
+
+
+def _told(snapshot: Snapshot, wrong: Sequence[str], how: str) -> Sequence[Finding]:
+    if not snapshot.objects:
+        return []
+    found = [Finding("part", False, words) for words in wrong if words]
+    return found or [Finding("files", True, f"{len(snapshot.objects)} files of virtual clusters {how}")]
 
 
 def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
@@ -59,19 +59,31 @@ def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str
     return f"{name} {problem}" if problem else ""
 
 
-def opened_clusters(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
-    """Level 2: every document parses and counts as recorded, and every file opens and has its signature."""
+def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding], Sequence[Finding]]:
+    """Levels 1 and 2 in one reading: what is wrong with stored bytes, and whether every document parses and counts as
+    recorded, and every file opens and has its signature; NoKeyFits where no key opens them.
+    """
+    inside: list[Finding] = []
+    wanted: dict[str, dict[str, str]] = {}  # by the place of a stored file: whose it is, by signature
     for summary in snapshot.virtual_clusters:
         if not snapshot.has(part_name(summary.name)):
             continue
         try:
             document = read_document(sight, snapshot, summary.name)
-            yield _counted(summary, document)
-            yield from _files(sight, document)
         except NoKeyFits:
             raise
         except (OSError, WorkFailed) as failure:
-            yield Finding("content", False, f"{part_name(summary.name)}: {failure}")
+            inside.append(Finding("content", False, f"{part_name(summary.name)}: {failure}"))
+            continue
+        inside += [_counted(summary, document), *_unexplained(document)]
+        for file in (file for resource in document.resources for file in resource.files):
+            if stored := document.stored(file):
+                whose = wanted.setdefault(stored.place, {})
+                whose.setdefault(file.signature, f"virtual cluster {document.name}: {file.path}")
+    with worker_pool() as (hands, _):
+        looked = list(hands.map(lambda one: _opened(sight, snapshot.site, one, wanted), snapshot.objects))
+    inside += [Finding("content", False, words) for _, wrong in looked for words in wrong]
+    return _told(snapshot, [words for words, _ in looked], "as stored"), inside
 
 
 def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
@@ -82,27 +94,28 @@ def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
     return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
 
 
-def _files(sight: Sight, document: ClusterDocument) -> Iterator[Finding]:
-    files = {file.signature: file for resource in document.resources for file in resource.files}
-    lacking = [file for file in files.values() if document.stored(file) is None]
-    unexplained = lacking and not document.problems
-    if unexplained:
+def _unexplained(document: ClusterDocument) -> Iterator[Finding]:
+    lacking = [one for resource in document.resources for one in resource.files if document.stored(one) is None]
+    if lacking and not document.problems:
         yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
-    here = [(file, stored) for file in files.values() if (stored := document.stored(file)) is not None]
-    with worker_pool() as (hands, _):
-        wrong = [one for one in hands.map(lambda pair: _opened(sight, *pair), here) if one]
-    yield from (Finding("content", False, f"virtual cluster {document.name}: {words}") for words in wrong)
 
 
-def _opened(sight: Sight, file: File, stored: StoredFile) -> str:
+def _opened(
+    sight: Sight, site: str, one: StoredFile, wanted: Mapping[str, Mapping[str, str]]
+) -> tuple[str, Sequence[str]]:
+    """Return what is wrong with a file's stored bytes, and with what is in them."""
+    whose = wanted.get(one.place, {})
+    if not whose:
+        return _stored_file(sight, site, one, True), ()
     try:
-        with open_object(sight, stored) as stream:
-            signature = _signature(stream)
+        with open_object(sight, one) as stream:
+            found = _signature(stream)
     except NoKeyFits:
         raise
     except (OSError, WorkFailed) as failure:
-        return f"{file.path}: {failure}"
-    return "" if signature == file.signature else f"{file.path} has other bytes than its signature says"
+        problem = _stored_file(sight, site, one, True)
+        return problem, () if problem else [f"{file}: {failure}" for file in whose.values()]
+    return "", [f"{file} has other bytes than its signature says" for name, file in whose.items() if name != found]
 
 
 def _signature(stream: BinaryIO) -> str:

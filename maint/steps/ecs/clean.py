@@ -9,6 +9,7 @@ from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.steps.ecs.carried import carried
 from maint.steps.ecs.cluster import Ecs, ecs_cluster, refuse_running
 from maint.steps.ecs.registry import PLAN_ANEW, cluster_of, hosts_of, identity, registries
 from maint.steps.ecs.survey import (
@@ -57,6 +58,7 @@ class CleanHosts(Step[DeleteArguments]):
         paths = paths_of(ecs)
         contents = contents_proof(sight, args)
         proofs = f"{proof_words(args, snapshot)}{contents_words(sight, args, contents)}"
+        proofs += carried(sight, ecs.cluster, args)
         removals = removals_on(sight, ecs.hosts, paths)
         hosts: dict[str, Json] = msgspec.to_builtins(removals)
         words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
@@ -85,7 +87,7 @@ class CleanHosts(Step[DeleteArguments]):
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
-        yield from prove_contents(action, site)
+        yield from prove_contents(action, site, work)
         kept = yield from keep(action, site, work)
         yield from _ended(site, work, surveys)
         off = [host for host, survey in surveys.items() if survey.package or survey.iscsid]

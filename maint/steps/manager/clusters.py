@@ -14,6 +14,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
+from maint.steps.ecs.carried import carried
 from maint.steps.guards import (
     Kept,
     Proven,
@@ -171,7 +172,9 @@ class DeleteCluster(Step[DeleteArguments]):
         snapshot = proven(args, sight, cluster)
         services = len(sight.manager.services(cluster.name))
         contents = contents_proof(sight, args) if cluster.is_ecs else {}
-        proofs = proof_words(args, snapshot) + (contents_words(sight, args, contents) if cluster.is_ecs else "")
+        proofs = proof_words(args, snapshot)
+        if cluster.is_ecs:
+            proofs += contents_words(sight, args, contents) + carried(sight, cluster, args)
         beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
@@ -200,7 +203,7 @@ class DeleteCluster(Step[DeleteArguments]):
             hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
         yield from prove_cluster(action, site, found[0])
-        yield from prove_contents(action, site)
+        yield from prove_contents(action, site, work)
         kept = yield from keep(action, site, work)
         yield f"deleting cluster {name}"
         lost: list[str] = []

@@ -6,7 +6,8 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Sight, Site, Work
 from maint.steps.step import Progress, Step, done, unchanged
+from maint.steps.undo_records import KEPT_FOR
 from maint.steps.virtual_clusters.init import InitArguments
 from maint.steps.virtual_clusters.init_host import (
     Address,
@@ -48,6 +50,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     record_of,
 )
 from maint.steps.virtual_clusters.locate import refuse_other_name, trust_own
+from maint.steps.virtual_clusters.safety_net import keep_replaced, way_back
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"
 _PRINCIPAL = re.compile(r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+")
@@ -265,7 +268,7 @@ class InitUser(Step[InitUserArguments]):
             words,
             arguments,
             effect=effect,
-            undo=f"`maint vc init-user {settings.name} {args.user}` with the keytab of before in the config",
+            undo=f"`maint vc undo RUN`, for {KEPT_FOR.days} days" if live else "",
             facts={"secrets": facts},
         )
 
@@ -289,7 +292,9 @@ class InitUser(Step[InitUserArguments]):
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, Cabinet(host, address.namespace), identity)
-        return (yield from change.carry_out(found, user))
+        replaced = partial(keep_replaced, site, work, settings.name, user)
+        result = yield from change.carry_out(found, user, replaced)
+        return msgspec.structs.replace(result, detail=f"{result.detail}{way_back(site.state, work.run)}")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
@@ -316,13 +321,15 @@ class _Change:
         self._wanted = _wanted(names, identity)
         self._fresh = digest(names.both, self._wanted)
 
-    def carry_out(self, found: Found, user: str) -> Progress:
+    def carry_out(self, found: Found, user: str, replaced: Callable[[OldSecrets, str], None]) -> Progress:
+        """Seal, write, look; `replaced` takes what was there before, and the digest of what is there now."""
         site, both = self._site, self._names.both
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)
-        kept = keep(path, site.undo, both, live, self._fresh)
-        if digest(both, live) == self._fresh:
-            forget(kept, site.undo)
+        now = digest(both, live)
+        kept = keep(path, site.undo, both, live, self._fresh, lambda one: replaced(one, now))
+        if now == self._fresh:
+            replaced(kept, now)
             return unchanged(f"{user} has these keys of {self._identity.principal} already")
         if live:
             yield f"the present {show_count(len(live), 'secret')} of {user} sealed in the state folder"
@@ -332,7 +339,7 @@ class _Change:
         except (MaintError, KeyboardInterrupt) as error:
             yield from self._back(kept, error, apply=apply)
             raise
-        forget(kept, site.undo)
+        replaced(kept, self._fresh)
         way = _APPLY if apply else _SCRIPT
         return done(
             f"{user} has the keys of {self._identity.principal}, by {way}; running pods see them at their next run"

@@ -95,7 +95,7 @@ class UpdateJob(VcStep[UpdateJobArguments]):
                 hint="upload a changed DAG file, then update the job without a schedule",
             )
         what = ", ".join(args.changes) or "definition as it is"
-        words = f"update job {args.job}: {what}{net(args.no_safety_net) if args.changes else ''}"
+        words = f"update job {args.job}: {what}{net(sight, args.no_safety_net) if args.changes else ''}"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -144,7 +144,9 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         if not there and not args.if_exists:
             raise absent(f"job {args.job}", "`maint vc job list` shows what there is")
         callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
-        words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}{net(args.no_safety_net)}"
+        words = (
+            f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}{net(sight, args.no_safety_net)}"
+        )
         yield self.action(
             f"job {args.job}",
             words if there else f"job {args.job} is not there: nothing to delete",

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -181,7 +181,14 @@ def record_of(state: Path, namespace: str, secret: str) -> Path:
     return state / _FOLDER / f"{namespace}.{secret}.json"
 
 
-def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manifest], fresh: str) -> OldSecrets:
+def keep(
+    path: Path,
+    undo: Undo,
+    names: Sequence[str],
+    live: Mapping[str, Manifest],
+    fresh: str,
+    replaced: Callable[[OldSecrets], None],
+) -> OldSecrets:
     """Seal the secrets that are to come back on failure, on disk before this returns.
 
     What an earlier attempt or run had sealed counts instead, unless it got as far as the new secrets or had not begun:
@@ -191,6 +198,7 @@ def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manife
         names: both secrets.
         live: what is there now.
         fresh: digest of the secrets that are to be written.
+        replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets.
     """
     before = _read_record(path, undo)
     if before is not None:
@@ -198,7 +206,10 @@ def keep(path: Path, undo: Undo, names: Sequence[str], live: Mapping[str, Manife
         now = digest(names, live)
         if now not in (wanted, digest(names, kept.old)):
             return kept
-        forget(kept, undo)
+        if now == wanted:
+            replaced(kept)
+        else:
+            forget(kept, undo)
     old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
     sealed = undo.keep(json.dumps(old).encode())
     files.replace(path, msgspec.json.encode(_Record(sealed, fresh)))

@@ -148,7 +148,7 @@ class PutBack(VcStep[PutBackArguments]):
 
     def plan(self, args: PutBackArguments, sight: Sight) -> Iterable[Action]:
         words = f"put job {args.job} and its files back as they were, its schedule paused"
-        words += net(args.no_safety_net) if args.no_safety_net else "; what others put there is sealed"
+        words += net(sight, args.no_safety_net) if args.no_safety_net else "; what others put there is sealed"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:

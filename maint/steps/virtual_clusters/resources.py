@@ -96,7 +96,7 @@ class UploadFiles(VcStep[UploadArguments]):
         words = f"upload {', '.join(files)} into {args.resource} ({total})"
         if going:
             whose = listed([str(one) for one in users], "mount it")
-            words += f"; REPLACES {', '.join(map(str, going))}{whose}{net(args.no_safety_net, size)}"
+            words += f"; REPLACES {', '.join(map(str, going))}{whose}{net(sight, args.no_safety_net, size)}"
         yield self.action(
             f"resource {args.resource}",
             words,
@@ -145,7 +145,8 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
         users: list[Json] = list(users_of(cluster, args.resource)) if there else []
         size = sum(file.size for file in live.files if args.file in ("", file.path)) if live is not None else 0
-        words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}{net(args.no_safety_net, size)}"
+        words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}"
+        words += net(sight, args.no_safety_net, size) if there else ""
         yield self.action(
             f"resource {args.resource}",
             words if there else f"{what} is not there: nothing to delete",

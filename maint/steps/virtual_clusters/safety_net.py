@@ -37,18 +37,28 @@ from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.init_host import address_of, master_of
-from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet, contents_of
+from maint.steps.virtual_clusters.kubernetes_secrets import (
+    Cabinet,
+    Manifest,
+    OldSecrets,
+    contents_of,
+    digest,
+    forget,
+    put_back,
+)
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix
 from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
 
 _SHOWN = 10
 _CERTIFICATE = "certificate"
+_KEYTAB = "keytab"
 
 
 class Sealed(msgspec.Struct, frozen=True):
     """A job or a resource that was sealed."""
 
-    what: str  # `job`, `resource` or `certificate`, which is a secret of Kubernetes
+    # `job`, `resource`, `certificate`, which is a secret of Kubernetes, or `keytab`, which is two of a user
+    what: str
     name: str  # its name
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
@@ -114,6 +124,17 @@ def seal_certificates(
     work.note("sealed", None)
 
 
+def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> None:
+    """Let `maint vc undo` bring the secrets back that a user had before; `now`: digest of those that it has."""
+    if any(kept.old.values()) and digest(list(kept.old), kept.old) != now:
+        record = removed(site.state, work.run)
+        if record is None or kept.sealed not in record.names:
+            remember(site, work.run, vc, Sealed(_KEYTAB, user, kept.sealed))
+        files.remove(kept.path)
+    else:
+        forget(kept, site.undo)
+
+
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
     record = removed(state, run)
@@ -166,10 +187,18 @@ def listed(names: Collection[str], words: str) -> str:
     return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 
-def net(waived: str, size: int = 0) -> str:
-    """Return in words whether what is deleted is sealed before; `size`: bytes, told where there are any."""
+def net(sight: Sight, waived: str, size: int = 0) -> str:
+    """Return in words whether what is deleted is sealed before; `size`: bytes, told where there are any.
+
+    Raises:
+        Refused: they would fill the disk of the state folder.
+    """
     if waived:
         return f"; WARNING: without a safety net ({waived})"
+    try:
+        files.refuse_filling(sight.settings.state, size)
+    except WorkFailed as error:
+        raise _unsealed("what goes", error) from error
     return f"; sealed first{f' ({show_size(size)} for {KEPT_FOR.days} days)' if size else ''}"
 
 
@@ -197,11 +226,16 @@ def seal_before(
     try:
         return (yield from _sealed(site, work, cluster, live, paths))
     except (WorkFailed, OSError) as error:
-        raise Refused(
-            f"{what} could not be sealed, so it is not touched",
-            detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
-            hint="mend what is named, then again; `--no-safety-net REASON` goes without",
-        ) from error
+        drop_unfinished(site, work)
+        raise _unsealed(what, error) from error
+
+
+def _unsealed(what: str, error: WorkFailed | OSError) -> Refused:
+    return Refused(
+        f"{what} cannot be sealed, so it is not touched",
+        detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
+        hint=f"{getattr(error, 'hint', '') or 'mend what is named, then again'}; `--no-safety-net REASON` goes without",
+    )
 
 
 def _kept_by_recreation(site: Site, work: Work, live: Job | Resource) -> bool:
@@ -333,7 +367,9 @@ class UndoArguments(VcArguments):
 
 
 class UndoDeletions(VcStep[UndoArguments]):
-    """Bring back the jobs, resources, files and certificates that a run removed or replaced; schedules stay paused."""
+    """Bring back the jobs, resources, files, certificates and keytabs that a run removed or replaced; schedules stay
+    paused.
+    """
 
     kind = "vc.undo"
     effect = Effect.CHANGE
@@ -350,7 +386,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         backwards = reversed(record.objects)
         first = {(one.what, one.name, *(file.path for file in one.files)): one for one in backwards}
         for one in sorted(first.values(), key=lambda one: one.what == "job"):
-            there = one.what == _CERTIFICATE or _there(cluster, one)
+            there = one.what in (_CERTIFICATE, _KEYTAB) or _there(cluster, one)
             count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
             words = f"bring back {one.what} {one.name}{count}"
             words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
@@ -365,8 +401,8 @@ class UndoDeletions(VcStep[UndoArguments]):
         if record is None or one is None:
             return unchanged("it is back already")
         raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
-        back = {"job": self._job_back, _CERTIFICATE: self._certificate_back}.get(one.what, self._resource_back)
-        words = yield from back(site, work, cluster, raw, one)
+        own = {"job": self._job_back, _CERTIFICATE: self._certificate_back, _KEYTAB: self._keytab_back}
+        words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
         _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
         _drop(site.undo, one)
         return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
@@ -402,6 +438,24 @@ class UndoDeletions(VcStep[UndoArguments]):
         trusted = _trusted_too(site.state, cluster.settings.name, der)
         words, _ = yield from served(site, cluster.settings, {one.name: der})
         return f" with its key{words}{trusted}"
+
+    @staticmethod
+    def _keytab_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        old_ones, path = cast(dict[str, Manifest | None], raw), site.state / "vc-undo" / one.definition
+        cabinet = Cabinet(master_of(site), address_of(cluster.settings).namespace)
+        live = cabinet.read(site.shell, list(raw))
+        now = digest(list(raw), live)
+        if now == digest(list(raw), old_ones):
+            return ", as it was"
+        record = removed(site.state, work.run)
+        if live and not (record and any(each.what == _KEYTAB and each.name == one.name for each in record.objects)):
+            sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
+            remember(site, work.run, cluster.settings.name, Sealed(_KEYTAB, one.name, sealed))
+        kept = OldSecrets(old_ones, one.definition, path)
+        yield from put_back(kept, cabinet, site.shell, apply=cabinet.takes_apply(site.shell, list(raw)))
+        return " with its principal; running pods see it at their next run"
 
     @staticmethod
     def _resource_back(

@@ -1,6 +1,8 @@
 """What is deleted from a virtual cluster is sealed before, others who use it are named, and it comes back."""
 
+import random
 import re
+import shutil
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -115,7 +117,7 @@ def test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given(there,
     monkeypatch.setattr(Api, "_file", lying)
     said = there("resource", "delete", "--name", "code", "--yes")
     assert (said.code, there.api.writes(), there.sealed) == (5, [], []), said.err
-    assert "could not be sealed" in said.err and "--no-safety-net" in said.err
+    assert "cannot be sealed" in said.err and "--no-safety-net" in said.err
     said = there("resource", "delete", "--name", "code", "--yes", "--no-safety-net", "it is in git")
     assert (said.code, "code" in there.api.files, there.sealed) == (0, False, [])
     assert "without a safety net (it is in git)" in said.err
@@ -259,3 +261,28 @@ def test_a_change_of_a_job_that_was_killed_after_it_keeps_what_was_before(there)
     assert said.code == 0, said.err
     assert there("undo", run_of(said), "--yes").code == 0
     assert there.api.jobs["etl"]["schedule"]["cronExpression"] == "1 2 * * *"
+
+
+def test_what_would_fill_the_disk_of_the_state_folder_is_refused_in_the_plan_and_a_reason_goes_without(
+    there, monkeypatch
+):
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=32 * 1024 * 1024 + 500))
+    for words in (("--dry-run",), ("--yes",)):
+        said = there("resource", "delete", "--name", "code", *words)
+        assert said.code == 5, said.err
+        assert "would fill the disk of" in said.err and "--no-safety-net REASON" in said.err
+    assert set(there.api.files["code"]) == {"app.py", "lib/data.bin"}
+    said = there("resource", "delete", "--name", "code", "--yes", "--no-safety-net", "it is a copy")
+    assert (said.code, "code" in there.api.files) == (0, False), said.err
+
+
+def test_what_grows_too_large_while_it_is_sealed_is_refused_and_nothing_of_it_stays(there, monkeypatch):
+    there.api.add_file("code", "noise.bin", random.Random(1).randbytes(2 * 1024 * 1024))
+    usage, free = shutil.disk_usage("/"), iter([1 << 40])
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=next(free, 1 << 20)))
+    said = there("resource", "delete", "--name", "code", "--yes")
+    assert said.code == 5, said.err
+    assert "resource code cannot be sealed" in said.err and "would fill the disk of" in said.err
+    assert "noise.bin" in there.api.files["code"]
+    assert there.sealed == []

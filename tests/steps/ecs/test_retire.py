@@ -3,10 +3,12 @@
 import json
 import shutil
 import signal
+from collections import Counter
 
 import pytest
 import yaml
 
+from maint.adapters.stores.local import LocalStore
 from maint.lab.siteconfig import SITE
 from tests.steps.ecs.hosts import DELETE, ONCE, ONE, RETIRE, STOP, TWO, did, machine, on, retire, trees, when_told
 from tests.steps.operator import Operator
@@ -290,6 +292,48 @@ def test_the_plan_names_the_virtual_clusters_that_go_and_what_brings_them_back(l
         said = retire(loaded, "--dry-run", *words)
         assert f"where it runs there, goes too and comes back from snapshot {backup}" in said.out, said.err
         assert "virtual cluster Default-VC-abc12345 (8 jobs, " in said.out
+
+
+@pytest.mark.parametrize("words", [(), ("--api-only",)])
+def test_a_virtual_cluster_that_the_config_does_not_name_is_seen_and_keeps_its_cluster(loaded, words):
+    config = loaded.lab.folder / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    (one,) = content["sites"][SITE]["virtual_clusters"]
+    shown = one["base_url"].removeprefix("https://").partition(".")[0]
+    assert f"virtual clusters: {shown} (Default-VC-abc12345)" in retire(loaded, "--dry-run", *words).out
+    content["sites"][SITE]["virtual_clusters"] = []
+    config.write_text(yaml.safe_dump(content))
+    before = trees(loaded)
+    said = retire(loaded, *words)
+    assert said.code == 5, said.err
+    assert f"virtual cluster {shown} (namespace dex-app-{shown})" in said.err
+    assert (trees(loaded), loaded.sent) == (before, [])
+    said = retire(loaded, "--dry-run", "--no-safety-net", "it is empty", *words)
+    assert said.code == 0 and f"WARNING: without a backup: {shown}" in said.out, said.err
+
+
+@pytest.mark.parametrize("words", [(), ("--api-only",)])
+def test_a_plan_says_where_nobody_can_see_which_virtual_clusters_there_are(loaded, words):
+    loaded.lab.break_("", "vc-kubectl-down")
+    said = retire(loaded, "--dry-run", *words)
+    assert said.code == 0, said.err
+    assert "virtual clusters that the config does not name cannot be seen: ds-01.example.internal: The conn" in said.out
+
+
+def test_each_file_of_a_virtual_cluster_is_read_once_for_a_plan_and_once_for_its_run(loaded, monkeypatch):
+    opened = Counter()
+    real = LocalStore.open
+
+    def counted(self, name):
+        opened.update([name] if "/objects/" in name else [])
+        return real(self, name)
+
+    monkeypatch.setattr(LocalStore, "open", counted)
+    assert retire(loaded, "--dry-run").code == 0
+    assert set(opened.values()) == {1}
+    opened.clear()
+    assert retire(loaded).code == 0
+    assert set(opened.values()) == {2}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A user gets its Kerberos secrets: the old ones or the new ones, whatever happens on the way, and no copy is left."""
 
 import base64
+import re
 
 import pytest
 
@@ -18,7 +19,9 @@ def wanted(owner):
 def whole(owner):
     """The user has what the config says; nothing is left of how it came there."""
     assert list(secrets_of(owner).values()) == wanted(owner)
-    clean(owner)
+    assert owner.private == []
+    assert not list((owner.state / "user-secrets").glob("*"))
+    assert len(list((owner.state / "undo").glob("*"))) == len(list((owner.state / "vc-undo").glob("*")))
 
 
 def clean(owner):
@@ -44,6 +47,34 @@ def test_the_secrets_are_written_and_a_second_time_nothing_is(owner, way):
     heard = len(owner.heard)
     assert owner(*INIT).code == 0
     assert not any("apply" in line or "init-user" in line for line in owner.heard[heard:])
+
+
+def test_what_was_replaced_comes_back_and_what_stands_there_then_can_come_back_too(owner, way):
+    before = secrets_of(owner)
+    said = owner(*INIT)
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    shown = owner("vc", "undo", run_id, "--dry-run")
+    assert f"bring back keytab {USER}; what is there under its name is sealed and REPLACED" in shown.out
+    back = owner("vc", "undo", run_id, "--yes")
+    assert (back.code, secrets_of(owner)) == (0, before), back.err
+    again = owner("vc", "undo", re.search(r"`maint vc undo (\S+)` brings it back until", back.err)[1], "--yes")
+    assert again.code == 0, again.err
+    assert list(secrets_of(owner).values()) == wanted(owner)
+
+
+def test_a_run_that_was_killed_once_all_was_written_keeps_the_old_ones_when_it_is_taken_up(owner):
+    before = secrets_of(owner)
+    folder = owner.state / "vc-undo"
+    owner.state.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")  # so that it stops there
+    said = owner(*INIT)
+    assert (said.code, list(secrets_of(owner).values())) == (1, wanted(owner)), said.err
+    folder.unlink()
+    said = owner("playbook", "resume", "--yes")
+    assert said.code == 0, said.err
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert secrets_of(owner) == before
 
 
 def test_no_command_line_journal_or_report_holds_the_keytab(owner, way):
