@@ -1,11 +1,12 @@
-"""Two machines with host names and clocks of their own (90 s apart) on one store: one is killed or frozen at random.
+"""Two machines with networks, host names and clocks of their own on one store: one is killed, frozen or cut off.
 
     .venv/bin/python -m tests.campaigns.two_machines FOLDER [--store s3|sftp] [--rounds 12] [--seed N]
 
-by hand, as root; needs `unshare`, libfaketime, and moto or sshd. Each round has a site of its own and backs it up
-through the window; all go on at once, a quarter of an hour together: a lease lapses as it does outside. Of four rounds
-two are kill -9 and two SIGSTOP, then SIGCONT after 70 to 400 s; two have a `--run-key`, under which the other machine
-resumes.
+by hand, as root; needs `ip`, `unshare`, libfaketime, and moto or sshd; `MAINT_TESTS_S3` names another S3 server on
+loopback (`tests/campaigns/ceph`). Each round has a site and two machines of its own, 90 s apart, and backs the site up
+through the window; all go on at once, a quarter of an hour together: a lease lapses as it does outside. A third of the
+rounds each: kill -9; SIGSTOP, then SIGCONT after 70 to 400 s; the network away for as long. Half have a `--run-key`,
+under which the other machine resumes.
 """
 
 import argparse
@@ -41,6 +42,9 @@ BACKUP = ("backup", "create", "--yes")
 
 def s3(stack: ExitStack, folder: Path) -> tuple[str, dict[str, Any]]:
     """Start an S3 with a bucket; return its URL, and what a site needs to reach it."""
+    access = {"access_key": "env:ACCESS", "secret_key": "env:SECRET"}
+    if elsewhere := os.environ.get("MAINT_TESTS_S3"):
+        return f"s3://backups/{os.urandom(4).hex()}", {"s3": {"endpoint": elsewhere, **access}}
     address = f"http://127.0.0.1:{free_port()}"
     words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", address.rpartition(":")[2]]
     stack.callback(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).kill)
@@ -48,7 +52,7 @@ def s3(stack: ExitStack, folder: Path) -> tuple[str, dict[str, Any]]:
     while time.monotonic() < end:
         try:
             urllib.request.urlopen(urllib.request.Request(f"{address}/state", method="PUT"), timeout=5).close()
-            return "s3://state", {"s3": {"endpoint": address, "access_key": "env:ACCESS", "secret_key": "env:ACCESS"}}
+            return "s3://state", {"s3": {"endpoint": address, **access}}
         except OSError:
             time.sleep(0.1)
     raise SystemExit("moto does not answer")
@@ -61,6 +65,29 @@ def sftp(stack: ExitStack, folder: Path) -> tuple[str, dict[str, Any]]:
     (folder / "known").write_text(served.known_as())
     where = f"sftp://{served.user}@127.0.0.1:{served.port}{folder}/far"
     return where, {"sftp": {"key": str(served.key), "known_hosts": str(folder / "known")}}
+
+
+def machine(stack: ExitStack, number: int, host: str) -> None:
+    """Make the network of a machine, where loopback leads to this one: there labs and stores are."""
+    name, near = named(number, host), f"10.213.{2 * number + (host == 'other')}"
+    stack.callback(subprocess.run, ["ip", "netns", "del", name])
+    for line in (
+        f"ip netns add {name}",
+        f"ip link add {name} type veth peer name eth0 netns {name}",
+        f"ip addr add {near}.1/30 dev {name}",
+        f"ip link set {name} up",
+        f"ip -n {name} addr add {near}.2/30 dev eth0",
+        f"ip -n {name} link set eth0 up",
+        f"sysctl -qw net.ipv4.conf.{name}.route_localnet=1",
+        f"ip netns exec {name} sysctl -qw net.ipv4.conf.eth0.route_localnet=1",
+        f"ip -n {name} route add 127.0.0.1/32 via {near}.1 dev eth0 src {near}.2",
+    ):
+        subprocess.run(line.split(), check=True)
+
+
+def named(number: int, host: str) -> str:
+    """Return the name of a machine's network, and of its wire on this side."""
+    return f"maint{number}{host}"
 
 
 def config_of(lab: Lab, signing: Path, url: str, access: dict[str, Any]) -> None:
@@ -78,11 +105,12 @@ def config_of(lab: Lab, signing: Path, url: str, access: dict[str, Any]) -> None
 
 def start(lab: Lab, host: str, *words: str) -> "subprocess.Popen[bytes]":
     """Begin a command on a machine; what it says goes to a file."""
-    own = {"MAINT_STATE": str(lab.folder / host), "ACCESS": "some-id"}
+    own = {"MAINT_STATE": str(lab.folder / host), "ACCESS": "some-id", "SECRET": "some-secret"}
     if host == "other":
         own |= {"LD_PRELOAD": FAKETIME, "FAKETIME": f"+{AHEAD.seconds}s"}
     called = [sys.executable, "-m", "maint", *words, "--allow-plain", "--config", str(lab.folder / "both.yaml")]
-    alone = ["unshare", "--uts", "sh", "-c", f'hostname {host}; exec "$@"', "sh", *called]
+    alone = ["ip", "netns", "exec", named(int(lab.folder.name[-2:]), host), "unshare", "--uts"]
+    alone += ["sh", "-c", f'hostname {host}; exec "$@"', "sh", *called]
     with (lab.folder / f"{host}.log").open("ab") as log, (lab.folder / f"{host}.out").open("wb") as out:
         return subprocess.Popen(alone, env=environment(**own), stdout=out, stderr=log, start_new_session=True)
 
@@ -109,7 +137,16 @@ def spans(lab: Lab, host: str, foreign: set[bytes]) -> list[tuple[datetime, date
     return found
 
 
-def struck(lab: Lab, chance: random.Random, keyed: bool, how: int) -> tuple["subprocess.Popen[bytes]", list[str], int]:
+def strike(lab: Lab, first: "subprocess.Popen[bytes]", how: str, back: bool = False) -> None:
+    """Kill or freeze the first machine, or cut it off; or bring it back."""
+    if how == "cut off":
+        wire = named(int(lab.folder.name[-2:]), "one")
+        subprocess.run(["ip", "link", "set", wire, "up" if back else "down"], check=True)
+    else:
+        os.killpg(first.pid, signal.SIGKILL if how == "killed" else signal.SIGCONT if back else signal.SIGSTOP)
+
+
+def struck(lab: Lab, chance: random.Random, keyed: bool, how: str) -> tuple["subprocess.Popen[bytes]", list[str], int]:
     """Strike a backup of the first machine at a random instant; return it, its `--run-key`, how many were before."""
     taken, key = 0, list[str]()
     while True:
@@ -123,27 +160,30 @@ def struck(lab: Lab, chance: random.Random, keyed: bool, how: int) -> tuple["sub
             process.wait(chance.uniform(0.4, 1.0) * span)
             taken += 1  # it was faster
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, how)
+            strike(lab, process, how)
             return process, key, taken
 
 
 def carried_out(lab: Lab, number: int, chance: random.Random) -> dict[str, object]:
     """Strike the first machine, let the second take over, and return what became of it."""
-    how = signal.SIGSTOP if number % 2 else signal.SIGKILL
-    first, key, before = struck(lab, chance, number % 4 > 1, how)
+    how = ("killed", "frozen", "cut off")[number % 3]
+    first, key, before = struck(lab, chance, number % 2 > 0, how)
     begun = time.monotonic()
     known = {line for run in lines(lab, "one").values() for line in run}
-    told: dict[str, object] = {"site": lab.folder.name, "how": how.name, "key": key[1:]}
+    told: dict[str, object] = {"site": lab.folder.name, "how": how, "key": key[1:]}
     told["in_window"] = any((lab.folder / "one").glob("*/window.json"))
-    if how is signal.SIGSTOP:
-        told["frozen"] = frozen = round(chance.uniform(70, 400))
-        threading.Timer(frozen, os.killpg, (first.pid, signal.SIGCONT)).start()
+    back = threading.Timer(round(chance.uniform(70, 400)), strike, (lab, first, how, True))
+    if how != "killed":
+        told["away"] = back.interval
+        back.start()
     codes = [start(lab, "other", *BACKUP, *key).wait(LIMIT)]
     while codes[-1] == 6 and time.monotonic() - begun < LIMIT:
         time.sleep(3)
         codes.append(start(lab, "other", *BACKUP, *key).wait(LIMIT))
     told |= {"other": codes[-1], "tries": len(codes), "seconds": round(time.monotonic() - begun)}
     told["first"] = first.wait(LIMIT)
+    if how != "killed":
+        back.join()
     return told | {"wrong": wrongs(lab, known, before, told)}
 
 
@@ -189,7 +229,9 @@ def main() -> None:
             for number in range(asked.rounds)
         ]
         Operator(labs[0])("backup", "create")  # makes the signing key of all
-        for lab in labs:
+        for number, lab in enumerate(labs):
+            for host in ("one", "other"):
+                machine(stack, number, host)
             config_of(lab, labs[0].folder / "state" / "lab" / "keys" / "signing", url, access)
         with ThreadPoolExecutor(asked.rounds) as pool:
             chances = [random.Random(chance.random()) for _ in labs]

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from maint import __version__ as maint_version
+from maint.adapters.clock import SystemClock
 from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.screen import Screen
 from maint.config import yaml
@@ -57,7 +58,7 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
     assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
     assert found["maint_runs", 'state="done"'] >= 1
-    assert found["maint_at_work_since_timestamp_seconds", ""] == 0
+    assert found["maint_at_work_since_timestamp_seconds", ""] == found["maint_at_work_moved_bytes", ""] == 0
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
 
@@ -83,6 +84,38 @@ def test_what_is_at_work_is_told_while_it_works_and_no_longer(tmp_path):
         assert path.read_text().startswith(others)
         raise WorkFailed("no")
     assert re.search(r"^maint_at_work_since_timestamp_seconds\{.*\} 0$", path.read_text(), re.MULTILINE)
+
+
+class Hasty(SystemClock):
+    """A clock on which half a minute goes by between two looks."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def monotonic(self):
+        self.time += 30
+        return self.time
+
+
+def test_the_bytes_so_far_are_told_each_minute_while_something_works(tmp_path):
+    site, heard = site_in(tmp_path), []
+    path, site.clock = tmp_path / "maint.prom", Hasty()
+    site.settings = site.settings.model_copy(update={"metrics": path})
+    site.watched = watch = lambda what, count, of: heard.append(count)
+
+    def told():
+        (value,) = re.findall(r"^maint_at_work_moved_bytes\{.*\} (.*)$", path.read_text(), re.M)
+        return int(value)
+
+    with pytest.raises(WorkFailed), followed(site, Screen(), "backup drill") as begin:
+        begin()
+        found = [told()]
+        for _ in range(5):
+            site.moved("reading deployment", 10)
+            found.append(told())
+        raise WorkFailed("no")
+    assert found == [0, 0, 20, 20, 40, 40] and heard == [10] * 5
+    assert told() == 0 and site.watched is watch
 
 
 @pytest.fixture

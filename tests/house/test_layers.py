@@ -50,7 +50,7 @@ HOMES = {
     "cryptography": ("maint.adapters.sign", "maint.lab.pki"),
     "vl_convert": ("maint.report.plots",),
     "airflow": ("maint.airflow",),
-    "botocore": ("maint.adapters.stores.s3",),
+    "botocore": ("maint.adapters.stores.s3", "maint.adapters.stores.s3_wire"),
 }
 
 

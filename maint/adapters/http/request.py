@@ -113,12 +113,6 @@ class Signed(AuthBase):
         return request
 
 
-def in_blocks(content: bytes) -> Iterator[bytes]:
-    """Yield a body in blocks, each of which has time of its own to be sent."""
-    for at in range(0, len(content), BLOCK):
-        yield content[at : at + BLOCK]
-
-
 class Form:
     """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex."""
 

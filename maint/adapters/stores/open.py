@@ -79,7 +79,8 @@ def _open_sftp(location: str, access: Access | None) -> Store:
 
 
 def _open_s3(location: str, access: Access | None) -> Store:
-    from maint.adapters.stores.s3 import S3Store, Service
+    from maint.adapters.stores.s3 import S3Store
+    from maint.adapters.stores.s3_wire import Service
 
     parts, given = _split(location, access)
     if not parts.hostname or parts.port or parts.username:

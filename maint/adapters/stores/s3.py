@@ -3,20 +3,14 @@
 import base64
 import hashlib
 import io
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-import msgspec
-
-from maint.adapters.http.answers import read_reply
-from maint.adapters.http.request import Call, Signed, Timeouts, in_blocks
-from maint.adapters.http.transport import Peer, Transport
 from maint.adapters.stores.stored_files import (
     STAGING,
     Writer,
@@ -26,56 +20,34 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
     staging_name,
 )
-from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, StoreFailed
-from maint.model.secret import Secret
+from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, StoreFailed, WorkFailed
+from maint.files import spool
 
 try:
-    from botocore.awsrequest import AWSResponse
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
+
+    from maint.adapters.stores.s3_wire import PIECE, UP, Service, Wire
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
 _BUFFER = 256 * 1024
 _PAGES = 2000  # of a list, of up to 1000 files each
-_AT_ONCE = 10  # connections that are kept
-_LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)
-_PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
 _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
 _PASSING = frozenset({"under-way", "lease"})  # folders of what goes again with the run that wrote it
-_UP = "is the service up, and its endpoint right?"
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
     "InvalidAccessKeyId": "look at backup.s3.access_key",
     "SignatureDoesNotMatch": "look at backup.s3.secret_key",
     "NoSuchBucket": "make the bucket first",
+    "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
 }
-
-
-class Service(msgspec.Struct, frozen=True):
-    """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
-
-    endpoint: str | None
-    region: str
-    access_key: Secret
-    secret_key: Secret
-    ca: str | None = None
-    proxy: str | None = None  # None: what the environment says
-    lock: float | None = None  # seconds for which nobody can remove what is written
-    lock_mode: str = "COMPLIANCE"
-
-    def retention(self) -> dict[str, object]:
-        """Return what asks for object lock when an object is written now."""
-        if self.lock is None:
-            return {}
-        until = datetime.now(UTC) + timedelta(seconds=self.lock)
-        return {"ObjectLockMode": self.lock_mode, "ObjectLockRetainUntilDate": until}
 
 
 class S3Store:
@@ -83,7 +55,8 @@ class S3Store:
 
     Nothing is sent a second time by itself. Every object is put on the condition that its name is free; a service that
     ignores the condition is refused at the first write. What is larger than a piece goes up in pieces, and a small
-    object beside it names the writer, so that a later run can take back what a dead one left.
+    object beside it names the writer, so that a later run can take back what a dead one left. Some services, as
+    Ceph's gateway, ignore the condition on pieces: where a trial shows that, a large file is put as one.
     """
 
     def __init__(self, service: Service, bucket: str, prefix: str) -> None:
@@ -91,6 +64,7 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._proven = False
+        self._pieces: bool | None = None  # None: not tried yet
 
     @property
     def location(self) -> str:
@@ -141,7 +115,7 @@ class S3Store:
             self._prove_condition()
         passing = any(part in _PASSING for part in name.split("/"))
         kept = {} if passing else self._service.retention()
-        upload = _Upload(self._client, self._bucket, key, kept)
+        upload = _Upload(self._client, self._bucket, key, kept, self._takes_pieces)
         try:
             yield cast(BinaryIO, Writer(upload.write, partial(self._failing, words)))
             with self._failing(words):
@@ -196,7 +170,7 @@ class S3Store:
                 ignore_configured_endpoint_urls=True,
             ),
         )
-        client.meta.events.register("before-send.s3", _Wire(service, client.meta.endpoint_url).carry)
+        client.meta.events.register("before-send.s3", Wire(service, client.meta.endpoint_url).carry)
         return client
 
     def _key(self, name: str) -> str:
@@ -271,8 +245,23 @@ class S3Store:
                 return
         raise StoreFailed(
             f"{self.location} overwrites what is there: it ignores the condition If-None-Match",
-            hint="use a service that honours conditional writes; backups there could be replaced",
+            hint="use a service that honours conditional writes (Ceph: a bucket without versioning);"
+            " backups there could be replaced",
         )
+
+    def _takes_pieces(self) -> bool:
+        """Return whether the condition holds for what goes up in pieces, too, by trying it on a name that is taken."""
+        if self._pieces is None:
+            trial = _Upload(self._client, self._bucket, f"{self._prefix}.write-once", {}, lambda: True)
+            try:
+                trial.send(b"tried")
+                trial.finish()
+                self._pieces = False
+            except FileExistsError:
+                self._pieces = True
+            finally:
+                trial.abort()
+        return self._pieces
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:
@@ -284,84 +273,55 @@ class S3Store:
             answer = error.response.get("Error", {})
             words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
             raise StoreFailed(
-                f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error), _UP)
+                f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error), UP)
             ) from None
         except _UNUSABLE as error:
             unusable = f"{what} in {self.location}: its answer is not what S3 answers"
-            raise StoreFailed(unusable, detail=[str(error)[:200]], hint=_UP) from None
+            raise StoreFailed(unusable, detail=[str(error)[:200]], hint=UP) from None
         except CannotReach as error:
             said = [error.message, *error.detail]
             raise StoreFailed(f"{what} in {self.location}", detail=said, hint=error.hint) from None
         except (BotoCoreError, OSError) as error:
             _insist(error)
-            raise StoreFailed(f"{what} in {self.location}", detail=[str(error)], hint=_UP) from None
-
-
-class _Wire:
-    """Carries botocore's requests: its own client bounds no answer in bytes, and none in time."""
-
-    def __init__(self, service: Service, address: str) -> None:
-        peer = Peer(
-            ca=Path(service.ca) if service.ca else None,
-            ca_hint="backup.s3.ca must name a PEM file",
-            authority_hint="give backup.s3.ca the authority's certificate",
-            name_setting="backup.s3.endpoint",
-            unreachable=lambda _: _UP,
-            proxy=service.proxy or _proxy_for(address),
-            usual_proxy=True,
-            keep_open=_AT_ONCE,
-        )
-        self._transport = Transport(peer, _LIMITS, lambda _: None)
-
-    def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
-        """Send a request once and return its answer, read whole unless it is a file's."""
-        headers = {name: _text(value) for name, value in request.headers.items()}
-        body = request.body.read() if hasattr(request.body, "read") else request.body
-        blocks = in_blocks(bytes(body)) if body else None
-        length, kind = len(body or b""), headers.get("Content-Type", "application/octet-stream")
-        total = None if request.stream_output else _LIMITS.whole
-        call = Call(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
-        answer = self._transport.stream(call, Signed(request.url, headers))
-        raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
-        return AWSResponse(request.url, answer.status_code, answer.headers, raw)
-
-
-class _Whole(io.BytesIO):
-    """A body that has been read, as botocore takes it."""
-
-    def stream(self) -> Iterator[bytes]:
-        """Yield it at once."""
-        yield self.read()
-
-
-def _proxy_for(address: str) -> str | None:
-    """Return what the environment names as proxy for an address."""
-    parts = urlsplit(address)
-    found = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
-    return found if not found or "://" in found else f"http://{found}"
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else value
+            raise StoreFailed(f"{what} in {self.location}", detail=[str(error)], hint=UP) from None
 
 
 class _Upload:
-    # The client: see S3Store._client; `retention`: what asks for object lock.
-    def __init__(self, client: Any, bucket: str, key: str, retention: Mapping[str, object]) -> None:
+    # The client: see S3Store._client; `retention`: what asks for object lock; `pieces`: whether they may be sent.
+    def __init__(
+        self, client: Any, bucket: str, key: str, retention: Mapping[str, object], pieces: Callable[[], bool]
+    ) -> None:
         self._retention = retention
         self._client, self._bucket, self._key = client, bucket, key
+        self._may_send = pieces
         self._name = staging_name()
         self._waiting = bytearray()
+        self._whole: BinaryIO | None = None  # what waits where no pieces may be sent
         self._pieces: list[dict[str, object]] = []
         self._id: str | None = None
 
     def write(self, block: bytes | bytearray | memoryview) -> int:
         """Take a block, and send a piece when there is enough."""
         self._waiting += block
-        while len(self._waiting) > _PIECE:
-            self._send(bytes(self._waiting[:_PIECE]))
-            del self._waiting[:_PIECE]
+        while len(self._waiting) > PIECE:
+            if self._whole is None and self._may_send():
+                self.send(bytes(self._waiting[:PIECE]))
+                del self._waiting[:PIECE]
+            else:
+                self._keep()
         return len(block)
+
+    def _keep(self) -> None:
+        try:
+            self._whole = self._whole or spool(Path(tempfile.gettempdir()))
+            self._whole.write(self._waiting)
+        except OSError as error:
+            raise WorkFailed(
+                f"cannot hold {self._key} in {tempfile.gettempdir()} until it is whole",
+                detail=[str(error), "the service ignores If-None-Match on uploads in pieces: it is sent as one"],
+                hint="make room there, or name another folder in TMPDIR",
+            ) from None
+        self._waiting.clear()
 
     def finish(self) -> None:
         """Give the object its name; FileExistsError when it is taken."""
@@ -369,7 +329,8 @@ class _Upload:
             if self._id is None:
                 self._put()
             else:
-                self._send(bytes(self._waiting))
+                if self._waiting:
+                    self.send(bytes(self._waiting))
                 self._complete()
         except ClientError as error:
             if _code_of(error) in _TAKEN:
@@ -381,18 +342,25 @@ class _Upload:
             # The answer was lost, which does not tell whether the request was.
             if not self._is_ours():
                 raise
+        if self._whole is not None:
+            self._whole.close()
         with suppress(BotoCoreError, ClientError, CannotReach):  # the object stands; a mark that stays is swept later
             self._unmark()
 
     def abort(self) -> None:
         """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
+        if self._whole is not None:
+            self._whole.close()
         with suppress(BotoCoreError, ClientError, CannotReach):
             if self._id is not None:
                 _abort_upload(self._client, self._bucket, self._key, self._id)
             self._unmark()
 
     def _put(self) -> None:
-        content = bytes(self._waiting)
+        if self._whole is not None:
+            self._keep()
+            self._whole.seek(0)
+        content = self._whole or bytes(self._waiting)
         self._client.put_object(
             Bucket=self._bucket,
             Key=self._key,
@@ -404,7 +372,8 @@ class _Upload:
             **self._retention,
         )
 
-    def _send(self, content: bytes) -> None:
+    def send(self, content: bytes) -> None:
+        """Send a piece; the first one begins the upload."""
         if self._id is None:
             self._client.put_object(Bucket=self._bucket, Key=self._mark, Body=b"", IfNoneMatch="*")
             begun = self._client.create_multipart_upload(
@@ -477,5 +446,8 @@ def _code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _checksum(content: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(content).digest()).decode()
+def _checksum(content: bytes | BinaryIO) -> str:
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    digest = hashlib.file_digest(cast(io.BufferedReader, file), "sha256")
+    file.seek(0)
+    return base64.b64encode(digest.digest()).decode()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from threading import RLock
 
 import msgspec
 
@@ -33,10 +34,14 @@ _OF_FIRST = (
     "maint_stored_bytes",
 )  # fmt: skip
 _OF_STORES = (*_OF_FIRST, "maint_store_reached", "maint_lease_", "maint_copy_")
-_AT_WORK, _WINDOW, _LEASE = "maint_at_work_since_timestamp_seconds", "maint_redaction_window_open", "maint_lease_held"
+_AT_WORK, _MOVED = "maint_at_work_since_timestamp_seconds", "maint_at_work_moved_bytes"
+_WINDOW, _LEASE = "maint_redaction_window_open", "maint_lease_held"
+_IDLE = {_AT_WORK: 0.0, _MOVED: 0.0}
+_MINUTE = 60.0  # seconds between two writings of what was moved
 # What is said while something is at work, too: nobody writes it any more once that is killed.
 _NOW = {
     _AT_WORK: "When what is at work on the site began; 0: nothing is.",
+    _MOVED: "Bytes that it has read or written so far, as of the last minute; 0: nothing is at work.",
     _WINDOW: "Whether the manager shows secrets to whoever may read its API.",
     _LEASE: "Whether some machine holds the lease of the shared state.",
 }
@@ -83,12 +88,12 @@ def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
         figures, before = gathered(site, stores=not unasked), _families(path)
-        stays = (_AT_WORK, *(() if figures.reached else _OF_FIRST), *(_OF_STORES if unasked else ()))
+        stays = (*_IDLE, *(() if figures.reached else _OF_FIRST), *(_OF_STORES if unasked else ()))
         stays += (_WINDOW,) if figures.window is None else ()
         now = _split(metrics_text(figures)) | _said(site, _told_now(figures))
         now = {name: lines for name, lines in now.items() if not name.startswith(stays)}
         kept = {name: lines for name, lines in before.items() if name.startswith(stays)}
-        text = "".join((now | _said(site, {_AT_WORK: 0}) | kept).values())
+        text = "".join((now | _said(site, _IDLE) | kept).values())
         replace(path, text.encode(), mode=0o644)  # nothing in it is secret
     except DeadlinePassed:
         raise
@@ -124,11 +129,13 @@ class AtWork:
     """Says in the metrics file what is so while something is at work under the site's lock; `look` at each event."""
 
     def __init__(self, site: ConfiguredSite) -> None:
-        self._site = site
+        self._site, self._watched = site, site.watched
+        self._mutex, self._bytes, self._told = RLock(), 0, site.clock.monotonic()
+        site.watched = self._moved
         self._since = round(site.clock.now().timestamp(), 3)
         self._window = self._is_open()
         leased = {_LEASE: 1.0} if site.shared is not None else {}
-        self._say({_AT_WORK: self._since, **leased, **({_WINDOW: 1.0} if self._window else {})})
+        self._say({**_IDLE, _AT_WORK: self._since, **leased, **({_WINDOW: 1.0} if self._window else {})})
 
     def look(self) -> None:
         """Say where a redaction window was opened or closed."""
@@ -138,13 +145,22 @@ class AtWork:
 
     def end(self) -> None:
         """Say that it is at work no more, unless something else has begun meanwhile."""
-        path = self._site.settings.metrics
+        path, self._site.watched = self._site.settings.metrics, self._watched
         with suppress(OSError):
             if (
                 path is not None
                 and _families(path).get(_AT_WORK) == _said(self._site, {_AT_WORK: self._since})[_AT_WORK]
             ):
-                self._say({_AT_WORK: 0.0, **({_LEASE: 0.0} if self._site.shared is not None else {})})
+                self._say({**_IDLE, **({_LEASE: 0.0} if self._site.shared is not None else {})})
+
+    def _moved(self, what: str, count: int, of: int | None) -> None:
+        """Count bytes for who watches, and say them each minute; from any thread."""
+        self._watched(what, count, of)
+        with self._mutex:
+            self._bytes += count
+            if (now := self._site.clock.monotonic()) - self._told >= _MINUTE:
+                self._told = now
+                self._say({_MOVED: self._bytes})
 
     def _is_open(self) -> bool:
         return (self._site.state / RECORD).exists()
@@ -153,7 +169,7 @@ class AtWork:
         path = self._site.settings.metrics
         if path is None:
             return
-        with suppress(OSError):  # who writes the whole of it warns
+        with suppress(OSError), self._mutex:  # who writes the whole of it warns
             path.parent.mkdir(parents=True, exist_ok=True)
             text = "".join((_families(path) | _said(self._site, values)).values())
             replace(path, text.encode(), mode=0o644, durable=False)

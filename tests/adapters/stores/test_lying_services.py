@@ -12,7 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.adapters.stores import s3
+from maint.adapters.stores import s3, s3_wire
 from maint.errors import StoreFailed, WorkFailed
 from maint.retry import heed
 from tests.adapters.stores.test_far_stores import opened_from
@@ -62,7 +62,7 @@ def test_a_list_whose_page_has_no_end_is_left(pouring: Any) -> None:
 
 
 def test_a_page_that_comes_byte_by_byte_has_a_limit_as_a_whole(pouring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "_LIMITS", s3.Timeouts(read=60.0, whole=0.5))
+    monkeypatch.setattr(s3_wire, "_LIMITS", s3_wire.Timeouts(read=60.0, whole=0.5))
     endpoint, _ = pouring(b" ", 0.05)
     with pytest.raises(StoreFailed, match="cannot list"):
         list(opened_from(("s3://backups/x", endpoint)).names())

@@ -1,0 +1,92 @@
+"""Where an S3-compatible service is, and how botocore's requests get there, within bounds of bytes and time."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import msgspec
+from botocore.awsrequest import AWSResponse
+
+from maint.adapters.http.answers import read_reply
+from maint.adapters.http.request import BLOCK, Call, Signed, Timeouts
+from maint.adapters.http.transport import Peer, Transport
+from maint.model.secret import Secret
+
+PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
+UP = "is the service up, and its endpoint right?"
+_AT_ONCE = 10  # connections that are kept
+_LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each piece
+
+
+class Service(msgspec.Struct, frozen=True):
+    """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
+
+    endpoint: str | None
+    region: str
+    access_key: Secret
+    secret_key: Secret
+    ca: str | None = None
+    proxy: str | None = None  # None: what the environment says
+    lock: float | None = None  # seconds for which nobody can remove what is written
+    lock_mode: str = "COMPLIANCE"
+
+    def retention(self) -> dict[str, object]:
+        """Return what asks for object lock when an object is written now."""
+        if self.lock is None:
+            return {}
+        until = datetime.now(UTC) + timedelta(seconds=self.lock)
+        return {"ObjectLockMode": self.lock_mode, "ObjectLockRetainUntilDate": until}
+
+
+class Wire:
+    """Carries botocore's requests: its own client bounds no answer in bytes, and none in time."""
+
+    def __init__(self, service: Service, address: str) -> None:
+        peer = Peer(
+            ca=Path(service.ca) if service.ca else None,
+            ca_hint="backup.s3.ca must name a PEM file",
+            authority_hint="give backup.s3.ca the authority's certificate",
+            name_setting="backup.s3.endpoint",
+            unreachable=lambda _: UP,
+            proxy=service.proxy or _proxy_for(address),
+            usual_proxy=True,
+            keep_open=_AT_ONCE,
+        )
+        self._transport = Transport(peer, _LIMITS, lambda _: None)
+
+    def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
+        """Send a request once and return its answer, read whole unless it is a file's."""
+        headers = {name: _text(value) for name, value in request.headers.items() if name.lower() != "expect"}
+        body = request.body if hasattr(request.body, "read") else io.BytesIO(request.body or b"")
+        length, kind = body.seek(0, io.SEEK_END), headers.get("Content-Type", "application/octet-stream")
+        body.seek(0)
+        blocks = iter(partial(body.read, BLOCK), b"") if length else None
+        total = None if request.stream_output else _LIMITS.whole * (1 + length // PIECE)
+        call = Call(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
+        answer = self._transport.stream(call, Signed(request.url, headers))
+        raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
+        return AWSResponse(request.url, answer.status_code, answer.headers, raw)
+
+
+class _Whole(io.BytesIO):
+    """A body that has been read, as botocore takes it."""
+
+    def stream(self) -> Iterator[bytes]:
+        """Yield it at once."""
+        yield self.read()
+
+
+def _proxy_for(address: str) -> str | None:
+    """Return what the environment names as proxy for an address."""
+    parts = urlsplit(address)
+    found = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    return found if not found or "://" in found else f"http://{found}"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
