@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -133,6 +133,9 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
         "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
+        "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
+        "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
+        "oldest": moment(site.shots[0].taken_at, now) if site.shots else None,
         "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},
         "drawn": dict(drawn), "lacking": "" if drawn or not site.shots else LACKING,
         "loud": [_shot(one, now) for one in reversed(loud[-_ROWS:])],
@@ -159,6 +162,7 @@ def _copy(one: Copy, now: datetime) -> Values:
     behind = one.problem or (f"lacks {show_count(one.missing, 'snapshot')}" if one.missing else "holds all")
     return {
         "location": one.location, "state": state, "behind": behind, "snapshots": one.snapshots,
+        "size": show_size(one.bytes) if one.bytes is not None else "",
         "newest": _UNKNOWN if one.problem and not one.newest else moment(one.newest, now),
     }  # fmt: skip
 

@@ -32,6 +32,7 @@ class Copy(msgspec.Struct, frozen=True):
     missing: int = 0  # snapshots of the first store that it lacks
     newest: datetime | None = None
     problem: str = ""  # why nothing can be told
+    bytes: int | None = None  # that they take; None: not known
 
 
 class Drill(msgspec.Struct, frozen=True):
@@ -122,6 +123,8 @@ class SiteFacts(msgspec.Struct, frozen=True):
     read: datetime | None = None  # when that was read; None: no store ever was
     problem: str = ""  # why not all could be read
     shots: Sequence[Shot] = ()  # the oldest first
+    stored: int | None = None  # bytes that they take, what they share counted once
+    keep: str = ""  # how many of them stay, in words; empty: all
     policy: str = ""  # why retention takes nothing; empty: it works
     copies: Sequence[Copy] = ()
     drills: Sequence[Drill] = ()  # the oldest first

@@ -65,7 +65,10 @@ def ill(name: str = "ill") -> SiteFacts:
         store="s3://backups/maint",
         shots=shots,
         drills=[Drill(NOW - 50 * DAY, shots[0].id, True, 61.0, "read back"), Drill(NOW - DAY, "x", False, None, "no")],
-        copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY), Copy("s3://b/p", problem="cannot be reached")],
+        stored=132_000_000,
+        keep="7 daily; at least 3 good ones",
+        copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY, bytes=98_000_000),
+                Copy("s3://b/p", problem="cannot be reached")],
         runs=[Run("20260228T100000-r", "export", "interrupted", NOW - DAY, "ops@box", True)],
         days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
         windows=["open since 10:00, by run 7"],
@@ -126,6 +129,8 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
+    assert "39 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
+    assert "98.0 MB in 30<" in page and "the next by <time" in page
     assert "in s3://backups/maint<" in page  # whoever has lost a machine must know where to look
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">well<")

@@ -11,10 +11,11 @@ import msgspec
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.telling import outcomes
+from maint.config.schema import BackupSettings
 from maint.engine import journal
 from maint.errors import DeadlinePassed, MaintError, Refused, WorkFailed
 from maint.files import keep_record, kept_record, make_folder
-from maint.model.formatting import parse_duration
+from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
@@ -34,7 +35,7 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.snapshots.catalogue import Entry, entries, folders
+from maint.snapshots.catalogue import Entry, entries, folders, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.open_windows import announced
@@ -81,7 +82,8 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     old = {one.location: one for one in before.copies}
     copies = [old.get(one.location, Copy(one.location)) for one in site.copies]
     return msgspec.structs.replace(
-        facts, problem=problems[0], store=before.store, read=before.read, shots=before.shots, policy=before.policy,
+        facts, problem=problems[0], store=before.store, read=before.read, shots=before.shots, stored=before.stored,
+        policy=before.policy,
         drills=before.drills, days=before.days,
         copies=[msgspec.structs.replace(one, problem=why) for one, why in zip(copies, problems[1:], strict=True)],
     )  # fmt: skip
@@ -100,10 +102,17 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
     return SiteFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
-        drill_limit=parse_duration(DRILL_AGE),
+        drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
         windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
+
+
+def _kept(backup: BackupSettings) -> str:
+    if backup.keep is None:
+        return ""
+    counts = [f"{count} {kind}" for kind, count in backup.keep.model_dump().items() if count]
+    return f"{', '.join(counts)}; at least {show_count(backup.minimum, 'good one')}"
 
 
 def _told(
@@ -118,7 +127,8 @@ def _told(
     with _noting(problems):
         days = [*days_of(store, known)]
     return msgspec.structs.replace(
-        facts, store=store.store.location, read=now, shots=[_shot(one, goes, now) for one in known], policy=policy,
+        facts, store=store.store.location, read=now, stored=stored_bytes(known),
+        shots=[_shot(one, goes, now) for one in known], policy=policy,
         drills=told, days=days, copies=[*_copies(store, further, known)], problem="; ".join(problems),
     )  # fmt: skip
 
@@ -182,18 +192,24 @@ def _pace(times: Sequence[datetime]) -> timedelta:
 
 
 def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Iterator[Copy]:
-    wanted = {one.id for one in known if one.snapshot is not None}
     for store in further:
         problems = list[str]()
         with _noting(problems):
-            yield _copy(site, store, wanted)
+            yield _copy(site, store, known)
         if problems:
             yield Copy(store.location, problem=problems[0])
 
 
-def _copy(site: Site, store: Store, wanted: set[str]) -> Copy:
+def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
+    wanted = {one.id for one in known if one.snapshot is not None}
     there = {one for one, names in folders(with_store(site, store)).items() if MANIFEST in names}
-    return Copy(store.location, len(there), len(wanted - there), time_of(max(there)) if there else None)
+    return Copy(
+        store.location,
+        len(there),
+        len(wanted - there),
+        time_of(max(there)) if there else None,
+        bytes=stored_bytes(one for one in known if one.id in there) if there <= wanted else None,
+    )
 
 
 def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
