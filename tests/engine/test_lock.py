@@ -95,10 +95,10 @@ def test_a_lock_that_cannot_be_opened_is_not_called_free(tmp_path):
 
 
 def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):
-    def nameless():
+    def nameless(_):
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr("getpass.getuser", nameless)
+    monkeypatch.setattr("pwd.getpwuid", nameless)
     with site_lock(tmp_path, "prod", "playbook probe", SystemClock()):
         assert holder(tmp_path).user == f"uid {os.getuid()}"
 

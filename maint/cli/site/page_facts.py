@@ -231,7 +231,7 @@ def _runs(state: Path) -> Sequence[Run]:
         Run(
             past.id,
             past.plan.source,
-            past.ending,
+            past.state,
             datetime.fromisoformat(past.started),
             past.actor,
             past.resumable,

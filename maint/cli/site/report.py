@@ -47,7 +47,7 @@ def report(
     with writing(given, "name another folder"):
         looking = bool(flags.site) or len(settings.names) == 1
         if looking:
-            with opened(flags) as (site, _):
+            with opened(flags, limited_here=False) as (site, _):
                 written.append(str(_of_site(site, given, _looked(flags, site))))
         with locked(settings.state):
             others = _others(given, settings, written, anew=not looking)

@@ -27,7 +27,7 @@ from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import RECORD
 
-STATES = (journal.PARTLY, *journal.RUN_STATES)
+STATES = journal.RUN_STATES
 # What only the first store can tell, and what only some store can.
 _OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
@@ -201,7 +201,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),
         snapshots=_counts(known),
-        runs=[(_label(name), past.ending, _ended(past)) for name, past in sorted(latest.items())],
+        runs=[(_label(name), past.state, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
         window=_window(site, stores=stores, reached=reached),
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
@@ -215,7 +215,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         added_bytes=_added(known),
         items=dict(newest.judgement.counts) if newest else {},
         ends={_label(verb): counts for verb, counts in outcomes.ends(site.state).items()},
-        states=Counter(past.ending for past in runs),
+        states=Counter(past.state for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
 
