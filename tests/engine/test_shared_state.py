@@ -35,7 +35,10 @@ TAIL = "finally:\n  - {name: F, do: try.change, with: {target: closed}}\n"
 def machine(folder: Path, name: str) -> Bench:
     """Return a machine with a state folder of its own; what all of them do is written beside that."""
     site = site_in(folder)
-    changes = {"state": folder / name, "shared_state": str(folder / "shared"), "shared_state_key": "env:SHARED"}
+    # By a name of its own: what lies beside the state folders is one machine's, locks of its managers among it.
+    manager = site.settings.manager.model_copy(update={"host": f"manager-of-{name}.invalid"})
+    changes = {"state": folder / name, "manager": manager}
+    changes |= {"shared_state": str(folder / "shared"), "shared_state_key": "env:SHARED"}
     settings = site.settings.model_copy(update=changes)
     return Bench(ConfiguredSite(settings, ReferencedSecrets(folder, {"SHARED": KEY}), lambda words: None))
 
