@@ -7,7 +7,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from msgspec.structs import replace
 
 from maint.cli import run_key
-from maint.cli.after_run import Ending, after_run, planned, tell_start, tell_takeover
+from maint.cli.after_run import Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import limit_of, limited, opened
@@ -77,7 +77,7 @@ def run_plan(
         text: of the playbook, so that one that was edited is another command under the same key.
         after: receives how the run went, whatever became of it.
     """
-    with opened(flags) as (site, screen):
+    with opened(flags, limited_here=False) as (site, screen):
         session = _prepared(flags, site, screen, make, beside, text)
         if session is None:
             return 0
@@ -193,7 +193,7 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
     """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
-    with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
+    with opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen):
         said = by_lane(given or {})
         _learn(flags, site, screen)
         past = journal.find(site.state, run) if run else _only_one(site, said)
@@ -275,7 +275,7 @@ def _nothing(
         )
     runs = [one for one in journal.history(site.state) if one.plan.locks]
     last = past or (runs[-1] if runs else None)
-    if last is None or last.state != "done":
+    if last is None or not last.over:
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
@@ -306,6 +306,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             # It may have been restored from a copy, which this command does not know.
             if needed and (problem := let_go(site, past.id, needed if site.copies else ())):
                 screen.warn(problem)
+        refresh(site, screen, briefly=True)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
 
@@ -388,7 +389,7 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
     if not session.plan.locks or not session.run_id:
         return
     past = journal.find(site.state, session.run_id)
-    for line in report_of(past).left if past.state == "done" else ():
+    for line in report_of(past).left if past.over else ():
         screen.say(f"left to do: {line}")
 
 

@@ -42,7 +42,7 @@ _COUNTED = {
 def report_of(past: RunState) -> RunReport:
     """Return the report that a journal tells."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
-    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.state == "done" else ()
+    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.over else ()
     if past.resumable:
         left = (*past.to_do, f"{command_to_resume(past.id, past.needs)} goes on where it stopped")
     return RunReport(
@@ -57,7 +57,9 @@ def report_of(past: RunState) -> RunReport:
         _lists(past),
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
-        attempts=[Attempt(one.began, one.actor, one.ended, one.state or "killed") for one in past.attempts],
+        attempts=[
+            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version) for one in past.attempts
+        ],
         hooks=[Hook(one.hook, one.command, one.problem, one.at) for one in past.hooks],
         back=back_of(past),
     )

@@ -52,7 +52,7 @@ class Record(msgspec.Struct):
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
-RUN_STATES = ("done", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
+RUN_STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
 
 
 class Attempt(msgspec.Struct):
@@ -62,6 +62,7 @@ class Attempt(msgspec.Struct):
     actor: str  # as `user@host`
     ended: str = ""  # "" where it was killed
     state: str = ""
+    version: str = ""  # of maint; "" in older journals, but for the first
 
 
 class RanHook(msgspec.Struct, frozen=True):
@@ -100,10 +101,17 @@ class RunState(msgspec.Struct):
 
     @property
     def state(self) -> str:
-        """done, failed, interrupted, refused, unfinished, dismissed or damaged."""
+        """One of `RUN_STATES`; `partly` is done, but something was left out."""
         if self.damage and self.ended != "dismissed":
             return "damaged"
+        if self.ended == "done" and any(record.result and record.result.partly for record in self.records.values()):
+            return "partly"
         return self.ended or "unfinished"
+
+    @property
+    def over(self) -> bool:
+        """Whether it came to its end, whatever it left out."""
+        return self.state in ("done", "partly")
 
     @property
     def resumable(self) -> bool:
@@ -242,7 +250,8 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     with suppress(OSError):  # without it, a full disk stops the run before its next act
         create(_room(path), bytes(_ROOM))
     journal = Journal(path)
-    journal.write("resumed", time=show_time(now), actor=actor(), options={**options, "pid": os.getpid()})
+    more = {"version": maint.__version__, "actor": actor()}
+    journal.write("resumed", time=show_time(now), **more, options={**options, "pid": os.getpid()})
     return journal
 
 
@@ -309,8 +318,12 @@ def _begun(head: Mapping[str, Json]) -> RunState:
         version=str(head.get("version", "")),
         actor=str(head.get("actor", "")),
         last=str(head["time"]),
-        attempts=[Attempt(str(head["time"]), str(head.get("actor", "")))],
+        attempts=[_attempt(head)],
     )
+
+
+def _attempt(line: Mapping[str, Json]) -> Attempt:
+    return Attempt(str(line["time"]), str(line.get("actor", "")), version=str(line.get("version", "")))
 
 
 def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Json]:
@@ -333,7 +346,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended, past.at = None, ""
-        past.attempts.append(Attempt(str(line["time"]), str(line.get("actor", ""))))
+        past.attempts.append(_attempt(line))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
         values = line["values"]
@@ -342,7 +355,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.apply_answers(str(line["lane"]), values)
     elif what == "ended":
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
-        past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
+        past.attempts[-1].ended, past.attempts[-1].state = past.at, past.state
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
         for key in past.needs:  # what is asked anew was not answered by what was said before
             past.answers.get("", {}).pop(key, None)
@@ -413,7 +426,7 @@ def unfinished(state: Path) -> list[RunState]:
     found: list[RunState] = []
     ended: list[RunState] = []
     for past in reversed(history(state)):
-        if past.state == "done":
+        if past.over:
             ended.append(past)
         elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
             found.append(past)

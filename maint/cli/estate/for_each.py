@@ -95,6 +95,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
     "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
     "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
     "same": lambda answer: "nothing differs" if answer["same"] else "there are differences",
+    "pages": lambda answer: f"looked at; {answer.get('folder')} tells",
     "plan": lambda answer: f"plan {str(answer.get('digest'))[:12]}",
 }
 
@@ -154,8 +155,7 @@ def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence
     """Return calls with those together whose sites have the same manager, and which so go one after another."""
     rows: dict[tuple[str, int, int], list[Call]] = {}
     for site, call in zip(sites, calls, strict=True):
-        manager = site.manager
-        rows.setdefault((manager.host.lower(), manager.plain_port, manager.tls_port), []).append(call)
+        rows.setdefault(site.manager.address, []).append(call)
     return [*rows.values()]
 
 
