@@ -319,7 +319,8 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
 
     def show(event: Event | str) -> None:
         if plan.locks and not at_work:  # the lock is taken, and nothing is done yet
-            at_work.append(tell_start(site, screen, verb))
+            at_work.append(metrics.AtWork(site))
+            tell_start(site, screen, verb)
         for one in at_work:
             one.look()
         if isinstance(event, str):
