@@ -86,7 +86,7 @@ def _hosts_file(host: HostFacts) -> Verdict:
             wrong.append(f"{full} on {address}")
     often = Counter(address for address, _ in entries)
     wrong += [f"{address} stands {count} times" for address, count in often.items() if count > 1]
-    return held(not wrong, "; ".join(wrong) or f"{len(entries)} entries")
+    return held(not wrong, "; ".join(wrong) or f"entries: {len(entries)}")
 
 
 @Check(

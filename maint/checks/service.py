@@ -120,7 +120,7 @@ def _keytab(host: HostFacts) -> Verdict:
         raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
     if wrong:
         return broken("; ".join(wrong), mending("; ".join(wrong)))
-    return good(f"{len(blocks)} keytabs, and kinit with each works")
+    return good(f"kinit works with {show_count(len(blocks), 'keytab')}")
 
 
 def _wrong(lines: Sequence[str], realm: str) -> str:

@@ -1,4 +1,4 @@
-"""The example under every `--help`, and on the page of commands, is typed at a lab: a dry run, so none disturbs another."""
+"""The example under every `--help`, and on the page of commands, is typed at a lab: as dry runs."""
 
 import shlex
 from collections.abc import Iterator
@@ -18,11 +18,12 @@ EXAMPLES = {name: loaded(place).example for name, (place, _) in COMMANDS.items()
 # What an example calls it, and what it is called in the lab.
 NAMES = {
     "prod": SITE, "ecs-1": "ds-01.example.internal", "etl": "Default-VC-abc12345", "daily": "orders-ingest",
-    "scripts": "etl-scripts", "job[eq]daily": "job[eq]orders-ingest", "17": "1",
-    "etl.py": "Vacuum.py", "old.py": "Vacuum.py", "hive": "yarn",
+    "scripts": "etl-scripts", "job[eq]daily": "job[eq]orders-ingest", "17": "41",
+    "etl.py": "order_report.py", "old.py": "basket.py", "report.py": "basket.py", "hive": "yarn",
 }  # fmt: skip
 # How an example may end beside 0, and why.
 ENDS = {
+    "vc drift": (8, "the same of a virtual cluster"),
     "restore run": (5, "the digest is that of another plan"),
     "doctor": (7, "no drill was ever done"),
     "host check": (1, "these hosts hold a cluster already"),
@@ -62,7 +63,7 @@ def place(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         config.write_text(config.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 3}\n") + notify)
         for name in ("root", "etc/maint", "srv/www", "tests", "etl"):
             (folder / name).mkdir(parents=True)
-        for name in ("Vacuum.py", "etl.py", "etl/a.py"):
+        for name in ("order_report.py", "etl/a.py"):
             (folder / name).write_text("x\n")
         (folder / "root/license.txt").write_bytes((lab.folder / "license.txt").read_bytes())
         (folder / "own.yaml").write_text(WAITS)
@@ -76,7 +77,7 @@ def place(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             return str(operator("playbook", "history", "-o", "json").json["runs"][-1]["id"])
 
         changed = run("setting", "set", "dfs_replication", "2", "--service", "hdfs")
-        deleted = run("vc", "resource", "delete-file", "--name", "etl-scripts", "--resource-path", "Vacuum.py")
+        deleted = run("vc", "resource", "delete-file", "--name", "etl-scripts", "--resource-path", "lib/baskets.py")
         yield Place(operator, folder, run("playbook", "run", str(folder / "own.yaml")), changed, deleted)
 
 

@@ -160,7 +160,7 @@ def _becomes_of(there: Sequence[str], coming: Sequence[str]) -> str:
 def _edits(edit: Edit) -> str:
     words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
     if edit.leftovers:
-        words.append(f"; {len(edit.leftovers)} texts still name an old host")
+        words.append(f"; an old host is still named in {show_count(len(edit.leftovers), 'text')}")
     return "".join([*words, *(f"; not brought back: {name}" for name in edit.left_out)])
 
 

@@ -74,7 +74,7 @@ class PruneSnapshots(Step[PruneArguments]):
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
-        words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")
+        words = f"{len(removed)} removed" + (f", {show_count(len(finished), 'removal')} finished" if finished else "")
         words += f", {show_count(files, 'file')} of virtual clusters" if files else ""
         value: dict[str, Json] = {"removed": [*finished, *removed], "files": files}
         if problems:
