@@ -1,5 +1,6 @@
 """Who is told of what, after whatever worked on a site: a real program writes it down."""
 
+import fcntl
 import json
 import re
 import sys
@@ -103,6 +104,17 @@ def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> N
         assert loaded("backup", "verify").code == 6
     assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
     assert events(told) == []
+
+
+def test_a_run_of_another_site_at_the_same_manager_holds_this_one_off(loaded: Operator) -> None:
+    assert loaded("backup", "create").code == 7
+    (manager,) = (loaded.state.parent / ".managers").iterdir()
+    with (manager / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = loaded("backup", "create")
+        assert refused.code == 6 and "another run works on the manager" in refused.err
+        assert loaded("backup", "verify", "--level", "1").code == 0  # it asks the manager nothing
+    assert loaded("backup", "create").code == 7
 
 
 def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operator, httpserver: HTTPServer) -> None:

@@ -219,9 +219,10 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
         return [damaged.message]
     if window is not None:
         return [f"open since {window.opened_at}, by run {window.run}"]
+    found = list[str]()
     with _noting([]):  # of stores that are away, what follows tells
-        return [one.words for one in announced(site).open] if ask else ()
-    return ()
+        found += [one.words for one in announced(site).open] if ask else []
+    return found
 
 
 def _runs(state: Path) -> Sequence[Run]:
