@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import maint
-from maint.config.paths import SITES_FOLDER
+from maint.config.paths import SITES_FOLDER, home
+from maint.errors import Invalid
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
-_TREE, _CONFIG = "commands", "sites"
+_TREE, _CONFIG, _PARAMETERS = "commands", "sites", "parameters"
 _FORMER = "completion-config.json"  # what older versions kept: it may hold secrets
 # What the environment may change of what is kept; of no other variable does the value belong on disk.
 _VARIABLES = ("MAINT_STATE", "MAINT_SITE", "MAINT_BACKUP_STORE")
@@ -46,6 +47,22 @@ def configured(path: Path) -> Mapping[str, Kept]:
     return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
 
 
+def parameters(playbook: str) -> Kept:
+    """Return the parameters of a playbook, by name or by its file: lists of name, type and help."""
+    path = Path(playbook)
+    if not path.is_file():
+        return declared()["playbook run"]["parameters"].get(playbook, [])
+
+    def make() -> Kept:
+        from maint.cli.completion import declared
+        from maint.engine.load import library
+
+        return declared.parameters(library().find(playbook))
+
+    seen = path.stat()
+    return _kept(_PARAMETERS, [maint.__version__, str(path.resolve()), seen.st_mtime_ns, seen.st_size], make)
+
+
 def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
     """Return what is kept under a name as long as its key is the same; made anew otherwise."""
     path = _folder() / f"completion-{name}.json"
@@ -65,4 +82,7 @@ def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
 
 def _folder() -> Path:
     given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if given.startswith("/") else Path.home() / ".cache") / "maint"
+    try:
+        return (Path(given) if given.startswith("/") else home() / ".cache") / "maint"
+    except Invalid:
+        return Path(os.devnull) / "maint"  # where nothing can be kept
