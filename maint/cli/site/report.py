@@ -1,5 +1,6 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -11,6 +12,7 @@ import msgspec
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
+from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.site.page_facts import KEPT, gather
@@ -52,12 +54,24 @@ def report(
 
 
 def after(site: ConfiguredSite) -> None:
-    """Write the site's page anew, and that of all sites, where the config says where; OSError where that fails."""
+    """Write the site's page anew, and that of all sites, where the config says where; OSError where that fails.
+
+    One of several sites at once is only looked at: see `after_all`.
+    """
     folder = site.settings.report_folder
-    if folder is not None:
+    if folder is not None and ONE_OF_MANY in os.environ:
+        keep_record(site.state / KEPT, gather(site))
+    elif folder is not None:
         _of_site(site, folder)
         known = ((name, kept_record(site.state.parent / name / KEPT, SiteFacts)) for name in site.settings.beside)
         write_estate(folder, known, datetime.now(UTC))
+
+
+def after_all(settings: Settings, since: float) -> None:
+    """Write all pages where the config says where and a site was looked at `since` (seconds since 1970); OSError."""
+    folder, kept = settings.report_folder, [settings.state / name / KEPT for name in settings.names]
+    if folder is not None and any(one.exists() and one.stat().st_mtime >= since for one in kept):
+        write_estate(folder, _others(folder, settings, []), datetime.now(UTC))
 
 
 def _others(folder: Path, settings: Settings, written: list[str]) -> Iterator[tuple[str, SiteFacts | None]]:
