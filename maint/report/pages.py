@@ -8,6 +8,8 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
+import msgspec
+
 import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
@@ -56,7 +58,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
 def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
-    said = f"{maint.__version__} {site.name} {at['words']} {day.before} {len(day.changes)} {day.problem}"
+    said = f"{maint.__version__} {site.name} {at.words} {day.before} {len(day.changes)} {day.problem}"
     mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
     with suppress(OSError), path.open("rb") as file:
         if mark.encode() in file.read(_HEAD):
@@ -73,14 +75,27 @@ def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
 
 
-def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Values:
-    """Return a time in the reader's words with the exact one beside; beyond a day `whole_days` may do."""
+class Moment(msgspec.Struct, frozen=True):
+    """A time in the reader's words, with the exact one beside; a template writes it as HTML."""
+
+    words: str
+    exact: str = ""
+    iso: str = ""
+
+    def __html__(self) -> str:
+        """Return it as HTML; all of it is ours."""
+        known = f'<time datetime="{self.iso}">{self.words}</time> <small>{self.exact}</small>'
+        return known if self.iso else self.words
+
+
+def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Moment:
+    """Return how long ago a time was; beyond a day `whole_days` may do."""
     if at is None:
-        return {"words": "never", "exact": "", "iso": ""}
+        return Moment("never")
     away = (now - at).total_seconds()
     away = away // _DAY * _DAY if whole_days and away > _DAY else away
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
-    return {"words": words, "exact": f"{at:%Y-%m-%d %H:%M} UTC", "iso": at.isoformat()}
+    return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
 
 
 def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
