@@ -107,11 +107,29 @@ def _to_json(value: object, indent: int | None = None) -> str:
     return json.dumps(_plain(value), ensure_ascii=False, indent=None if indent is None else min(indent, 8))
 
 
+def _shell(value: object) -> str:
+    """Return a text as one word for a shell, a list as one word for each member."""
+    return shlex.join(map(_shown, value)) if isinstance(value, list | tuple) else shlex.quote(_shown(value))
+
+
+def _shown(value: object) -> str:
+    """Return a value that stands amid a text as people write it, not as Python does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    if value is None:
+        return ""
+    return _to_json(value) if isinstance(value, dict) else str(value)
+
+
 FILTERS: dict[str, Callable[..., str]] = {
     "duration": lambda seconds: show_duration(float(seconds)),
     "json": _to_json,
     "replace": _replace,
-    "shell_quote": lambda text: shlex.quote(str(text)),
+    "shell_quote": _shell,
     "size": lambda count: show_size(int(count)),
 }
 
@@ -130,7 +148,7 @@ def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
         raise jinja2.TemplateNotFound(name) from None
 
 
-_TEXTS = _environment()
+_TEXTS = _environment(finalize=_shown)
 
 
 @cache

@@ -146,7 +146,8 @@ def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[Callab
 
     def begin() -> None:
         if not at_work:
-            at_work.append(tell_start(site, screen, verb))
+            at_work.append(metrics.AtWork(site))
+            tell_start(site, screen, verb)
 
     failure: Exception | None = None
     try:
@@ -173,11 +174,9 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
         raise
 
 
-def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> metrics.AtWork:
-    """Tell the metrics, and those who wait for the end, that something begins; its lock is held."""
-    at_work = metrics.AtWork(site)
+def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
+    """Tell those who wait for the end that something begins; its lock is held."""
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
-    return at_work
 
 
 def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:

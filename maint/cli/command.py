@@ -21,6 +21,7 @@ Made: TypeAlias = Any  # what typer builds of a command, and its context: it exp
 _FEW = 2  # shared options that stand among a command's own
 _TYPES = re.compile(r"<([a-z\[\]]+)>")
 _NAMES = {"help_option_names": ["-h", "--help"]}
+_MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -85,7 +86,8 @@ class Command(msgspec.Struct, frozen=True):
 
 
 def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> Flags:
-    """Return the flags with what tells the command from others under the same key, where there is one."""
+    """Return the flags with the command's words, and what tells it from others under the same key, if there is one."""
+    flags = msgspec.structs.replace(flags, command=" ".join(words))
     if not flags.run_key:
         return flags
     given = {key: value for key, value in sorted(values.items()) if value not in (None, "", []) and value is not False}
@@ -110,6 +112,10 @@ class OwnFirst(TyperCommand):
 
     shared: tuple[Sequence[str], Sequence[str]] = ((), ())
     estate: Sequence[str] = ()
+
+    def collect_usage_pieces(self, ctx: Made) -> list[str]:
+        """Return the words of the usage line: an argument that must be given stands as its name alone."""
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
@@ -305,6 +311,7 @@ def _refuse_empty(context: Made) -> None:
         argument, value = param.param_type_name == "argument", context.params.get(param.name)
         empty = value == "" or (not argument and isinstance(value, list | tuple) and "" in value)
         source = context.get_parameter_source(param.name)
-        if empty and source is not None and source.name == "COMMANDLINE" and (argument or CHOOSING & {*param.opts}):
+        chooses = (argument and param.name not in _MAY_BE_EMPTY) or CHOOSING & {*param.opts}
+        if empty and chooses and source is not None and source.name == "COMMANDLINE":
             words = "it is empty; leave it out, or say which is meant"
             raise typer.BadParameter(words, ctx=context, param=param)

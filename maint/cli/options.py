@@ -92,6 +92,7 @@ class Flags(msgspec.Struct, frozen=True):
     vc: str = ""  # which virtual cluster
     connection: Connection = Connection()
     run_key: str = ""  # under which the same command goes on with its own run
+    command: str = ""  # no option: the command's words
     asked: str = ""  # no option: which command it is, with its own options; only where there is a key
     state: str | None = None  # no option: where the demo keeps its state
     vendor: bool = False  # no option: whether the documented client's configuration may stand for a missing one

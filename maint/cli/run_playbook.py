@@ -77,7 +77,7 @@ def run_plan(
         text: of the playbook, so that one that was edited is another command under the same key.
         after: receives how the run went, whatever became of it.
     """
-    with opened(flags) as (site, screen):
+    with opened(flags, limited_here=False) as (site, screen):
         session = _prepared(flags, site, screen, make, beside, text)
         if session is None:
             return 0
@@ -193,7 +193,7 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
     """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
-    with opened(replace(flags, vendor=True), warn_of_window=False) as (site, screen):
+    with opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen):
         said = by_lane(given or {})
         _learn(flags, site, screen)
         past = journal.find(site.state, run) if run else _only_one(site, said)
@@ -275,7 +275,7 @@ def _nothing(
         )
     runs = [one for one in journal.history(site.state) if one.plan.locks]
     last = past or (runs[-1] if runs else None)
-    if last is None or last.state != "done":
+    if last is None or not last.over:
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
@@ -319,7 +319,8 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
 
     def show(event: Event | str) -> None:
         if plan.locks and not at_work:  # the lock is taken, and nothing is done yet
-            at_work.append(tell_start(site, screen, verb))
+            at_work.append(metrics.AtWork(site))
+            tell_start(site, screen, verb)
         for one in at_work:
             one.look()
         if isinstance(event, str):
@@ -387,7 +388,7 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
     if not session.plan.locks or not session.run_id:
         return
     past = journal.find(site.state, session.run_id)
-    for line in report_of(past).left if past.state == "done" else ():
+    for line in report_of(past).left if past.over else ():
         screen.say(f"left to do: {line}")
 
 

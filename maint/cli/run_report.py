@@ -42,7 +42,7 @@ _COUNTED = {
 def report_of(past: RunState) -> RunReport:
     """Return the report that a journal tells."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
-    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.state == "done" else ()
+    left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.over else ()
     if past.resumable:
         left = (*past.to_do, f"{command_to_resume(past.id, past.needs)} goes on where it stopped")
     return RunReport(

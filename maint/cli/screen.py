@@ -132,7 +132,8 @@ class Screen:
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
         if self.output == "json" and not self._as_json:
-            self._line(printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False)))
+            shown = printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False))
+            self._line(shown, level=_WARNING)
             return
         self._line(self._paint("33", printable(f"warning: {words}")), words, _WARNING, warning=words)
 
@@ -152,7 +153,8 @@ class Screen:
             "exit": failure.exit_code,
         }
         if self.output == "json" and not self._as_json:
-            self._line(printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False)))
+            shown = printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
+            self._line(shown, level=_ERROR)
             return
         lines = [f" {message}", *(f"  {line}" for line in detail)]
         if failure.way_on:
@@ -362,7 +364,7 @@ def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | Non
     if yes:
         return
     source = source or sys.stdin
-    screen.say(f"{question} [y/N]")
+    screen.ask(f"{question} [y/N]")
     answer = source.readline()
     if answer.strip().lower() in ("y", "yes"):
         return

@@ -10,10 +10,11 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
+from maint.config.error_messages import typed
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.services.changing import is_hidden, is_secret, shown
-from maint.steps.services.places import PlaceArguments, find_place
+from maint.steps.services.places import SettingPlaceArguments, find_place
 
 Name = Annotated[str, argument("Its name in the API, such as dfs_replication.")]
 
@@ -34,7 +35,7 @@ def list_settings(
     flags: Flags, place: Place, everything: Annotated[bool, option("--all", "Those that are not set too.")] = False
 ) -> None:
     """List what is set; secrets are never shown."""
-    args = PlaceArguments.model_validate(asdict(place))
+    args = typed(SettingPlaceArguments, asdict(place))
     with opened(flags) as (site, screen):
         listed = site.manager.settings_of(find_place(site.manager, args))
         found = [one for one in listed if everything or one.value is not None]

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from maint.config.suggestions import KeyPath, did_you_mean, dotted
 from maint.config.yaml import Document
-from maint.errors import Invalid, Position
+from maint.errors import Invalid, Position, UsageError
 from maint.model.json import Json
 
 M = TypeVar("M", bound=BaseModel)
@@ -57,6 +57,17 @@ def decoded(
         complaints = error.errors(include_url=False, include_input=False)
     found = _sorted(_Reading(model, document, path, data), complaints)
     return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in found]
+
+
+def typed(model: type[M], values: Mapping[str, object]) -> M:
+    """Return a model of what stands on the command line; UsageError: it cannot be."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = problem["loc"][0] if problem["loc"] else ""
+        words = words_of(problem, None)
+        raise UsageError(f"{key}: {words}" if key else words, hint="`--help` shows what it takes") from None
 
 
 def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:

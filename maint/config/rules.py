@@ -81,3 +81,9 @@ def _shared(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
         one.rstrip("/") for one in (site.backup.store, *site.backup.copies)
     ]:
         yield BrokenRule(here, "must differ from the stores of the backups", "use another folder, such as …/state")
+    if site.backup and site.shared_state_key and site.shared_state_key == site.backup.identity:
+        words, hint = (
+            "must differ from backup.identity: machines that back up hold no key that opens backups",
+            "age-keygen",
+        )
+        yield BrokenRule((*path, "shared_state_key"), words, f"make a key of its own: {hint} -o FILE")

@@ -107,6 +107,11 @@ class ManagerSettings(Tls):
         """Whether passwords may go in clear although `ca` is set, as `--allow-plain` wants."""
         return self._allow_plain
 
+    @property
+    def address(self) -> tuple[str, int, int]:
+        """Host and ports: sites in which it is the same have one manager."""
+        return self.host.lower(), self.plain_port, self.tls_port
+
     def in_clear(self) -> Self:
         """Return a copy to which passwords may go in clear."""
         found = self.model_copy()

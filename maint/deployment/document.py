@@ -63,7 +63,7 @@ class JsonWriter:
 def parse(content: bytes) -> Document:
     """Read a document, the last of repeated keys; `WorkFailed` names a byte of what is not one, and no content."""
     whole = _Whole()
-    reader = Reader(whole, window=len(content) + 1)
+    reader = Reader(whole, window=len(content) + 1, pairs=False)
     reader.feed(content)
     reader.close()
     return whole.document

@@ -7,7 +7,7 @@ import msgspec
 
 from maint.deployment.accounts import Accounts
 from maint.deployment.integrity import References, Shapes
-from maint.deployment.reader import Reader
+from maint.deployment.reader import Pairs, Reader
 from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, Item, Redactions, readable
@@ -186,17 +186,19 @@ class Judge:
             early=(self._configuration, self._plain_configuration),
         )
 
-    def _plain_configuration(self, holder: Fields) -> bool:
+    def _plain_configuration(self, holder: Pairs) -> bool:
         """Take settings of which none breaks a rule, as nearly all are, in one step; False where one may."""
-        elements = holder.get("items")
-        if holder.__class__ is not dict or elements.__class__ is not list or len(holder) != 1:
+        if len(holder) != 1 or holder[0][0] != "items" or holder[0][1].__class__ is not list:
             return False
+        elements = holder[0][1]
         names, secrets = set(), []
         for one in elements:
-            if one.__class__ is not dict or len(one) != 3:  # repeated keys have a class of their own
+            if one.__class__ is not tuple or len(one) != 3:
                 return False
-            name, value, flag = one.get("name"), one.get("value"), one.get("sensitive")
-            if not name or name.__class__ is not str or value.__class__ is not str or flag.__class__ is not bool:
+            (first, name), (second, value), (third, flag) = one
+            if first != "name" or second != "value" or third != "sensitive" or flag.__class__ is not bool:
+                return False
+            if not name or name.__class__ is not str or value.__class__ is not str:
                 return False
             names.add(name)
             if flag or value == REDACTED:

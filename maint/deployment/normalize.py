@@ -93,7 +93,7 @@ class Builder:
     def tree_of(self, blocks: Iterable[bytes]) -> Configuration:
         """Return the tree of a document; `WorkFailed` where it is not one."""
         try:
-            read_into(self, blocks, repeats=False)
+            read_into(self, blocks, pairs=False)
         except RecursionError:
             raise too_deep() from None
         self._tree.hides = self._hides

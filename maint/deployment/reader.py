@@ -3,13 +3,15 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from maint.errors import WorkFailed
 
 Object: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
+# An object as it stands in the document: a key may stand twice, and the last counts.
+Pairs: TypeAlias = tuple[tuple[str, Any], ...]
 BLOCK = 256 * 1024  # bytes
 DEEPEST = 64  # objects and lists inside each other; an export has a dozen
 ITEM = "[]"
@@ -35,13 +37,7 @@ class Number(Decimal):
         return number
 
 
-class Repeating(Object):
-    """An object in which a key stands twice; the last one counts."""
-
-    pairs: Sequence[tuple[str, object]]
-
-
-CONTAINERS: frozenset[object] = frozenset({dict, list, Repeating})  # the types of objects and lists
+CONTAINERS: frozenset[object] = frozenset({dict, list, tuple})  # the types of objects, `Pairs` too, and of lists
 
 
 class Target(Protocol):
@@ -73,12 +69,12 @@ class Reader:
 
     window = 256 * 1024  # characters; a value that fits into them is given out whole
 
-    def __init__(self, target: Target, window: int = 0, *, repeats: bool = True) -> None:
+    def __init__(self, target: Target, window: int = 0, *, pairs: bool = True) -> None:
         self._target = target
         self.window = window or self.window
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._decode = json.JSONDecoder(
-            object_pairs_hook=_object if repeats else None, parse_float=Number, parse_constant=_refuse
+            object_pairs_hook=tuple if pairs else None, parse_float=Number, parse_constant=_refuse
         ).raw_decode
         self._pieces: list[str] = []
         self._arrived = 0  # characters in the pieces
@@ -110,7 +106,7 @@ class Reader:
             raise self._cut()
 
     def _advance(self, *, final: bool) -> None:
-        self._passed += len(self._text[: self._at].encode())
+        self._passed = self._byte(self._at)
         self._text, self._at = "".join((self._text[self._at :], *self._pieces)), 0
         self._pieces.clear()
         self._arrived = 0
@@ -222,7 +218,7 @@ class Reader:
             raise Misshapen(f"{failure.message}, {within}", hint=failure.hint) from None
 
     def _byte(self, at: int) -> int:
-        return self._passed + len(self._text[:at].encode())
+        return self._passed + (at if self._text.isascii() else len(self._text[:at].encode()))
 
     def _broken(self, at: int, problem: Exception | None = None, *, unended: bool = False) -> WorkFailed:
         if unended or at >= len(self._text):
@@ -264,9 +260,9 @@ def _not_json(where: str, hint: str = _NO_EXPORT) -> WorkFailed:
     return WorkFailed(f"the deployment document is not JSON{where}", hint=hint)
 
 
-def read_into(target: Target, blocks: Iterable[bytes], *, repeats: bool = True) -> None:
-    """Give a whole document to a target, repeated keys as `Repeating` or not; `WorkFailed` if it is no JSON object."""
-    reader = Reader(target, repeats=repeats)
+def read_into(target: Target, blocks: Iterable[bytes], *, pairs: bool = True) -> None:
+    """Give a whole document to a target, objects as `Pairs` or as `Object`; `WorkFailed` if it is no JSON object."""
+    reader = Reader(target, pairs=pairs)
     for block in blocks:
         reader.feed(block)
     reader.close()
@@ -278,11 +274,6 @@ def blocks(read: Callable[[int], bytes], size: int = BLOCK) -> Iterator[bytes]:
         yield block
 
 
-def members(value: Object) -> Iterable[tuple[str, Any]]:
-    """Return keys and values of an object as they stand in the document, repeated ones too."""
-    return value.pairs if isinstance(value, Repeating) else value.items()
-
-
 def misshapen(why: str) -> Misshapen:
     """Return the error for JSON that is no deployment."""
     return Misshapen(f"the document is JSON, but no deployment: {why}", hint=EXPORT_AGAIN)
@@ -291,15 +282,6 @@ def misshapen(why: str) -> Misshapen:
 def too_deep() -> Misshapen:
     """Return the error for a document in which too many objects and lists are inside each other."""
     return misshapen(f"nested deeper than {DEEPEST} times")
-
-
-def _object(pairs: list[tuple[str, object]]) -> Object:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeating = Repeating(found)
-    repeating.pairs = pairs
-    return repeating
 
 
 def _refuse(constant: str) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
-from maint.deployment.reader import CONTAINERS, DEEPEST, Reader, members, too_deep
+from maint.deployment.reader import CONTAINERS, DEEPEST, Reader, too_deep
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable, sensitive
 
@@ -136,18 +136,18 @@ class _Redactor:
         else:
             self._writer.members([self._spell(value)])
 
-    def _container(self, key: str, value: Any) -> None:  # Any: an object or list
+    def _container(self, key: str, value: Any) -> None:  # Any: the pairs of an object, or a list
         if value.__class__ is list:
             self.begin(key, "[")
             for inner in value:
                 self.value("", inner)
             self.end()
-        elif not self._hides(key) and CONTAINERS.isdisjoint(map(type, value.values())) and value.__class__ is dict:
-            key = self._key(key)
-            self._writer.flat(self._texts(value.items(), value.get("name"), value.get("sensitive"), whole=True), key)
+        elif not self._hides(key) and CONTAINERS.isdisjoint([inner.__class__ for _, inner in value]):
+            key, fields = self._key(key), dict(value)
+            self._writer.flat(self._texts(value, fields.get("name"), fields.get("sensitive"), whole=True), key)
         else:
             self.begin(key, "{")
-            for name, inner in members(value):
+            for name, inner in value:
                 self.value(name, inner)
             self.end()
 

@@ -8,7 +8,7 @@ from maint.deployment.reader import (
     DEEPEST,
     ITEM,
     Object,
-    Repeating,
+    Pairs,
     misshapen,
     read_into,
     too_deep,
@@ -46,7 +46,7 @@ class Rules:
         exact: Mapping[str, Rule | None],
         ending: Mapping[str, Rule | None] | None = None,
         otherwise: Rule | None = KEEP,
-        early: tuple[Rule, Callable[[Fields], bool]] | None = None,
+        early: tuple[Rule, Callable[[Pairs], bool]] | None = None,
     ) -> None:
         self.late = early[0] if early else None
         self.early = early[1] if early else None
@@ -122,15 +122,16 @@ class Reducer:
         if depth >= DEEPEST:
             raise too_deep()
         below = place.below
-        if value.__class__ is not list:
+        if value.__class__ is tuple:
             if place.early and depth < DEEPEST - _EARLY and place.early(value):
                 return None
-            for key, inner in value.items():
+            fields = dict(value)
+            for key, inner in fields.items():
                 if inner.__class__ in CONTAINERS:
-                    value[key] = self._container(inner, below.get(key) or place.enter(key, self._rules), depth + 1)
-            if value.__class__ is Repeating:
+                    fields[key] = self._container(inner, below.get(key) or place.enter(key, self._rules), depth + 1)
+            if len(fields) != len(value):
                 self._repeats(value, place)
-            return value if place.rule is None else _ruled(value, place)
+            return fields if place.rule is None else _ruled(fields, place)
         there = below.get(ITEM) or place.enter(ITEM, self._rules)
         kept = []
         for inner in value:
@@ -141,9 +142,9 @@ class Reducer:
                 self.nulls.append(_spell(place.path))
         return kept
 
-    def _repeats(self, value: Repeating, place: _Place) -> None:
+    def _repeats(self, pairs: Pairs, place: _Place) -> None:
         seen: set[str] = set()
-        for key, _ in value.pairs:
+        for key, _ in pairs:
             if key in seen:
                 self.repeated.append(f"{_spell(place.path)}.{key}")
             seen.add(key)

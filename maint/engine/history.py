@@ -38,9 +38,14 @@ class Wanted(msgspec.Struct, frozen=True):
             lambda: not self.playbook or past.plan.source == self.playbook,
             lambda: not self.states or past.state in self.states,
             lambda: self.since is None or datetime.fromisoformat(past.started) >= self.since,
-            lambda: not self.user or any(self.user in (actor, actor.partition("@")[0]) for actor in people),
+            lambda: not self.user or any(self.user in (actor, *_names(actor)) for actor in people),
         )
         return all(condition() for condition in conditions)
+
+
+def _names(actor: str) -> list[str]:
+    """Return the accounts in `root (ann)@host`: the one that ran it, and the one that became it."""
+    return actor.partition("@")[0].replace("(", " ").replace(")", " ").split()
 
 
 def prunable(state: Path, now: datetime, *, last: int, age: float) -> Old:

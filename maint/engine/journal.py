@@ -52,7 +52,7 @@ class Record(msgspec.Struct):
         return self.result is not None and self.result.outcome is Outcome.FAILED
 
 
-RUN_STATES = ("done", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
+RUN_STATES = ("done", "partly", "failed", "interrupted", "refused", "unfinished", "dismissed", "damaged")
 
 
 class Attempt(msgspec.Struct):
@@ -100,10 +100,17 @@ class RunState(msgspec.Struct):
 
     @property
     def state(self) -> str:
-        """done, failed, interrupted, refused, unfinished, dismissed or damaged."""
+        """One of `RUN_STATES`; `partly` is done, but something was left out."""
         if self.damage and self.ended != "dismissed":
             return "damaged"
+        if self.ended == "done" and any(record.result and record.result.partly for record in self.records.values()):
+            return "partly"
         return self.ended or "unfinished"
+
+    @property
+    def over(self) -> bool:
+        """Whether it came to its end, whatever it left out."""
+        return self.state in ("done", "partly")
 
     @property
     def resumable(self) -> bool:
@@ -342,7 +349,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
         past.apply_answers(str(line["lane"]), values)
     elif what == "ended":
         past.ended, past.detail, past.at = str(line["state"]), str(line.get("detail", "")), str(line.get("time", ""))
-        past.attempts[-1].ended, past.attempts[-1].state = past.at, past.ended
+        past.attempts[-1].ended, past.attempts[-1].state = past.at, past.state
         past.to_do, past.needs = ([str(item) for item in _listed(line, key)] for key in ("to_do", "needs"))
         for key in past.needs:  # what is asked anew was not answered by what was said before
             past.answers.get("", {}).pop(key, None)
@@ -413,7 +420,7 @@ def unfinished(state: Path) -> list[RunState]:
     found: list[RunState] = []
     ended: list[RunState] = []
     for past in reversed(history(state)):
-        if past.state == "done":
+        if past.over:
             ended.append(past)
         elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
             found.append(past)

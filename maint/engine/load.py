@@ -1,6 +1,6 @@
 """Read a playbook strictly: all mistakes in it are found, with their places, before anything is touched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
-from maint.engine.read_step import Mistakes, StepReader
+from maint.engine.read_step import Mistakes, StepReader, is_file
 from maint.errors import Invalid, Position, UsageError
 from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.steps.parameter_sources import LISTS
@@ -30,7 +30,9 @@ class Library(msgspec.Struct, frozen=True):
     read: dict[str, Playbook] = {}
 
     def load(self, name: str, within: Sequence[str] = ()) -> Playbook:
-        """Return a playbook by name; UsageError where there is none, Invalid where it has a mistake."""
+        """Return a playbook by name, or by its path; UsageError where there is none, Invalid where it has a mistake."""
+        if is_file(name):
+            return self._own(name, within)
         if name not in self.texts:
             raise UsageError(
                 f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
@@ -39,17 +41,19 @@ class Library(msgspec.Struct, frozen=True):
             self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
         return self.read[name]
 
+    def _own(self, path: str, within: Sequence[str] = ()) -> Playbook:
+        text = read_text(Path(path))
+        key = f"{path}\n{text}"
+        if key not in self.read:
+            self.read[key] = load(text, path, self, within=within)
+        return self.read[key]
+
     def find(self, name: str, folder: Path | None = None) -> Playbook:
         """Return a playbook by name, or by its file: a path from `folder`, else from the working folder."""
         if not is_file(name):
             return self.load(name)
         path = name if folder is None else str(folder / name)
         return load(read_text(Path(path)), path, self)
-
-
-def is_file(name: str) -> bool:
-    """Whether a playbook is named by its file."""
-    return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 @cache
@@ -63,7 +67,7 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
 
     Args:
         file: its name, for messages.
-        within: the names of the playbooks that include this one.
+        within: the playbooks that include this one: their names, of own ones their whole paths.
 
     Raises:
         Invalid: the first mistake with file, line and column; each further one is a detail line with its own.
@@ -77,7 +81,7 @@ def load(text: str, file: str, library: Library, *, within: Sequence[str] = ()) 
 def examine(
     text: str, file: str, library: Library, *, within: Sequence[str] = ()
 ) -> tuple[Playbook | None, Sequence[Invalid]]:
-    """Read a playbook, and return it with all its mistakes in the order of the file; see `load`."""
+    """Read a playbook, and return what could be read with all mistakes in the order of the file; see `load`."""
     found = Mistakes()
     document = None
     with found:
@@ -89,7 +93,8 @@ def examine(
     name = form.name if form else file
     texts = _forms(document, ("parameters",), ParameterForm)
     parameters = [_parameter(document, str(key), one, found) for key, one in texts.items()]
-    reader = StepReader(document, library.load, library.texts, (*within, name), _names(document), found)
+    whole_name = name if library.texts.get(name) == text else str(Path(file).resolve())
+    reader = StepReader(document, library.load, library.texts, (*within, whole_name), _names(document), found)
     steps = [
         reader.step(section, int(index), one)
         for section in _SECTIONS
@@ -99,17 +104,20 @@ def examine(
         if form is not None and not form.steps:
             raise Invalid("a playbook needs at least one step", at=document.where(("steps",), key=True))
     reader.refuse_questions_amid_a_window()
-    listed = sorted(found.listed, key=lambda one: _order(one, file))
-    if form is None:
-        return None, listed
     whole = [one for one in parameters if one is not None]
-    return Playbook(form.name, form.summary, tuple(whole), tuple(steps), text), listed
+    playbook = Playbook(name, form.summary if form else "", tuple(whole), tuple(steps), text)
+    return playbook, in_order(found.listed, file)
 
 
-def _order(mistake: Invalid, file: str) -> tuple[bool, int, int, bool]:
-    # What an included playbook has wrong comes last; what is missing may only be misspelled.
-    at = mistake.at or Position("", 0, 0)
-    return at.file != file, at.line, at.column, mistake.message.endswith("is missing")
+def in_order(mistakes: Iterable[Invalid], file: str) -> list[Invalid]:
+    """Return mistakes in the order of the file."""
+
+    def order(mistake: Invalid) -> tuple[bool, int, int, bool]:
+        # What an included playbook has wrong comes last; what is missing may only be misspelled.
+        at = mistake.at or Position("", 0, 0)
+        return at.file != file, at.line, at.column, mistake.message.endswith("is missing")
+
+    return sorted(mistakes, key=order)
 
 
 def _forms(document: Document, path: tuple[str], form: type[F]) -> dict[str | int, F]:

@@ -1,4 +1,4 @@
-"""One kernel lock per site, so that a timer and a human never work on it at the same time."""
+"""Kernel locks per site and per manager, so that a timer and a human never work on one at the same time."""
 
 import fcntl
 import os
@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 
 from maint.config.actor import user
+from maint.config.schema import SiteSettings
 from maint.errors import Locked, WorkFailed
 from maint.files import explaining, kept_record, make_folder
 from maint.ports import Clock
 
 _NAME = "lock"
+_MANAGERS = ".managers"  # beside the sites' state folders
 _TRIES, _PAUSE = 4, 0.05  # seconds
 
 
@@ -39,19 +41,42 @@ def make_state_folder(folder: Path) -> None:
         make_folder(folder)
 
 
-@contextmanager
-def site_lock(state: Path, site: str, doing: str, clock: Clock) -> Iterator[None]:
+def site_lock(state: Path, site: str, doing: str, clock: Clock) -> AbstractContextManager[None]:
     """Hold the site's lock while the block runs; the kernel frees it when the process ends, however it ends.
 
     Args:
         doing: what for, in the `Locked` of a process that finds it taken.
     """
     make_state_folder(state)
-    with _opening(state):
-        handle = os.open(state / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return _lock(state, f"site {site}", doing, clock)
+
+
+@contextmanager
+def manager_lock(site: SiteSettings, doing: str, clock: Clock) -> Iterator[None]:
+    """Hold off runs of other sites that have the same manager, and their state beside this one's, while the block runs.
+
+    Where the folder of all sites' state is not ours to write to, nothing is held.
+
+    Args:
+        doing: what for, in the `Locked` of a process that finds it taken.
+    """
+    folder = site.state.parent / _MANAGERS / "_".join(map(str, site.manager.address))
+    try:
+        make_folder(folder)
+    except OSError:
+        yield
+        return
+    with _lock(folder, f"the manager of site {site.name}", f"{doing}, for site {site.name}", clock):
+        yield
+
+
+@contextmanager
+def _lock(folder: Path, what: str, doing: str, clock: Clock) -> Iterator[None]:
+    with _opening(folder):
+        handle = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _taken(handle):
-            raise _locked(state, site)
+            raise _locked(folder, what)
         _name(handle, Holder(user(), socket.gethostname(), os.getpid(), f"{clock.now():%Y-%m-%dT%H:%M:%SZ}", doing))
         yield
         _name(handle, None)
@@ -104,10 +129,10 @@ def _opening(state: Path) -> AbstractContextManager[None]:
     return explaining(f"the lock {state / _NAME} cannot be opened", hint, WorkFailed)
 
 
-def _locked(state: Path, site: str) -> Locked:
-    who = holder(state)
+def _locked(folder: Path, what: str) -> Locked:
+    who = holder(folder)
     return Locked(
-        f"another run works on site {site}",
+        f"another run works on {what}",
         detail=[f"held by {who}" if who else "its holder has not written its name yet"],
         hint="wait until it has ended; a lock never outlives its process",
     )

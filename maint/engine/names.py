@@ -1,4 +1,4 @@
-"""Hold what a playbook names against the config: hosts, groups of hosts, virtual clusters."""
+"""Hold what a playbook names against the config: hosts, groups of hosts, virtual clusters, notices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,8 +8,10 @@ from maint.engine.plan import render
 from maint.engine.read_step import is_template, texts
 from maint.errors import Invalid
 from maint.model.json import Json
+from maint.model.notice import Kind
 from maint.model.plan import Playbook, StepText
 from maint.render import template
+from maint.steps.flow import NotifyArguments
 from maint.steps.hosts.files import FetchArguments
 from maint.steps.hosts.selection import HostsArguments
 from maint.steps.registry import STEPS
@@ -44,6 +46,9 @@ def _known(step: StepText, settings: SiteSettings) -> Sequence[tuple[str, set[st
         found += [("hosts", hosts, "host"), ("groups", groups, "group of hosts")]
     if issubclass(arguments, FetchArguments):
         found.append(("host", hosts, "host"))
+    if issubclass(arguments, NotifyArguments):
+        told = {one.name for one in settings.notify if one.ways(Kind.MESSAGE.value, "")}
+        found.append(("to", told, "notice that takes messages"))
     if "vc" in arguments.model_fields:
         found.append(("vc", {one.name for one in settings.virtual_clusters}, "virtual cluster"))
     return found
@@ -51,8 +56,11 @@ def _known(step: StepText, settings: SiteSettings) -> Sequence[tuple[str, set[st
 
 def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:
     value = step.arguments.get(key)
-    if any(not template(text).names() <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):
+    try:
+        if any(not template(text).names() <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):
+            return ()
+        found = render(value, defaults)
+    except Invalid:  # a template that is none, which is a mistake of its own
         return ()
-    found = render(value, defaults)
     listed = found if isinstance(found, list) else [found]
     return [one for one in listed if isinstance(one, str) and one]

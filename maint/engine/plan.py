@@ -7,14 +7,14 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from maint.config.error_messages import words_of
+from maint.config.error_messages import typed, words_of
 from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState, history, unreadable
 from maint.engine.load import Library
 from maint.engine.parameters import convert
 from maint.engine.read_step import is_template
-from maint.errors import Invalid, MaintError, Position, Refused, UnknownName
+from maint.errors import Invalid, MaintError, Position, Refused, UnknownName, UsageError
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
@@ -66,7 +66,7 @@ def plan_of(source: str, lines: Sequence[AdhocStep], sight: Sight) -> Plan:
     actions = []
     for line in lines:
         kind = STEPS[line.kind]
-        for action in kind.plan(kind.arguments.model_validate(dict(line.arguments)), sight):
+        for action in kind.plan(typed(kind.arguments, line.arguments), sight):
             actions.append(replace(action, name=line.name, phase=line.phase, timeout=line.timeout))
     return _whole(source, {}, _ordered(actions), sight)
 
@@ -182,6 +182,11 @@ class _Planner(msgspec.Struct, frozen=True):
                     at = step.argument_places[key]
                     raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
             raise
+        except (Invalid, UsageError) as error:
+            if (isinstance(error, Invalid) and error.at) or is_template(dict(step.arguments)):
+                raise
+            # Nothing was filled in: the mistake stands in the playbook.
+            raise Invalid(error.message, at=step.at, detail=error.detail, hint=error.hint) from error
         except MaintError as error:
             error.lane = frame.lane
             raise
@@ -258,7 +263,8 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         problem = error.errors()[0]
         key = str(problem["loc"][0]) if problem["loc"] else ""
         at = step.argument_places.get(key, step.at)
-        raise Invalid(f"{key}: {words_of(problem, values.get(key))}", at=at) from None
+        words = words_of(problem, values.get(key))
+        raise Invalid(f"{key}: {words}" if key else words, at=at) from None
 
 
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
@@ -292,5 +298,5 @@ def _restoring(state: Path, own: str) -> RunState | None:
         restored = {(action.kind, action.target) for action in past.plan.actions if source_of(action)}
         if past.id != own and past.resumable and not past.plan.one_off and restored - over:
             return past
-        over |= restored if past.state == "done" else set()
+        over |= restored if past.over else set()
     return None

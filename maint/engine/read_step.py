@@ -1,6 +1,7 @@
 """Check one step of a playbook as it is written: what it does, what it is given, and which names it knows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from pydantic import ValidationError
@@ -15,11 +16,16 @@ from maint.model.plan import Effect, Phase, Playbook, Retry, StepText
 from maint.render import expression, template
 from maint.steps.hosts.selection import HostsArguments
 from maint.steps.registry import STEPS
-from maint.steps.step import Arguments, Step
+from maint.steps.step import Arguments, Step, in_a_template
 
-Path = tuple[str | int, ...]
+Keys = tuple[str | int, ...]
 _SHORT = 1000  # characters of a text that is looked at without being read as a template
 _SECTIONS = {"steps": Phase.MAIN, "on_failure": Phase.ON_FAILURE, "finally": Phase.FINALLY}
+
+
+def is_file(name: str) -> bool:
+    """Whether a playbook is named by its file."""
+    return "/" in name or name.endswith((".yaml", ".yml"))
 
 
 class Mistakes:
@@ -68,7 +74,7 @@ class StepReader:
 
     def step(self, section: str, index: int, item: StepForm) -> StepText:
         """Check one step, and return what the planner needs of it."""
-        path: Path = (section, index)
+        path: Keys = (section, index)
         with_ = {key: _json(value) for key, value in item.with_.items()}
         known = self._parameters | ({"item"} if item.each is not None else set())
         for check in (self._form, self._each, self._rolling):
@@ -84,7 +90,7 @@ class StepReader:
             name=item.name,
             at=self._document.where(path),
             do=item.do,
-            include=item.playbook,
+            include=self._place(item.playbook) if item.playbook else None,
             arguments=with_,
             argument_places={key: self._document.where((*path, "with", key)) for key in with_},
             when=item.when if isinstance(item.when, str) or item.when is None else str(item.when).lower(),
@@ -114,13 +120,13 @@ class StepReader:
     def _opens(self) -> bool:
         return any(one.kind == "window.open" for one in self._done)
 
-    def _form(self, path: Path, item: StepForm) -> None:
+    def _form(self, path: Keys, item: StepForm) -> None:
         if (item.do is None) == (item.playbook is None):
             raise Invalid("a step has either `do` or `playbook`", at=self._document.where(path))
         if item.apart and item.each is None:
             raise Invalid("`apart` belongs to a step with `each`", at=self._document.where((*path, "apart"), key=True))
 
-    def _do(self, path: Path, item: StepForm, known: set[str]) -> None:
+    def _do(self, path: Keys, item: StepForm, known: set[str]) -> None:
         if item.do is None:
             return
         at = self._document.where((*path, "do"))
@@ -137,7 +143,7 @@ class StepReader:
                 self._argument(step, key, _json(value), (*path, "with", key), known)
         self._found.listed += argument_mistakes(step, item.with_, self._document, path)
 
-    def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Path) -> None:
+    def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Keys) -> None:
         if step.effect is not Effect.READ and _repeats(item, key):
             raise Invalid(
                 f"`{key}` is for steps that only read; {step.kind} changes something",
@@ -145,7 +151,7 @@ class StepReader:
                 hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
             )
 
-    def _argument(self, step: Step[Arguments], key: str, value: Json, path: Path, known: set[str]) -> None:
+    def _argument(self, step: Step[Arguments], key: str, value: Json, path: Keys, known: set[str]) -> None:
         if key in step.expressions and isinstance(value, str):
             at = self._document.where(path)
             self._names(expression(value, at=at).names(), known | self._registered, at)
@@ -154,14 +160,17 @@ class StepReader:
         for text, place in texts(value, path):
             self._filled(text, place, known | late)
 
-    def _include(self, path: Path, item: StepForm, known: set[str]) -> None:
+    def _include(self, path: Keys, item: StepForm, known: set[str]) -> None:
         if item.playbook is None:
             return
-        at, name = self._document.where((*path, "playbook")), item.playbook
-        if name in self._within:
-            words = " → ".join((*self._within, name))
-            raise Invalid(f"playbook {name!r} would include itself", at=at, detail=[words])
-        if name not in self._known:
+        at, name = self._document.where((*path, "playbook")), self._place(item.playbook)
+        whole_name = str(Path(name).resolve()) if is_file(name) else name
+        if whole_name in self._within:
+            words = " → ".join((*self._within, whole_name))
+            raise Invalid(f"playbook {item.playbook!r} would include itself", at=at, detail=[words])
+        if is_file(name) and not Path(name).is_file():
+            raise Invalid(f"there is no file {name}", at=at, hint="a path counts from the folder of this playbook")
+        if not is_file(name) and name not in self._known:
             raise Invalid(f"there is no playbook {name!r}", at=at, hint=meant(name, self._known, ""))
         own = [item.register_, item.retry, item.timeout, item.until, item.max_fail]
         if any(one is not None for one in own):
@@ -183,6 +192,10 @@ class StepReader:
         self._registered |= {step.register for step in inner.steps if step.register}
         self._done += [_Done(kind, phase, at) for kind, phase in self._inner(inner, _SECTIONS[str(path[0])])]
 
+    def _place(self, name: str) -> str:
+        """Return the name of an included playbook, or its path, which counts from the folder of this file."""
+        return str(Path(self._document.name).parent / name) if is_file(name) else name
+
     def _inner(self, playbook: Playbook, phase: Phase) -> Iterator[tuple[str, Phase]]:
         for step in playbook.steps:
             here = step.phase if phase is Phase.MAIN else phase
@@ -191,7 +204,7 @@ class StepReader:
             elif step.do is not None:
                 yield step.do, here
 
-    def _handed_over(self, inner: Playbook, key: str, value: Json, path: Path, known: set[str]) -> None:
+    def _handed_over(self, inner: Playbook, key: str, value: Json, path: Keys, known: set[str]) -> None:
         if inner.parameter(key) is None:
             raise Invalid(
                 f"playbook {inner.name!r} has no parameter {key!r}",
@@ -201,17 +214,17 @@ class StepReader:
         for text, place in texts(value, path):
             self._filled(text, place, known)
 
-    def _each(self, path: Path, item: StepForm) -> None:
+    def _each(self, path: Keys, item: StepForm) -> None:
         for text, place in texts(_json(item.each), (*path, "each")):
             self._filled(text, place, self._parameters)
 
-    def _when(self, path: Path, item: StepForm, known: set[str]) -> None:
+    def _when(self, path: Keys, item: StepForm, known: set[str]) -> None:
         if isinstance(item.when, str):
             place = self._document.where((*path, "when"))
             late = self._registered if item.do is not None else set()  # what is included is fixed by the plan
             self._names(expression(item.when, at=place).names(), known | late, place)
 
-    def _until(self, path: Path, item: StepForm, known: set[str]) -> None:
+    def _until(self, path: Keys, item: StepForm, known: set[str]) -> None:
         if item.until is None:
             return
         place = self._document.where((*path, "until"))
@@ -219,7 +232,7 @@ class StepReader:
         if item.timeout is None:
             raise Invalid("a step with `until` needs a `timeout`", at=place, hint="such as `timeout: 10m`")
 
-    def _rolling(self, path: Path, item: StepForm) -> None:
+    def _rolling(self, path: Keys, item: StepForm) -> None:
         step = STEPS.get(item.do) if item.do else None
         hosts = step is not None and issubclass(step.arguments, HostsArguments)
         if item.max_fail is not None and step is not None and not hosts:
@@ -233,7 +246,7 @@ class StepReader:
         if item.each is None and not hosts:
             raise Invalid("`serial` belongs to a step that names hosts, or has `each`", at=at)
 
-    def _filled(self, text: str, place: Path, known: set[str]) -> None:
+    def _filled(self, text: str, place: Keys, known: set[str]) -> None:
         if "{" not in text and len(text) < _SHORT:
             return  # as most: nothing to fill in, and nothing that may not be
         at = self._document.where(place)
@@ -255,7 +268,7 @@ def _repeats(item: StepForm, key: str) -> bool:
     return item.until is not None if key == "until" else item.retry is not None and item.retry.attempts > 1
 
 
-def texts(value: Json, path: Path) -> Iterator[tuple[str, Path]]:
+def texts(value: Json, path: Keys) -> Iterator[tuple[str, Keys]]:
     """Yield all texts in a value, each with its place."""
     if isinstance(value, str):
         yield value, path
@@ -275,14 +288,14 @@ def _json(value: object) -> Json:
 def is_template(value: Json) -> bool:
     """Whether a value holds a template anywhere."""
     if isinstance(value, str):
-        return "{{" in value or "{%" in value
+        return in_a_template(value)
     if isinstance(value, Mapping):
         return any(is_template(inner) for inner in value.values())
     return isinstance(value, Sequence) and any(is_template(inner) for inner in value)
 
 
 def argument_mistakes(
-    step: Step[Arguments], with_: Mapping[str, object], document: Document, path: Path
+    step: Step[Arguments], with_: Mapping[str, object], document: Document, path: Keys
 ) -> Iterator[Invalid]:
     """Yield what is wrong with the names and, where they are not templates, the types of a step's arguments."""
     try:
@@ -301,7 +314,7 @@ def argument_mistakes(
 
 
 def _argument_error(
-    step: Step[Arguments], kind: str, words: str, key: str, with_: Mapping[str, object], document: Document, path: Path
+    step: Step[Arguments], kind: str, words: str, key: str, with_: Mapping[str, object], document: Document, path: Keys
 ) -> Invalid:
     if kind == "extra_forbidden":
         names = list(step.arguments.model_fields)
@@ -315,4 +328,4 @@ def _argument_error(
         at = document.where((*path, "with") if with_ else (*path, "do"), key=True)
         return Invalid(f"{step.kind} needs the argument {key!r}", at=at)
     at = document.where((*path, "with", key)) if key else document.where(path)
-    return Invalid(f"{key}: {words}", at=at)
+    return Invalid(f"{key}: {words}" if key else words, at=at)

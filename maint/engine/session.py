@@ -11,7 +11,7 @@ from maint.engine import hooks, takeovers
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
-from maint.engine.lock import is_held, site_lock
+from maint.engine.lock import is_held, manager_lock, site_lock
 from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
@@ -75,7 +75,8 @@ class RunSession:
             yield from self._run(stored=False)
             return
         doing = f"playbook {self.plan.source}" + (f", taking up run {self._past.id}" if self._past else "")
-        with site_lock(self._site.state, self.plan.site, doing, self._site.clock):
+        site, clock = self._site, self._site.clock
+        with site_lock(site.state, self.plan.site, doing, clock), manager_lock(site.settings, doing, clock):
             sweep(self._site.state, self._site.clock.now().timestamp() - _DEAD)
             yield from self._leased(doing)
 

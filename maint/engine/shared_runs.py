@@ -169,7 +169,7 @@ class SharedRuns:
         """Let other machines know what was done under a `--run-key`, for a month; what lies there longer goes."""
         past = self._found(run)
         key = str(past.options.get("run_key") or "") if past is not None else ""
-        if past is None or past.state != "done" or not key:
+        if past is None or not past.over or not key:
             return
         with suppress(FileExistsError):
             journal = (self._state / RUNS / f"{run}.jsonl").read_bytes()

@@ -21,8 +21,8 @@ class Presence(msgspec.Struct, frozen=True):
     plain: str  # words on 7180 (`answers 401`, `redirects`, `refused`, …)
     tls: str  # words on 7183
     chain: str | None = None  # None when the certificate chain was accepted or not seen, else why not
-    remedy: str | None = None  # what to do about that
-    heals: bool = True  # whether that may be otherwise a moment later, which a certificate is not
+    silent: bool = False  # whether the TLS port takes connections and does not answer, which may soon be otherwise
+    remedy: str | None = None  # what to do about either
 
 
 class Account(msgspec.Struct, frozen=True):

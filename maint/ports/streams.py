@@ -8,6 +8,8 @@ from maint.errors import CannotReach
 class Cut(CannotReach):
     """A body ended before its end; from its start it may come whole."""
 
+    late = False  # whether that is because nothing more came in time
+
 
 class Answer(Protocol):
     """A response body under way; `read` returns b'' at its true end and raises `Cut` when it was cut."""

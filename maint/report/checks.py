@@ -75,6 +75,12 @@ def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[st
     return {"findings": listed, "hosts": hosts}
 
 
+def told(findings: Sequence[Finding], contacts: Sequence[Contact]) -> list[Finding]:
+    """Return the findings without those that only repeat, check for check, that their host was not reached."""
+    silent = {contact.name for contact in contacts if not contact.reached}
+    return [one for one in findings if not (one.host in silent and one.state is State.ERROR)]
+
+
 def rows(findings: Sequence[Finding], *, every: bool = False) -> list[list[str]]:
     """Return the lines of a table, the worst first: state, check, hosts, observed, expected, remedy.
 
@@ -121,7 +127,8 @@ def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[st
     count = Counter(finding.state for finding in findings)
     metrics = " ".join(f"{state.value}={count[state]}" for state in ORDER)
     lines = [f"HOSTS {word} - {summary(findings, contacts)} | {metrics}"]
-    lines += [f"{state} {check} on {where}: {observed}" for state, check, where, observed, *_ in rows(findings)]
+    found = rows(told(findings, contacts))
+    lines += [f"{state} {check} on {where}: {observed}" for state, check, where, observed, *_ in found]
     lines += [f"NOT REACHED {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
     return "\n".join([lines[0], *map(_plain, lines[1:])]) + "\n", status
 
@@ -136,7 +143,7 @@ def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     suites = []
     unreached = {contact.name: contact.reason for contact in contacts if not contact.reached}
     of_host: dict[str, list[Finding]] = {contact.name: [] for contact in contacts}
-    for finding in findings:
+    for finding in told(findings, contacts):
         of_host.setdefault(finding.host, []).append(finding)
     for name, own in of_host.items():
         count = Counter(finding.state for finding in own)
@@ -169,7 +176,7 @@ def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mappin
     values = {
         "facts": facts,
         "summary": summary(findings, contacts),
-        "rows": [[_CONTROL.sub("", cell) for cell in row] for row in rows(findings, every=True)],
+        "rows": [[_CONTROL.sub("", cell) for cell in row] for row in rows(told(findings, contacts), every=True)],
         "states": [state.value for state in ORDER],
         "hosts": [[_CONTROL.sub("", cell) for cell in row] for row in by_host(findings, contacts)],
     }

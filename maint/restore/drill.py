@@ -190,7 +190,7 @@ class _Rehearsed:
 
 def _insist_on_tls(stage: Stage) -> None:
     presence = stage.manager.presence()
-    if presence.door is not Door.TLS:
+    if presence.door is not Door.TLS or presence.silent:
         raise WorkFailed(
             f"TLS did not come up: plain port {presence.plain}, TLS port {presence.tls}",
             hint="`maint backup show` says which files of TLS the snapshot keeps; drill another one",

@@ -20,6 +20,7 @@ from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.payload import Outgoing
 from maint.restore.subset import same_places
+from maint.snapshots.export import exported
 
 _SHOWN = 20  # differences that people see; programs get all
 
@@ -208,8 +209,8 @@ _LAST = frozenset(one.path.rpartition("/")[2] for one in VOLATILE)
 def tree_of_server(sight: Sight, known: SecretIndex | None = None) -> dict[str, Tree]:
     """Return the present deployment as a tree; secrets are fingerprints, and noted in `known` for who shows texts."""
     fingerprint = site_fingerprint(sight)
-    with sight.manager.deployment() as answer:
-        return normalize(blocks(answer.read), fingerprint if known is None else known.noting(fingerprint))
+    noting = fingerprint if known is None else known.noting(fingerprint)
+    return exported(sight, lambda answer: normalize(blocks(answer.read), noting))
 
 
 def meaning(tree: dict[str, Tree]) -> str:

@@ -21,6 +21,7 @@ from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.snapshots.catalogue import load, sweep
 from maint.snapshots.database import dump
+from maint.snapshots.export import exported
 from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
@@ -105,8 +106,7 @@ class _Run:
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writer.known)
         begun = self._site.clock.monotonic()
-        with manager.deployment(redacted=self._order.redacted) as answer:
-            part = writer.raw(answer.read)
+        part = exported(self._site, lambda answer: writer.raw(answer.read), redacted=self._order.redacted)
         took = self._site.clock.monotonic() - begun
         yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
         part, verdict = writer.judged(judge)

@@ -19,6 +19,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
+from maint.snapshots.export import exported
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
@@ -81,9 +82,8 @@ def of_server(sight: Sight, *, whole: bool = False) -> Side:
     api = sight.manager.require_api(sight.settings.manager.api.deployment)
     release = sight.manager.release()
     known = SecretIndex()
-    with sight.manager.deployment() as answer:
-        fingerprint = known.noting(site_fingerprint(sight))
-        found = Outline(blocks(answer.read), fingerprint, _EVERYTHING if whole else LONGEST)
+    fingerprint, longest = known.noting(site_fingerprint(sight)), _EVERYTHING if whole else LONGEST
+    found = exported(sight, lambda answer: Outline(blocks(answer.read), fingerprint, longest))
     return Side(sight.settings.manager.host, "server", found, (release, api), known)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 import maint
 from maint.config.actor import actor
@@ -24,7 +25,7 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
 from maint.ports import Person, Sight, Site, Work
 from maint.snapshots.records import moment
-from maint.steps.step import Arguments, Progress, Step, done, unchanged
+from maint.steps.step import Arguments, Progress, Step, done, in_a_template, unchanged
 
 _LOOK = 0.5  # seconds between two looks for an answer given elsewhere
 RUNS = "runs"  # the folder of journals; an answer lies beside its run's
@@ -240,6 +241,19 @@ class PauseArguments(Arguments):
     duration: Wait = Field(0.0, description="how long")
     until: str = Field("", description='until when, instead: `"22:30"` (UTC, the next one), or `2027-06-30T22:30:00Z`')
 
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if bool(self.duration) == bool(self.until):
+            raise ValueError('a pause has either `duration` or `until`, such as `duration: 5m` or `until: "22:30"`')
+        return self
+
+    @field_validator("until")
+    @classmethod
+    def _is_a_moment(cls, text: str) -> str:
+        if text and not in_a_template(text):
+            _moment(text, datetime.now(UTC))
+        return text
+
 
 class Pause(Step[PauseArguments]):
     """Wait for a while, or until a certain time."""
@@ -250,11 +264,8 @@ class Pause(Step[PauseArguments]):
 
     def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; the time of day counts from when its turn comes."""
-        if bool(args.duration) == bool(args.until):
-            raise Invalid("a pause has either `duration` or `until`", hint='such as `duration: 5m` or `until: "22:30"`')
         words = f"for {show_duration(args.duration)}"
         if args.until:
-            _moment(args.until, sight.clock.now())
             words = f"until {args.until}{' UTC' if _CLOCK.fullmatch(args.until) else ''}"
         yield self.action("this run", f"wait {words}", args.model_dump())
 
@@ -275,7 +286,7 @@ class Pause(Step[PauseArguments]):
 
 
 def _moment(text: str, now: datetime) -> datetime:
-    """Return when a pause ends; Invalid: it is no time, or has no zone."""
+    """Return when a pause ends; ValueError: it is no time, or has no zone."""
     if found := _CLOCK.fullmatch(text):
         moment = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
         return moment if moment > now else moment + timedelta(days=1)
@@ -283,5 +294,5 @@ def _moment(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)
-    hint = 'such as "22:30" (UTC) or 2027-06-30T22:30:00Z, with its zone'
-    raise Invalid(f"until: {text!r} is no time that is the same everywhere", hint=hint)
+    words = 'such as "22:30" (UTC) or 2027-06-30T22:30:00Z, with its zone'
+    raise ValueError(f"{text!r} is no time that is the same everywhere, {words}")

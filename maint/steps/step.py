@@ -17,6 +17,11 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
+def in_a_template(text: str) -> bool:
+    """Whether an argument is still to be filled in, so that nothing can be said of what it holds."""
+    return "{{" in text or "{%" in text
+
+
 class NoArguments(Arguments):
     """Nothing to say."""
 

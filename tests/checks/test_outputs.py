@@ -47,3 +47,17 @@ def test_each_form_tells_the_same(
         assert "\x1b" not in form and "\x07" not in form
     assert "<b>" not in page and "<i>" not in page
     assert all(line.count("|") == (number == 0) for number, line in enumerate(text.splitlines()))
+
+
+def test_a_host_that_was_not_reached_is_one_line_in_every_form() -> None:
+    ids = [f"check.{number}" for number in range(9)]
+    findings = [Finding(one, Severity.FAIL, State.ERROR, "refused", "", "", "", "b") for one in ids]
+    contacts = [Contact("wn01", True), Contact("b", False, "refused")]
+    findings.append(found(State.PASS, "wn01"))
+    text, _ = reports.nagios(findings, contacts)
+    assert text.splitlines()[1:] == ["NOT REACHED b: refused"]
+    assert "1 of 2 hosts answered" in text and "error=9" in text
+    page = reports.html(findings, contacts, {"site": "s", "taken_at": "now"})
+    assert (page.count("<td>b</td>"), "no: refused" in page) == (1, True)
+    cases = ET.fromstring(reports.junit(findings, contacts)).findall(".//testcase[@classname='b']")
+    assert [case.attrib["name"] for case in cases] == ["reached"]

@@ -63,6 +63,10 @@ def test_under_systemd_each_line_has_its_priority(
         "<6>one", "<6>two", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it",
         "<3>✗ [1/1] Take it: gone",
     ]  # fmt: skip
+    programs = Screen(color="never", output="json")
+    programs.warn("mind this")
+    programs.error(WorkFailed("it failed", hint="mend it"))
+    assert [line[:4] for line in capfd.readouterr().err.splitlines()] == ["<4>{", "<3>{"]
     monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # the journal of whoever started the shell, not of this stream
     Screen().say("plain")
     assert capfd.readouterr().err == "plain\n"

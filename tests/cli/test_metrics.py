@@ -1,6 +1,7 @@
 """What Prometheus is told, and the alerts over it."""
 
 import re
+import signal
 import stat
 import time
 from contextlib import suppress
@@ -11,10 +12,11 @@ from maint import __version__ as maint_version
 from maint.adapters.clock import SystemClock
 from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.screen import Screen
+from maint.cli.telling import outcomes
 from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
-from maint.errors import DeadlinePassed, Locked, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Locked, WorkFailed
 from maint.lab.siteconfig import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
@@ -190,6 +192,24 @@ def test_a_run_that_fails_since_the_first_store_is_away_leaves_its_figures(measu
         assert found[name, ""] == before[name, ""] > 0
 
 
+@pytest.mark.parametrize("verb", ["verify --level 1", "create --open-window --yes"])
+def test_what_a_signal_ends_while_its_start_is_told_is_at_work_no_more(measured, httpserver, monkeypatch, verb):
+    httpserver.expect_request(re.compile("/ping.*")).respond_with_data("OK")
+    path, keep = measured.lab.folder / "config.yaml", outcomes.keep
+    path.write_text(
+        path.read_text() + f"    notify: [{{name: ping, ping: {{url: '{httpserver.url_for('/ping')}'}}}}]\n"
+    )
+
+    def struck(*what):
+        monkeypatch.setattr(outcomes, "keep", keep)
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(outcomes, "keep", struck)
+    assert measured("backup", *verb.split()).code == 128 + signal.SIGTERM
+    assert [request.path for request, _ in httpserver.log].count("/ping/start") == 1
+    assert samples(measured)["maint_at_work_since_timestamp_seconds", ""] == 0
+
+
 def test_every_metric_says_what_it_is_once(measured):
     measured("backup", "verify")
     text = (measured.lab.folder / "metrics/maint.prom").read_text()
@@ -200,7 +220,7 @@ def test_every_metric_says_what_it_is_once(measured):
 
 
 def test_a_run_that_fails_is_told_too(measured):
-    measured.lab.break_("export", "cut-body")
+    measured.lab.break_("export", "error-500-once")
     assert measured("backup", "create").code != 0
     found = samples(measured)
     assert found["maint_last_run_state", 'playbook="export",state="failed"'] == 1

@@ -1,5 +1,6 @@
 """Who is told of what, after whatever worked on a site: a real program writes it down."""
 
+import fcntl
 import json
 import re
 import sys
@@ -44,7 +45,7 @@ def events(told: Path) -> list[tuple[str, str, int]]:
 
 def test_a_failure_is_told_then_what_recovered_then_each_success(loaded: Operator) -> None:
     told = listening(loaded)
-    loaded.lab.break_("export", "cut-body")
+    loaded.lab.break_("export", "error-500-once")
     failed = loaded("backup", "create")
     loaded.lab.repair()
     assert failed.code not in (0, 7)
@@ -84,7 +85,7 @@ def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(load
     told = listening(loaded)
     configured(loaded, "    metrics: m/maint.prom\n")
     metrics = loaded.lab.folder / "m/maint.prom"
-    loaded.lab.break_("export", "cut-body")
+    loaded.lab.break_("export", "error-500-once")
     loaded("backup", "create")
     assert re.search(r'maint_verb_exit_code\{site="lab",verb="backup create"\} [1-9]', metrics.read_text())
     run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
@@ -104,6 +105,17 @@ def test_another_run_at_work_and_wrong_usage_are_not_told(loaded: Operator) -> N
         assert loaded("backup", "verify").code == 6
     assert loaded("cluster", "stop", "nowhere", "--yes").code == 2
     assert events(told) == []
+
+
+def test_a_run_of_another_site_at_the_same_manager_holds_this_one_off(loaded: Operator) -> None:
+    assert loaded("backup", "create").code == 7
+    (manager,) = (loaded.state.parent / ".managers").iterdir()
+    with (manager / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = loaded("backup", "create")
+        assert refused.code == 6 and "another run works on the manager" in refused.err
+        assert loaded("backup", "verify", "--level", "1").code == 0  # it asks the manager nothing
+    assert loaded("backup", "create").code == 7
 
 
 def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operator, httpserver: HTTPServer) -> None:

@@ -21,6 +21,9 @@ sites:
     metrics: metrics/maint.prom
     manager: {{host: cm, password: "file:{secret}"}}
     backup: {{store: {store}, recipients: [age1{q}], identity: "file:identity"}}
+    shared_state: /srv/shared
+    shared_state_key: file:shared-key
+report: {{folder: /srv/pages}}
 """
 
 
@@ -103,7 +106,7 @@ def test_the_service_is_confined_and_a_held_lock_is_no_failure(config, units):
         "OnFailure": "maint-failure@prod.service",
     }
     assert {key: service[key] for key in wanted} == {key: [value] for key, value in wanted.items()}
-    assert "-/srv/backups" in service["ReadWritePaths"]
+    assert {"-/srv/backups", "-/srv/shared", "-/srv/pages"} <= set(service["ReadWritePaths"])
     assert timer["Persistent"] == ["true"]
     assert timer["RandomizedDelaySec"] == ["900s"]
 

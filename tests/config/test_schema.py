@@ -165,6 +165,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "must differ from the stores of the backups",
         ),
         (
+            "shared_state_key: file:/etc/maint/shared-state-key",
+            "shared_state_key: ^file:/etc/maint/identity",
+            "must differ from backup.identity",
+        ),
+        (
             "shared_state: sftp://maint@state.example.internal/srv/state\n    shared_state_key: file",
             "shared_state_key: ^file",
             "seals nothing without a shared_state",

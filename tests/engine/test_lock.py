@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.engine.lock import holder, is_held, site_lock
+from maint.config.schema import ManagerSettings, SiteSettings
+from maint.engine.lock import holder, is_held, manager_lock, site_lock
 from maint.errors import Locked, WorkFailed
 
 HOLD = """
@@ -95,10 +97,10 @@ def test_a_lock_that_cannot_be_opened_is_not_called_free(tmp_path):
 
 
 def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):
-    def nameless():
+    def nameless(_):
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr("getpass.getuser", nameless)
+    monkeypatch.setattr("pwd.getpwuid", nameless)
     with site_lock(tmp_path, "prod", "playbook probe", SystemClock()):
         assert holder(tmp_path).user == f"uid {os.getuid()}"
 
@@ -115,3 +117,27 @@ def test_a_lock_that_cannot_be_opened_is_told(tmp_path):
     (tmp_path / "lock").mkdir()
     with pytest.raises(WorkFailed, match="cannot be opened: Is a directory"):
         take(tmp_path)
+
+
+def site(state, name, host="cm.example.internal", port=7180):
+    manager = ManagerSettings.model_construct(host=host, plain_port=port, tls_port=7183)
+    return SiteSettings.model_construct(name=name, state=state / name, manager=manager)
+
+
+def test_two_sites_at_one_manager_hold_each_other_off_and_other_managers_do_not(tmp_path):
+    clock = SystemClock()
+    with manager_lock(site(tmp_path, "prod"), "playbook stop-cluster", clock):
+        with pytest.raises(Locked) as caught, manager_lock(site(tmp_path, "twin", "CM.example.internal"), "x", clock):
+            pass
+        assert caught.value.message == "another run works on the manager of site twin"
+        assert "playbook stop-cluster, for site prod" in caught.value.detail[0]
+        with manager_lock(site(tmp_path, "other", port=17180), "playbook probe", clock):
+            pass
+    with manager_lock(site(tmp_path, "twin"), "playbook probe", clock):
+        pass
+
+
+def test_a_folder_of_all_states_that_is_not_ours_keeps_no_run_from_working(tmp_path):
+    Path(tmp_path, ".managers").write_text("in the way")
+    with manager_lock(site(tmp_path, "prod"), "playbook probe", SystemClock()):
+        assert Path(tmp_path, ".managers").read_text() == "in the way"

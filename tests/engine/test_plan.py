@@ -79,7 +79,7 @@ def test_unknown_and_missing_parameters_are_told(bench):
 
 def test_each_becomes_one_action_per_item_and_when_leaves_actions_out(bench):
     assert [action.target for action in bench.plan(TARGETS, hosts="a,b").actions] == ["host a", "host b"]
-    assert [action.target for action in bench.plan(TARGETS, hosts=[], deep="yes", age="1h").actions] == ["below 3600.0"]
+    assert [action.target for action in bench.plan(TARGETS, hosts=[], deep="yes", age="1h").actions] == ["below 3600"]
 
 
 def test_each_over_anything_but_a_list_is_refused_with_its_place(bench):

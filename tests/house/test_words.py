@@ -15,7 +15,7 @@ from tests.steps.operator import maint
 INSIDE = re.compile(
     r"contract section|§|\b[JM]\d{1,2}\.\d|\bU\d{1,2}\b|<(list|int|str)\b|\bNone\b(?! in date)|invalid literal"
 )
-USAGE = re.compile(r"\{[a-z_]+\}|<[a-z\[\]]+>|\bNone\b")
+USAGE = re.compile(r"(?<!\{)\{[A-Za-z_]+\}|<[a-z\[\]]+>|\bNone\b")
 
 
 def messages(path):

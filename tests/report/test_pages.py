@@ -202,7 +202,7 @@ def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
 def browser() -> Iterator[Any]:
     """A real Chromium."""
     if not CHROMIUM.exists():
-        pytest.skip("Chromium is not here")
+        pytest.skip("Chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)

@@ -237,3 +237,12 @@ def test_a_command_that_cannot_be_split_into_words_is_refused(loaded, command):
     said = deliver(loaded, "--command", command)
     assert said.code in (2, 5), said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("fault", ["connection-dropped", "cut-body", "cut-body-cleanly"])
+@pytest.mark.parametrize("words", [("backup", "create"), ("backup", "drift")])
+def test_an_export_that_is_lost_on_its_way_is_asked_for_again(loaded, fault, words):
+    undisturbed = loaded(*words).code
+    loaded.lab.break_("export", fault)
+    said = loaded(*words)
+    assert (said.code, undisturbed in (0, 7)) == (undisturbed, True), said.err

@@ -183,7 +183,9 @@ class Streamed:
         except DecodeError:
             raise self._cut("its compression is damaged") from None
         except (HTTPError, OSError) as error:
-            raise self._cut("nothing more came in time" if _late(error) else "the connection ended early") from None
+            cut = self._cut("nothing more came in time" if _late(error) else "the connection ended early")
+            cut.late = _late(error)
+            raise cut from None
         self._count += len(block)
         if self._count > _STREAMED:
             self.close()

@@ -131,17 +131,25 @@ class Calls:
             auth = self.session.auth()
             return self._transport.stream(Call("GET", self.session.address() + path, read=read), auth)
 
-        answer = ask()
-        if 300 <= answer.status_code < 400:
-            answer.close()
-            self.session.moved()
+        def once() -> requests.Response:
             answer = ask()
-        for _ in range(_AGAIN):
-            if answer.status_code != 401:
-                break
-            answer.close()
+            if 300 <= answer.status_code < 400:
+                answer.close()
+                self.session.moved()
+                return ask()
+            return answer
+
+        for tries_left in reversed(range(_AGAIN + 1)):
+            try:
+                answer = once()
+            except NoAnswer as failure:
+                if failure.late or not tries_left:
+                    raise
+            else:
+                if answer.status_code != 401 or not tries_left:
+                    break
+                answer.close()
             self.clock.sleep(self._pause)
-            answer = ask()
         if answer.status_code != 200:
             raise refusal(f"GET {path.partition('?')[0]}", read_reply(answer), self.session.name)
         return answer

@@ -42,16 +42,16 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
     try:
         return Presence(door=Door.TLS, plain=plain, tls=_answer(transport, address(settings, Door.TLS)))
     except (NotSent, NoAnswer) as failure:
-        words, chain, remedy = failure.words, failure.in_a_line, failure.hint
+        words, remedy = failure.words, failure.hint
+        chain = failure.in_a_line if isinstance(failure, NotTrusted) else None
         why = failure.why if isinstance(failure, NotSent) else None
-        heals = not isinstance(failure, NotTrusted)
         if why is ProxyFailed:  # which says nothing of the port
             return Presence(door=Door.CLOSED, plain=plain, tls=words, remedy=remedy)
     except Invalid as failure:
-        why, words, chain, remedy, heals = None, failure.message, failure.message, failure.hint, False
+        why, words, chain, remedy = None, failure.message, failure.message, failure.hint
     if words == "refused" or why is NothingBehind or not _listens(transport, settings):
         return Presence(door=otherwise, plain=plain, tls=words)
-    return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, remedy=remedy, heals=heals)
+    return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, silent=chain is None, remedy=remedy)
 
 
 def _answer(transport: Transport, place: str) -> str:

@@ -129,10 +129,10 @@ class ManagerSession:
                 detail=(plain, tls),
                 hint=found.remedy or "is the manager up? systemctl status cloudera-scm-server on its host",
             )
-        if found.chain is not None:
-            raise (CannotReach if found.heals else NotTrusted)(
+        if found.chain is not None or found.silent:
+            raise (CannotReach if found.chain is None else NotTrusted)(
                 f"the TLS port of {settings.host} cannot be used",
-                detail=(plain, *found.chain.split("; ")),
+                detail=(plain, *(found.chain or tls).split("; ")),
                 hint=found.remedy,
             )
         if not _settled(found):
@@ -239,7 +239,7 @@ def version(content: bytes) -> int:
 
 def _settled(found: Presence) -> bool:
     # Worth remembering is only a manager whose API answers, not one that says that it is starting.
-    if found.door is Door.CLOSED or found.chain is not None:
+    if found.door is Door.CLOSED or found.chain is not None or found.silent:
         return False
     words = found.tls if found.door is Door.TLS else found.plain
     return not words.startswith("answers 5")

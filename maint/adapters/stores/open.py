@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from maint.adapters.stores.local import LocalStore
-from maint.config.actor import user
+from maint.config.actor import account
 from maint.config.schema import BackupSettings, HostSettings, SshSettings
 from maint.errors import Invalid
 from maint.ports import Secrets, Store
@@ -61,7 +61,7 @@ def _open_sftp(location: str, access: Access | None) -> Store:
     path = unquote(parts.path)
     if not parts.hostname or path in ("", "/"):
         raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
-    ssh = given.ssh or SshSettings(user=user())
+    ssh = given.ssh or SshSettings(user=account())
     own = given.backup.sftp
     changes = {
         "user": unquote(parts.username) if parts.username else ssh.user,

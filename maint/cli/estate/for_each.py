@@ -172,8 +172,7 @@ def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence
     """Return calls with those together whose sites have the same manager, and which so go one after another."""
     rows: dict[tuple[str, int, int], list[Call]] = {}
     for site, call in zip(sites, calls, strict=True):
-        manager = site.manager
-        rows.setdefault((manager.host.lower(), manager.plain_port, manager.tls_port), []).append(call)
+        rows.setdefault(site.manager.address, []).append(call)
     return [*rows.values()]
 
 

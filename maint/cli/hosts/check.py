@@ -20,7 +20,7 @@ from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
 from maint.cli.configless import settings_of
 from maint.cli.hosts.inventory import Source, inventory
-from maint.cli.open_site import limit_of, opened, way_to_lab
+from maint.cli.open_site import limit_of, limited, opened, way_to_lab
 from maint.cli.options import Flags, Several, option
 from maint.cli.screen import Screen, table
 from maint.cli.site.page_facts import keep_checks
@@ -197,9 +197,10 @@ def _gathered(
     ids = ["ecs.plan"] if request.plan and not request.chosen else request.ids
     checks = select(ids, request.groups, request.phase or RUNNING)
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
-    with opened(flags) as (configured, _):
+    with opened(flags, limited_here=False) as (configured, _):  # hosts that answered in time are judged
         settings = configured.settings
-        hosts = choose(inventory(configured, request.hosts_from), request.hosts, request.hosts_in)
+        with limited(flags, configured, "learning which hosts there are"):
+            hosts = choose(inventory(configured, request.hosts_from), request.hosts, request.hosts_in)
         for strange in [item.check for item in settings.accepted if item.check not in CHECKS]:
             screen.warn(f"accepted: there is no check {strange!r}, so this accepts nothing; --list shows all checks")
         setting = setting_of(settings, request.phase or RUNNING, plan, matrix)
@@ -284,9 +285,7 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
 
 def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return what people are shown."""
-    silent = {contact.name for contact in contacts if not contact.reached}
-    told_once = [one for one in findings if not (one.host in silent and one.state is State.ERROR)]
-    found = reports.rows(findings if screen.verbose else told_once, every=screen.verbose)
+    found = reports.rows(findings if screen.verbose else reports.told(findings, contacts), every=screen.verbose)
     lines = [_spelled(*row) for row in found]
     unreached = [f"NOT REACHED  {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]

@@ -10,7 +10,7 @@ from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.hosts.inventory import Source, inventory
-from maint.cli.open_site import limit_of, opened
+from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.schema import HostSettings
@@ -31,8 +31,9 @@ def trust(
     hosts_from: Source = "config",
 ) -> int:
     """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""
-    with opened(flags) as (site, screen):
-        asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
+    with opened(flags, limited_here=False) as (site, screen):  # hosts that answered in time are shown
+        with limited(flags, site, "learning which hosts there are"):
+            asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
         fleet = FabricFleet(site.settings, site.secrets)
         seen = list(fleet.keys(asked, timeout=limit_of(flags)))
         fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]

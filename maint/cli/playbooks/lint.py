@@ -10,8 +10,9 @@ from maint.cli.options import Flags, argument
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine, is_file, library
+from maint.engine.load import Library, examine, in_order, library
 from maint.engine.names import unknown_names
+from maint.engine.read_step import is_file
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -74,9 +75,9 @@ def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Seq
         return ()
     file = name if is_file(name) else f"{name}.yaml"
     playbook, mistakes = examine(text, file, shipped)
-    if playbook is None or mistakes or settings is None:
+    if playbook is None or settings is None:
         return mistakes
-    return list(unknown_names(playbook, settings))
+    return in_order([*mistakes, *unknown_names(playbook, settings)], file)
 
 
 def _show(screen: Screen, checked: Sequence[str], mistakes: Sequence[Invalid]) -> None:

@@ -13,8 +13,9 @@ from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
-from maint.engine.load import Library, is_file, library
+from maint.engine.load import Library, library
 from maint.engine.plan import parameters
+from maint.engine.read_step import is_file
 from maint.errors import Refused, UsageError
 from maint.model.plan import Effect, Playbook
 from maint.steps.registry import STEPS

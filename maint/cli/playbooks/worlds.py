@@ -17,8 +17,9 @@ from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
 from maint.engine.expectations import Expectation, WorldForm
-from maint.engine.load import is_file, library
+from maint.engine.load import library
 from maint.engine.plan import make_plan
+from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
 from maint.errors import Invalid, MaintError, PartlyDone
 from maint.lab.faults import UnknownFault

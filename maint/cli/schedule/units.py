@@ -240,8 +240,10 @@ def writable(site: SiteSettings) -> Sequence[Path]:
     """Return the folders that a scheduled run writes to, but for those that systemd makes."""
     backup = site.backup
     stores = [Path(one) for one in (backup.store, *backup.copies) if one.startswith("/")] if backup else []
+    shared = [Path(one) for one in (site.shared_state,) if one and one.startswith("/")]
     metrics = [site.metrics.parent] if site.metrics else []
-    found = dict.fromkeys([site.state.parent, *stores, *metrics])
+    pages = [site.report_folder] if site.report_folder else []
+    found = dict.fromkeys([site.state.parent, *stores, *shared, *metrics, *pages])
     return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
 
 

@@ -29,7 +29,7 @@ from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, MaintError
+from maint.errors import CannotReach, DeadlinePassed, MaintError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
@@ -135,7 +135,11 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "notices": lambda: _notices(site),
         }
         for label, look in looks.items():
-            yield from _guarded(label, look, lab)
+            try:
+                yield from _guarded(label, look, lab)
+            except DeadlinePassed as error:
+                yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
+                return
         if not flags.dry_run:
             tell_age(site, screen)
 
@@ -144,6 +148,8 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
+    except DeadlinePassed:
+        raise
     except CannotReach as error:
         yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")
     except MaintError as error:

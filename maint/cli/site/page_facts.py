@@ -11,7 +11,7 @@ import msgspec
 
 from maint.cli.composition import ConfiguredSite
 from maint.engine import journal
-from maint.errors import MaintError
+from maint.errors import DeadlinePassed, MaintError
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
@@ -69,6 +69,8 @@ def gather(site: ConfiguredSite) -> SiteFacts:
             drills=[Drill(d.at, d.snapshot, d.passed, d.rto_seconds, d.reason) for d in drills(site)],
             days=days_of(site, known), windows=_windows(site),
         )  # fmt: skip
+    except DeadlinePassed:
+        raise
     except MaintError as error:
         return msgspec.structs.replace(base, problem=error.message)
 
@@ -109,6 +111,8 @@ def _going(site: ConfiguredSite, known: Sequence[Entry], now: datetime) -> tuple
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
+    except DeadlinePassed:
+        raise
     except MaintError as error:
         return {}, error.message
     return {one: at for one, at in goes.items() if not one.startswith("~")}, doubt(known, now) or ""
@@ -124,6 +128,8 @@ def _copies(site: ConfiguredSite, known: Sequence[Entry]) -> Iterator[Copy]:
     for store in site.copies:
         try:
             yield _copy(site, store, wanted)
+        except DeadlinePassed:
+            raise
         except MaintError as error:
             yield Copy(store.location, problem=error.message)
 
@@ -180,6 +186,8 @@ def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
         return known
     try:
         found = _compared(site, before, after)
+    except DeadlinePassed:
+        raise
     except MaintError as error:
         return Day(before.id, after.id, after.taken_at, problem=error.message)
     with suppress(OSError):  # it is worked out again

@@ -65,6 +65,9 @@ def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str,
         if not plain and not asker.yes(f"{without}; is that so wanted?"):
             raise Refused(without, hint="switch TLS on, or say --plain")
         return
+    if found.silent:
+        words = f"the TLS port of {host} cannot be used"
+        raise CannotReach(words, detail=[f"port {tls_port}: {found.tls}"], hint=found.remedy)
     if found.chain is None:
         draft.screen.say("  its certificate is verified")
         return

@@ -20,13 +20,15 @@ from typing import Annotated
 import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, UsageError, WorkFailed
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
 FILE = files("maint.cli.supply") / "constraints.txt"
 _PINNED = re.compile(r"^(\S+)==(\S+)((?: --hash=\S+)*)$", re.MULTILINE)
+# A name as registries have it, with a tag or a digest where one is given; never a line of its own.
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(@sha256:[0-9a-f]{64})?")
 _USER = 10001
 _LIMIT = 900  # seconds that pip may take
 _OURS = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})  # what an installation adds to a wheel
@@ -57,6 +59,9 @@ def container(
     ] = "docker.io/library/python:3.11-slim-bookworm",
 ) -> None:
     """Print a Containerfile that installs from `maint generate bundle`; its comments say how it is built and run."""
+    if not _IMAGE.fullmatch(image):
+        hint = "such as registry.example.internal/python:3.11, with a tag or a digest"
+        raise UsageError(f"--image {image!r} is no name of an image", hint=hint)
     text = from_file("Containerfile.j2", {"version": maint.__version__, "image": image, "user": _USER})
     flags.screen().emit({"containerfile": text}, text.rstrip())
 

@@ -27,7 +27,7 @@ from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import RECORD
 
-STATES = ("partly", *journal.RUN_STATES)
+STATES = journal.RUN_STATES
 # What only the first store can tell, and what only some store can.
 _OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
@@ -197,7 +197,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),
         snapshots=_counts(known),
-        runs=[(_label(name), _state(past), _ended(past)) for name, past in sorted(latest.items())],
+        runs=[(_label(name), past.state, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
         window=_window(site, stores=stores, reached=reached),
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
@@ -208,7 +208,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         version=maint.__version__,
         oldest=min((one.snapshot.taken_at.timestamp() for one in known if one.snapshot), default=None),
         stored_bytes=_stored(known),
-        states=Counter(_state(past) for past in runs),
+        states=Counter(past.state for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
 
@@ -246,12 +246,6 @@ def _failed(ends: Sequence[Outcome], notice: str) -> bool:
 def _label(text: str) -> str:
     """Return a text as the value of a label."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-
-
-def _state(past: journal.RunState) -> str:
-    """Return the state of a run, `partly` for one that was done and left something out."""
-    partly = any(record.result is not None and record.result.partly for record in past.records.values())
-    return "partly" if past.state == "done" and partly else past.state
 
 
 def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:

@@ -1,16 +1,16 @@
 """Judge hosts by the checks, within a run: what is wrong stops it, is told, or decides what follows."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import judge
 from maint.checks.facts import SiteFacts
 from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
 from maint.checks.registry import select
-from maint.errors import Invalid, UsageError, WorkFailed
+from maint.errors import UsageError, WorkFailed
 from maint.model.finding import Finding, State
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -18,7 +18,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.hosts.fan_out import host_list, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts
-from maint.steps.step import Progress, Step, done
+from maint.steps.step import Progress, Step, done, in_a_template
 
 _TOLD = 12  # findings that are told one by one
 
@@ -35,6 +35,15 @@ class CheckArguments(HostsArguments):
         description="`fail` stops the run; `warn` goes on, and the run ends with 7; `register` leaves it to others",
     )
 
+    @model_validator(mode="after")
+    def _there_are_such(self) -> Self:
+        if not any(in_a_template(text) for text in (*self.checks, *self.checks_in, self.phase)):
+            try:
+                select(self.checks, self.checks_in, self.phase)
+            except UsageError as error:
+                raise ValueError(error.in_a_line) from None
+        return self
+
 
 class CheckHosts(Step[CheckArguments]):
     """Check hosts as `maint host check` does: any of the checks, by id, group or phase."""
@@ -45,7 +54,7 @@ class CheckHosts(Step[CheckArguments]):
 
     def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
         hosts = chosen_hosts(sight, args)
-        checks = _selected(args)
+        checks = select(args.checks, args.checks_in, args.phase)
         what = ", ".join(check.id for check in checks) if len(checks) <= 4 else show_count(len(checks), "check")
         then = {"fail": "stop at a failure", "warn": "warn of failures", "register": "register the findings"}
         yield self.action(
@@ -56,7 +65,7 @@ class CheckHosts(Step[CheckArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         args = CheckArguments.model_validate(dict(action.arguments))
-        checks, names = _selected(args), texts(action.arguments["hosts"])
+        checks, names = select(args.checks, args.checks_in, args.phase), texts(action.arguments["hosts"])
         yield f"asking {show_count(len(names), 'host')}"
         chosen = set(names) != {host.name for host in site.settings.hosts}
         facts = ask_site(site, _enquiry(site, checks, names, args.phase), site.fleet, timeout=work.timeout)
@@ -74,13 +83,6 @@ class CheckHosts(Step[CheckArguments]):
         if args.on_failure == "warn":
             return done("; ".join([words, *lines]), value, partly=True, hint="`maint host check` tells how to mend it")
         return done(words, value)
-
-
-def _selected(args: CheckArguments) -> Sequence[Check]:
-    try:
-        return select(args.checks, args.checks_in, args.phase)
-    except UsageError as error:  # it stands in a file, not on the command line
-        raise Invalid(error.message, hint=error.hint) from None
 
 
 def _enquiry(sight: Sight, checks: Sequence[Check], names: Sequence[str], phase: str) -> Enquiry:

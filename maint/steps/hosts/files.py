@@ -6,12 +6,13 @@ import shlex
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from msgspec.structs import astuple
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.files import reading, written
 from maint.model.formatting import show_size
 from maint.model.json import Json
@@ -21,13 +22,14 @@ from maint.steps.hosts import undo
 from maint.steps.hosts.difference import COMPARED, difference
 from maint.steps.hosts.fan_out import ask_script, host_list, map_hosts, map_hosts_now, output_of, script, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts
-from maint.steps.step import Arguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import Arguments, Progress, Step, done, in_a_template, skipped, unchanged
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is put
 _LIMIT = 300.0  # seconds for one host
 _COMPARED = 5  # different contents of one file that are shown
 MODE = re.compile(r"[0-7]{3,4}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
+_ODD = 'paths are absolute, without `..`; a mode is octal, such as "0640"; owner and group are plain names'
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -60,6 +62,13 @@ class PutArguments(HostsArguments):
     group: str = Field("", description="as it was; root for a new file")
     mode: str = Field("", description='octal, such as `"0640"`; as it was, 0644 for a new file')
 
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Self:
+        if not (self.file.startswith("/") or in_a_template(self.file)):
+            raise ValueError(f"file {self.file!r} cannot be used: {_ODD}")
+        _refuse_odd({"path": self.path}, self.mode, self.owner, self.group)
+        return self
+
 
 class PutFile(Step[PutArguments]):
     """Put a local file on hosts, atomically, with owner and mode; the file that was there is kept, sealed."""
@@ -68,7 +77,6 @@ class PutFile(Step[PutArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
-        _refuse_odd(args)
         hosts, content = chosen_hosts(sight, args), _local(args.file)
         found = map_hosts_now(
             sight, hosts, lambda host: stat_of(sight.shell, host, args.path), f"looking at {args.path}"
@@ -168,18 +176,14 @@ def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
     )
 
 
-def _refuse_odd(args: PutArguments) -> None:
-    problems = {
-        "path": not plain_path(args.path),
-        "file": not args.file.startswith("/"),
-        "mode": bool(args.mode) and not MODE.fullmatch(args.mode),
-        "owner": bool(args.owner) and not NAME.fullmatch(args.owner),
-        "group": bool(args.group) and not NAME.fullmatch(args.group),
-    }
-    for name, wrong in problems.items():
-        if wrong:
-            hint = 'paths are absolute, without `..`; a mode is octal, such as "0640"; owner and group are plain names'
-            raise Invalid(f"{name}: {getattr(args, name)!r} cannot be used", hint=hint)
+def _refuse_odd(paths: Mapping[str, str], mode: str, owner: str, group: str) -> None:
+    """Refuse, by ValueError, what cannot be used; what is still to be filled in is looked at later."""
+    problems = {name: (path, plain_path(path)) for name, path in paths.items()}
+    problems["mode"] = (mode, bool(MODE.fullmatch(mode)))
+    problems |= {name: (text, bool(NAME.fullmatch(text))) for name, text in (("owner", owner), ("group", group))}
+    for name, (text, fits) in problems.items():
+        if (text or name in paths) and not fits and not in_a_template(text):
+            raise ValueError(f"{name} {text!r} cannot be used: {_ODD}")
 
 
 def plain_path(path: str) -> bool:
@@ -298,6 +302,11 @@ class FetchArguments(Arguments):
     group: str = Field("", description="its group")
     replace: bool = Field(False, description="another local file may be replaced")
 
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Self:
+        _refuse_odd({"path": self.path, "to": self.to}, self.mode, self.owner, self.group)
+        return self
+
 
 class FetchFile(Step[FetchArguments]):
     """Fetch a file from a host into a local one, atomically, with owner and mode, and compare it."""
@@ -308,10 +317,6 @@ class FetchFile(Step[FetchArguments]):
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""
         chosen_hosts(sight, HostsArguments(hosts=[args.host]))
-        odd = not plain_path(args.path) or not plain_path(args.to) or not MODE.fullmatch(args.mode)
-        if odd or any(name and not NAME.fullmatch(name) for name in (args.owner, args.group)):
-            hint = 'both paths are absolute, without `..`; a mode is octal, such as "0600"'
-            raise Invalid(f"{args.path} cannot be fetched into {args.to} with mode {args.mode}", hint=hint)
         yield self.action(
             f"{args.path} on {args.host}", f"fetch {args.path} from {args.host} into {args.to}", args.model_dump()
         )

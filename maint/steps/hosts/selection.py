@@ -1,13 +1,13 @@
 """Which hosts a step works on, by name or by group of the config."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from maint.config.schema import HostSettings
 from maint.config.suggestions import meant
-from maint.errors import Invalid, UnknownName
+from maint.errors import UnknownName
 from maint.model.manager import Host
 from maint.ports import Sight
 from maint.steps.manager.server import require_ssh
@@ -20,6 +20,12 @@ class HostsArguments(Arguments):
     every: ClassVar[bool] = False  # whether all hosts of the config are meant where none are named
     hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
     groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
+
+    @model_validator(mode="after")
+    def _some_are_named(self) -> Self:
+        if not (self.every or self.hosts or self.groups):
+            raise ValueError("no host is named: give `hosts: [NAME, …]` or `groups: [NAME, …]`")
+        return self
 
 
 def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence[str]) -> Sequence[HostSettings]:
@@ -41,8 +47,6 @@ def chosen_hosts(sight: Sight, args: HostsArguments) -> list[str]:
     require_ssh(sight, "hosts")
     known = {host.name: host for host in (*sight.settings.hosts, *sight.settings.hosts_in("manager"))}
     if not args.hosts and not args.groups:
-        if not args.every:
-            raise Invalid("no host is named", hint="give `hosts: [NAME, …]` or `groups: [NAME, …]`")
         return [host.name for host in sight.settings.hosts]
     return [host.name for host in choose(list(known.values()), args.hosts, args.groups)]
 

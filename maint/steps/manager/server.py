@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotUp, Refused, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, NotUp, Refused, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -74,7 +74,7 @@ def restart_and_wait(
     Raises:
         NotUp: it did not come up.
         WorkFailed: it could not be restarted.
-        CannotReach: it came up, with a certificate that is not to be trusted.
+        NotTrusted: it came up, with a certificate that is not to be trusted.
     """
     tls = serves_tls_next(site, work) if tls is None else tls
     if work.noted(key) != _IN_VAIN or not _serves(site, tls):
@@ -94,8 +94,10 @@ def _stores_tls(manager: ManagerSight) -> bool:
 
 
 def _serves(site: Site, tls: bool = False) -> bool:
-    door = site.manager.presence().door
-    return door is Door.TLS or (door is Door.PLAIN and not tls and not _stores_tls(site.manager))
+    presence = site.manager.presence()
+    if presence.door is Door.TLS:
+        return not presence.silent
+    return presence.door is Door.PLAIN and not tls and not _stores_tls(site.manager)
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
@@ -162,11 +164,11 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
         site.manager.forget_login()
         presence = site.manager.presence()
         if presence.chain is not None:
-            raise CannotReach(
+            raise NotTrusted(
                 f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT
             )
         try:
-            if presence.door is Door.TLS or (presence.door is Door.PLAIN and not tls):
+            if not presence.silent and presence.door in ((Door.TLS,) if tls else (Door.TLS, Door.PLAIN)):
                 return site.manager.api_version()
             seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:
@@ -197,9 +199,7 @@ class RestartServer(Step[NoArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         try:
             version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT)
-        except CannotReach:
-            if site.manager.presence().chain is None:
-                raise
+        except NotTrusted:
             return done("restarted; its TLS port answers, and `tls.verify` judges its certificate")
         return done(f"restarted; API v{version} answers")
 

@@ -67,7 +67,7 @@ class SwitchTls(Step[NoArguments]):
         if not action.arguments["wanted"]:
             return skipped("the manager's settings have no WEB_TLS")
         presence = site.manager.presence()
-        if presence.door is Door.TLS and presence.chain is None:
+        if presence.door is Door.TLS and presence.chain is None and not presence.silent:
             return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, chain verified")
         version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT, tls=True)
         return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain verified")

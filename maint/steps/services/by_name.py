@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from maint.errors import Refused, UsageError
+from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Place
 from maint.model.plan import Action, Effect
@@ -29,6 +29,14 @@ class CommandArguments(PlaceArguments):
     name: str = Field(description="as the manager's API spells it, such as deployClientConfig")
     # Any: whatever JSON can spell
     arguments: dict[str, Any] = Field(default_factory=dict, description="what it takes as JSON; no secrets")
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> Self:
+        if self.role_group:
+            raise ValueError("a role group takes no commands: name a service or a role")
+        if self.role and self.arguments:
+            raise ValueError("commands of roles take no arguments: leave them out")
+        return self
 
 
 class RunCommand(Step[CommandArguments]):
@@ -68,10 +76,6 @@ def _mover(site: Site, place: Place, arguments: Json) -> Mover:
 
 
 def _refuse(args: CommandArguments, place: Place) -> None:
-    if place.role_group:
-        raise UsageError("a role group takes no commands", hint="name a service or a role")
-    if place.role and args.arguments:
-        raise UsageError("commands of roles take no arguments", hint="leave them out")
     if args.name in _SECRET:
         raise Refused(f"{args.name} takes a password, which a plan would keep", hint="do it in the manager's own pages")
     own = _GUARDED.get(args.name) if str(place).startswith("cluster ") else None

@@ -1,12 +1,13 @@
 """Which service, role, group, host or manager a step means, by the names that an operator types (M18, M19)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from maint.config.suggestions import unknown
-from maint.errors import Refused, UsageError
+from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place, Role, Service
 from maint.ports import ManagerSight
@@ -30,6 +31,12 @@ class RoleArguments(ServiceArguments):
     type: str = Field("", description="those of a type, such as DATANODE")
     host: str = Field("", description="those on a host")
 
+    @model_validator(mode="after")
+    def _some_are_named(self) -> Self:
+        if not (self.roles or self.type or self.host):
+            raise ValueError("no role is named: give `roles: [NAME, …]`, `type` or `host`")
+        return self
+
 
 class PlaceArguments(Arguments):
     """What has the setting, or takes the command: exactly one of them."""
@@ -40,6 +47,25 @@ class PlaceArguments(Arguments):
     role: str = Field("", description="a role by its name")
     host: str = Field("", description="a host by its name or id")
     manager: bool = Field(False, description="the manager itself")
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        alone = [bool(self.role_group), bool(self.role), bool(self.host), self.manager]
+        if sum(alone) > 1 or ((self.host or self.manager) and (self.service or self.cluster)):
+            raise ValueError("several things are named: name one, a service, role group, role, host or the manager")
+        if not (self.cluster or self.service or any(alone)):
+            raise ValueError("nothing is named: name a service, role group, role, host, or the manager")
+        return self
+
+
+class SettingPlaceArguments(PlaceArguments):
+    """What has the settings."""
+
+    @model_validator(mode="after")
+    def _has_settings(self) -> Self:
+        if self.cluster and not (self.service or self.role or self.role_group):
+            raise ValueError("a cluster has no settings of its own: name a service, role group or role of it")
+        return self
 
 
 def find_service(manager: ManagerSight, service: str, cluster: str = "") -> Place:
@@ -76,8 +102,6 @@ def service_of(manager: ManagerSight, place: Place) -> Service | None:
 
 def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Sequence[Role]]:
     """Return a service and the roles of it that are meant; UnknownName where nothing fits."""
-    if not (args.roles or args.type or args.host):
-        raise UsageError("no role is named", hint="name roles, a type or a host")
     service = find_service(manager, args.service, args.cluster)
     known = manager.roles(service)
     for name in args.roles:
@@ -114,10 +138,7 @@ def find_host(manager: ManagerSight, name: str) -> Place:
 
 
 def find_place(manager: ManagerSight, args: PlaceArguments) -> Place:
-    """Return what is meant; UsageError where nothing or several things are named, UnknownName where it is not there."""
-    alone = [bool(args.role_group), bool(args.role), bool(args.host), args.manager]
-    if sum(alone) > 1 or ((args.host or args.manager) and (args.service or args.cluster)):
-        raise UsageError("several things are named", hint="name one: service, role group, role, host or manager")
+    """Return what is meant; UnknownName where it is not there."""
     if args.manager:
         return Place()
     if args.host:
@@ -126,9 +147,7 @@ def find_place(manager: ManagerSight, args: PlaceArguments) -> Place:
         return _inside(manager, args)
     if args.service:
         return find_service(manager, args.service, args.cluster)
-    if args.cluster:
-        return Place(resolve(manager, args.cluster).name)
-    raise UsageError("nothing is named", hint="name a service, role group, role, host, or the manager")
+    return Place(resolve(manager, args.cluster).name)
 
 
 def place_to_json(place: Place) -> dict[str, Json]:

@@ -11,11 +11,11 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.services import changing
 from maint.steps.services.kept_settings import kept_settings, old_value, overwritten_by, spans
-from maint.steps.services.places import PlaceArguments, find_place, place_to_json
+from maint.steps.services.places import SettingPlaceArguments, find_place, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
 
 
-class SettingArguments(PlaceArguments):
+class SettingArguments(SettingPlaceArguments):
     """Which setting of what, and its value."""
 
     name: str = Field(description="as the manager's API spells it, such as dfs_replication")

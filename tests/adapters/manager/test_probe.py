@@ -128,8 +128,8 @@ def test_a_tls_port_that_never_answers_is_an_end_not_a_wait(bench: Bench, raw: C
 def test_a_tls_port_that_does_not_speak_tls_is_told(bench: Bench, raw: Callable[..., int]) -> None:
     port = raw(lambda connection: connection.sendall(b"220 mail.example.internal ESMTP\r\n"))
     found = bench.client(tls_port=port, plain_port=closed_port()).presence()
-    assert found.door is Door.TLS
-    assert found.chain is not None
+    assert (found.door, found.silent, found.chain) == (Door.TLS, True, None)
+    assert "does not speak TLS" in found.tls
 
 
 def test_a_plain_port_that_answers_garbage_serves_nobody(bench: Bench, raw: Callable[..., int]) -> None:

@@ -147,3 +147,17 @@ def test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_sta
         path.name.partition(".")[0] for folder in ("runs", "reports") for path in (operator.state / folder).iterdir()
     }
     assert left == {runs[1].id.partition(".")[0]}
+
+
+def test_a_run_that_left_something_out_is_partly_done_wherever_it_is_told(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", Options(switches=FAST)) as lab:
+        found = Operator(lab)
+        assert found("backup", "create").code == 7  # the manager redacts
+        ran = found("playbook", "history", "-o", "json").json["runs"][0]
+        assert (ran["state"], [one["state"] for one in ran["attempts"]]) == ("partly", ["partly"])
+        assert [listed(found, "--outcome", state) for state in ("partly", "done")] == [["export"], []]
+        assert " partly " in found("playbook", "history").out
+        report = Path(found("playbook", "report").out.splitlines()[0]).read_text()
+        assert "partly" in report.splitlines()[0] and ": done" not in report
+        said = found("playbook", "resume")
+        assert (said.code, "no run of this site stopped before its end" in said.err) == (0, True)

@@ -148,3 +148,88 @@ def test_help_on_a_playbook_with_a_mistake_says_so(here: Path) -> None:
     said = maint("playbook", "run", "bad.yaml", "--help")
     assert (said.code, "bad.yaml:2:1" in said.out) == (0, True)
     assert maint("playbook", "run", "gone.yaml", "--help").code == 0
+
+
+INNER = "name: inner\nsummary: Inner.\nparameters:\n  host: {type: string}\nsteps:\n" + (
+    '  - {name: A, do: host.run, with: {hosts: ["{{ host }}"], command: uptime}}\n'
+)
+OUTER = "name: outer\nsummary: Outer.\nsteps:\n" + (
+    '  - {name: A, playbook: parts/inner.yaml, each: [a, b], with: {host: "{{ item }}"}}\n'
+)
+
+
+def test_an_own_playbook_includes_another_by_its_path_from_its_own_folder(here: Path) -> None:
+    (here / "books/parts").mkdir(parents=True)
+    (here / "books/parts/inner.yaml").write_text(INNER)
+    (here / "books/outer.yaml").write_text(OUTER)
+    assert maint("playbook", "lint", "books/outer.yaml").code == 0
+    (here / "books/outer.yaml").write_text(OUTER.replace("host:", "hots:"))
+    said = maint("playbook", "lint", "books/outer.yaml")
+    assert "books/outer.yaml:4:64: playbook 'inner' has no parameter 'hots'" in said.err
+    (here / "books/outer.yaml").write_text(OUTER.replace("inner.yaml", "gone.yaml"))
+    said = maint("playbook", "lint", "books/outer.yaml")
+    assert (said.code, "books/outer.yaml:4:25: there is no file books/parts/gone.yaml" in said.err) == (3, True)
+
+
+def test_own_playbooks_that_include_one_another_are_refused_where_the_circle_closes(here: Path) -> None:
+    (here / "parts").mkdir()
+    (here / "outer.yaml").write_text(OUTER)
+    (here / "parts/inner.yaml").write_text(INNER + '  - {name: B, playbook: "../outer.yaml"}\n')
+    said = maint("playbook", "lint", "outer.yaml")
+    assert said.code == 3
+    assert "parts/inner.yaml:7:25: playbook '../outer.yaml' would include itself" in said.err
+
+
+SITE_FREE = {
+    "do: pause": "a pause has either `duration` or `until`",
+    "do: pause, with: {until: half past}": "until: 'half past' is no time that is the same everywhere",
+    "do: host.check, with: {checks: [os.tph]}": "there is no check 'os.tph'",
+    "do: host.check, with: {phase: runing}": "there is no phase 'runing'",
+    "do: host.run, with: {command: x}": "no host is named",
+    "do: host.put, with: {hosts: [a], file: x, path: /y}": "file 'x' cannot be used",
+    "do: host.put, with: {hosts: [a], file: /x, path: y}": "path 'y' cannot be used",
+    "do: host.fetch, with: {host: a, path: /x, to: y}": "to 'y' cannot be used",
+    "do: config.set, with: {name: a, value: 1}": "nothing is named",
+    "do: config.set, with: {name: a, value: 1, manager: true, service: hdfs}": "several things are named",
+    "do: config.set, with: {name: a, value: 1, cluster: base}": "a cluster has no settings of its own",
+    "do: role.stop, with: {service: hdfs}": "no role is named",
+    "do: command.run, with: {name: a, role_group: b}": "a role group takes no commands",
+}
+
+
+@pytest.mark.parametrize("step", SITE_FREE)
+def test_what_no_site_could_make_right_is_a_mistake_with_its_place(step: str, here: Path) -> None:
+    (here / "own.yaml").write_text(f"name: x\nsummary: X.\nsteps:\n  - {{name: A, {step}}}\n")
+    said = maint("playbook", "lint", "own.yaml")
+    place, _, words = said.err.partition("error: ")[2].partition(": ")
+    assert (said.code, place.rpartition(":")[0]) == (3, "own.yaml:4"), said.err
+    assert words.startswith(SITE_FREE[step])
+
+
+def test_what_is_still_to_be_filled_in_is_no_mistake_yet(here: Path) -> None:
+    (here / "own.yaml").write_text(
+        "name: x\nsummary: X.\nparameters:\n  a: {type: string}\n  b: {type: list}\nsteps:\n"
+        '  - {name: A, do: pause, with: {until: "{{ a }}"}}\n'
+        '  - {name: B, do: host.check, with: {checks: ["{{ a }}"], phase: "{{ a }}", hosts: "{{ b }}"}}\n'
+        '  - {name: C, do: host.put, with: {hosts: "{{ b }}", file: "{{ a }}", path: "{{ a }}", mode: "{{ a }}"}}\n'
+        '  - {name: D, do: config.set, with: {name: a, value: 1, service: "{{ a }}"}}\n'
+        '  - {name: E, do: role.stop, with: {service: hdfs, roles: "{{ b }}"}}\n'
+    )
+    assert maint("playbook", "lint", "own.yaml").code == 0
+
+
+def test_unknown_hosts_and_notices_are_told_beside_other_mistakes(here: Path) -> None:
+    (here / "config.yaml").write_text(CONFIG)
+    (here / "own.yaml").write_text(
+        "name: x\nsummary: X.\nsteps:\n"
+        "  - {name: A, do: host.run, with: {hosts: [node-2], comand: x}}\n"
+        "  - {name: B, do: notify, with: {message: x, to: [nobody]}}\n"
+        "  - {name: C, do: pause, wait: 1}\n"
+    )
+    said = maint("playbook", "lint", "own.yaml", "--config", "config.yaml", "-o", "json")
+    assert [(one["line"], one["message"]) for one in said.json["mistakes"]] == [
+        (4, "site prod has no host 'node-2'"),
+        (4, "host.run has no argument 'comand'"),
+        (5, "site prod has no notice that takes messages 'nobody'"),
+        (6, "steps[2]: unknown key 'wait'"),
+    ]

@@ -143,3 +143,20 @@ def test_a_limit_may_name_a_group_and_refuses_what_nobody_knows(lab):
 def test_what_makes_no_sense_is_a_mistake_with_its_place(lab, keys, words):
     said = lab("playbook", "lint", book(lab, {**touch(lab, "a"), **keys}))
     assert (said.code, words in said.err) == (3, True)
+
+
+def test_several_steps_for_each_host_in_turn_are_an_own_playbook_that_another_includes(lab):
+    inner = {
+        "name": "inner", "summary": "Inner.", "parameters": {"host": {"type": "string"}},
+        "steps": [{"name": name, **touch(lab, name, hosts=["{{ host }}"])} for name in ("a", "b")],
+    }  # fmt: skip
+    (lab.local / "parts").mkdir()
+    (lab.local / "parts/inner.yaml").write_text(json.dumps(inner))
+    outer = book(lab, {"playbook": "parts/inner.yaml", "each": THREE, "with": {"host": "{{ item }}"}})
+    said = lab("playbook", "plan", outer, "-o", "json")
+    actions = said.json["plan"]["actions"]
+    assert [(one["name"], one["arguments"]["hosts"]) for one in actions] == [
+        (name, [host]) for host in THREE for name in ("a", "b")
+    ]
+    assert lab("playbook", "run", outer, "--yes").code == 0
+    assert touched(lab, "b") == THREE

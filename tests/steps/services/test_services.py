@@ -94,6 +94,10 @@ def test_roles_go_into_maintenance_mode_and_out_of_it(loaded, tmp_path):
 COMMANDS = {
     "of a service": ({"service": "hdfs", "name": "hdfsRollEdits"}, f"POST {HDFS}/commands/hdfsRollEdits"),
     "of a cluster": ({"cluster": "base", "name": "refresh"}, "POST /api/v45/clusters/base/commands/refresh"),
+    "for clients": (
+        {"cluster": "base", "name": "deployClientConfig"},
+        "POST /api/v45/clusters/base/commands/deployClientConfig",
+    ),
     "of the manager": ({"manager": True, "name": "inspectHosts"}, "POST /api/v45/cm/commands/inspectHosts"),
     "of a host": (
         {"host": "base-02", "name": "enterMaintenanceMode"},

@@ -334,3 +334,23 @@ def test_a_name_that_does_not_exist_ends_with_2_and_a_way_on(loaded):
         said = loaded(*words)
         assert said.code == 2, said.err
         assert hint in said.err
+
+
+@pytest.mark.parametrize("verb", [("list",), ("set", "dfs_replication", "2", "--yes"), ("unset", "dfs_replication")])
+def test_a_cluster_has_no_settings_of_its_own(loaded, verb):
+    for cluster in ("base", "nowhere"):
+        said = loaded("setting", *verb, "--cluster", cluster)
+        assert (said.code, "a cluster has no settings of its own: name a service" in said.err) == (2, True)
+    said = loaded("setting", *verb, "--cluster", "nowhere", "--service", "hdfs")
+    assert (said.code, "nowhere" in said.err) == (2, True)
+    said = loaded("setting", *verb, "--manager", "--service", "hdfs")
+    assert (said.code, "several things are named" in said.err) == (2, True)
+    said = loaded("setting", *verb)
+    assert (said.code, "nothing is named" in said.err) == (2, True)
+
+
+def test_a_setting_can_be_an_empty_text(loaded, live):
+    assert change(loaded, "hadoop_security_authorization", "", "--service", "hdfs").code == 0
+    assert live("hadoop_security_authorization") == ""
+    said = loaded("setting", "set", "", "x", "--service", "hdfs")
+    assert (said.code, "say which is meant" in said.err) == (2, True)

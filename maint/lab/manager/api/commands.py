@@ -42,7 +42,7 @@ def begin(world: World, request: Request) -> Response:
         owner = cluster_of(world, request)
         if name in _VERBS:
             return _begun(world, commands.start_on_cluster(world, owner, _VERBS[name], call))
-        for one in owner.get("services") or []:  # `refresh` makes their configuration fresh
+        for one in (owner.get("services") or []) if name == "refresh" else []:  # makes their configuration fresh
             world.stale.pop(f"{owner['name']}/{one['name']}", None)
     return _begun(world, commands.start_simple(world, name, entity.ref, call, _DONE.format(name=name)))
 

@@ -92,6 +92,7 @@ ROUTES: dict[str, Route] = {
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
     "GET clusters/{cluster}/commands": Route(commands.active),
     "POST clusters/{cluster}/commands/{name:start|stop|restart}": Route(commands.begin, OPERATE),
+    "POST clusters/{cluster}/commands/{name:deployClientConfig}": Route(commands.begin, OPERATE, 2),
     "POST clusters/{cluster}/commands/{name:refresh}": Route(commands.begin, OPERATE, 6),
     f"POST clusters/{{cluster}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
     "GET clusters/{cluster}/kerberosInfo": Route(commands.kerberos_info, since=12),
