@@ -33,17 +33,17 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, each 0700 and on disk; an existing one is left as it is.
+def make_folder(folder: Path, mode: int = 0o700) -> None:
+    """Make a folder and its missing parents, each private and on disk; an existing one is left as it is.
 
     Raises:
         OSError: it cannot be made, or what is there is no folder.
     """
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    make_folder(folder.parent, mode)
     try:
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=mode)
     except FileExistsError:
         if not folder.is_dir():  # a file, or a link to nothing
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
@@ -128,6 +128,20 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder of this machine while the block runs, and wait for whoever holds it; a missing one is not held."""
+    if not folder.exists():
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -60,23 +60,29 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
     if not _called_off(ending.failure):
         _tell_end(site, screen, ending)
     # What failed may have failed because a store is silent, which is asked again here.
-    failed = ending.failure is not None and not isinstance(ending.failure, PartlyDone)
-    figures = partial(metrics.publish, site, screen)
+    refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))
+    return files
+
+
+def refresh(site: ConfiguredSite, screen: Screen, *, briefly: bool) -> None:
+    """Write anew what tells of a site: metrics, the figures of `site list`, pages; it stops nothing.
+
+    Args:
+        briefly: whether stores get a few seconds only, since one of them may be silent.
+    """
     for what, telling in (
-        (f"the metrics {site.settings.metrics}", figures),
+        (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),
         ("the figures of `maint site list`", partial(_summarize, site)),
         (f"the pages in {site.settings.report_folder}", partial(_pages, site, screen)),
     ):
         try:
-            with site.clock.limit(_AFTER_FAILURE if failed else None):
-                telling()
+            with site.clock.limit(_AFTER_FAILURE if briefly else None):
+                telling("")
         except DeadlinePassed as passed:
-            if not failed:  # it was not ours
+            if not briefly:  # it was not ours
                 raise
             screen.warn(f"{what} tell nothing new of the store: {passed.message}")
-            if telling is figures:
-                metrics.publish(site, screen, stores=False)
-    return files
+            telling(passed.message)
 
 
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
@@ -97,9 +103,9 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
         screen.warn(f"{words}: {error}")
 
 
-def _summarize(site: ConfiguredSite) -> None:
+def _summarize(site: ConfiguredSite, unasked: str) -> None:
     """Keep for `maint site list` what is seen of the store; where that fails, the age of what is kept tells so."""
-    if site.settings.backup is not None:
+    if site.settings.backup is not None and not unasked:
         try:
             known = entries(site)
             seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
@@ -110,14 +116,14 @@ def _summarize(site: ConfiguredSite) -> None:
             return
 
 
-def _pages(site: ConfiguredSite, screen: Screen) -> None:
+def _pages(site: ConfiguredSite, screen: Screen, unasked: str) -> None:
     """Write the catalogue pages where a folder for them is configured."""
     if site.settings.report_folder is None:
         return
     from maint.cli.site.page_files import after  # few configs ask for pages
 
     with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
-        after(site)
+        after(site, unasked)
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:

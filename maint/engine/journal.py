@@ -62,6 +62,7 @@ class Attempt(msgspec.Struct):
     actor: str  # as `user@host`
     ended: str = ""  # "" where it was killed
     state: str = ""
+    version: str = ""  # of maint; "" in older journals, but for the first
 
 
 class RanHook(msgspec.Struct, frozen=True):
@@ -249,7 +250,8 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     with suppress(OSError):  # without it, a full disk stops the run before its next act
         create(_room(path), bytes(_ROOM))
     journal = Journal(path)
-    journal.write("resumed", time=show_time(now), actor=actor(), options={**options, "pid": os.getpid()})
+    more = {"version": maint.__version__, "actor": actor()}
+    journal.write("resumed", time=show_time(now), **more, options={**options, "pid": os.getpid()})
     return journal
 
 
@@ -316,8 +318,12 @@ def _begun(head: Mapping[str, Json]) -> RunState:
         version=str(head.get("version", "")),
         actor=str(head.get("actor", "")),
         last=str(head["time"]),
-        attempts=[Attempt(str(head["time"]), str(head.get("actor", "")))],
+        attempts=[_attempt(head)],
     )
+
+
+def _attempt(line: Mapping[str, Json]) -> Attempt:
+    return Attempt(str(line["time"]), str(line.get("actor", "")), version=str(line.get("version", "")))
 
 
 def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Json]:
@@ -340,7 +346,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended, past.at = None, ""
-        past.attempts.append(Attempt(str(line["time"]), str(line.get("actor", ""))))
+        past.attempts.append(_attempt(line))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
         values = line["values"]

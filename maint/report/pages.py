@@ -1,34 +1,47 @@
 """The catalogue pages: a file for the estate, for each site, for each day's changes; no script, no network."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-
-import msgspec
 
 import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
+from maint.report.moment import Moment
 from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
-from maint.report.troubles import FAIL, OK, WARN, state_of, troubles
+from maint.report.troubles import FAIL, OK, WARN, known_from, state_of, troubles
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
 _ROWS = 200  # of a table; older rows are counted
 _DAY = 86_400.0  # seconds
-_HEAD = 200  # bytes of a page within which it says what it was written of
+_HEAD = 400  # bytes of a page within which it says what it was written of
+_SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
+_FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
+_UNKNOWN = Moment("not known")
 
 
 def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
-    """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError."""
+    """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError.
+
+    Pages of its earlier days go.
+    """
+    files.make_folder(folder, _FOLDER)
+    _remove(
+        folder,
+        f"{site.name}-*-changes.html",
+        {f"{site.name}-{day.page}" for day in site.days},
+        lambda one: one == site.name,
+    )
     for day in site.days:
         _write_day(folder / f"{site.name}-{day.page}", site, day, now)
     path = folder / f"{site.name}.html"
@@ -37,10 +50,16 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: da
 
 
 def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], now: datetime) -> Path:
-    """Write the page of all sites, by name; one without facts is named as such. Return it. Raises OSError."""
+    """Write the page of all sites, by name; one without facts is named as such. Return it. Raises OSError.
+
+    Pages of other sites, which the config has no more, go.
+    """
+    files.make_folder(folder, _FOLDER)
+    names = set[str]()
     rows: list[dict[str, object]] = []
     unseen: list[str] = []
     for name, facts in sites:  # one at a time: those of a hundred are large
+        names.add(name)
         if facts is None:
             unseen.append(name)
         else:
@@ -52,7 +71,21 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
     values = {"rows": rows, "unseen": unseen, "summary": [one for one in summary if counts[str(one["state"])]]}
     path = folder / "index.html"
     _write(path, "page-estate.html.j2", {**_frame(now), **values})
+    _remove(folder, "*.html", {f"{name}.html" for name in names}, lambda one: one not in names)
     return path
+
+
+def _remove(folder: Path, pattern: str, stay: Collection[str], gone: Callable[[str], bool]) -> None:
+    """Remove pages of ours of sites that are `gone`, but for those that `stay`, by name."""
+    for path in folder.glob(pattern):
+        if path.name not in stay and (found := _SITE.search(_head(path))) and gone(found[1].decode()):
+            path.unlink(missing_ok=True)
+
+
+def _head(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_HEAD)
+    return b""
 
 
 def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
@@ -60,9 +93,8 @@ def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
     at = moment(day.at, now, whole_days=True)
     said = f"{maint.__version__} {site.name} {at.words} {day.before} {len(day.changes)} {day.problem}"
     mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
-    with suppress(OSError), path.open("rb") as file:
-        if mark.encode() in file.read(_HEAD):
-            return
+    if mark.encode() in _head(path):
+        return
     _write(path, "page-changes.html.j2", {**_day(site, day, now), "at": at, "mark": mark})
 
 
@@ -73,19 +105,6 @@ def _write(path: Path, template: str, values: Values) -> None:
 
 def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """A time in the reader's words, with the exact one beside; a template writes it as HTML."""
-
-    words: str
-    exact: str = ""
-    iso: str = ""
-
-    def __html__(self) -> str:
-        """Return it as HTML; all of it is ours."""
-        known = f'<time datetime="{self.iso}">{self.words}</time> <small>{self.exact}</small>'
-        return known if self.iso else self.words
 
 
 def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Moment:
@@ -103,7 +122,8 @@ def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
     return {
         "name": site.name, "manager": site.manager, "labels": [f"{key}={value}" for key, value in site.labels.items()],
         "worst": state_of(found), "troubles": found, "seen": moment(site.seen, now), "snapshots": len(site.shots),
-        "backup": moment(newest.taken_at if newest else None, now), "drill": moment(drill.at if drill else None, now),
+        "backup": _UNKNOWN if site.unknown else moment(newest.taken_at if newest else None, now),
+        "drill": _UNKNOWN if site.unknown else moment(drill.at if drill else None, now),
         "rto": show_duration(drill.seconds) if drill and drill.seconds is not None else "not known",
     }  # fmt: skip
 
@@ -113,7 +133,10 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
-        "problem": site.problem,
+        "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
+        "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
+        "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
+        "oldest": moment(site.shots[0].taken_at, now) if site.shots else None,
         "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},
         "drawn": dict(drawn), "lacking": "" if drawn or not site.shots else LACKING,
         "loud": [_shot(one, now) for one in reversed(loud[-_ROWS:])],
@@ -140,7 +163,8 @@ def _copy(one: Copy, now: datetime) -> Values:
     behind = one.problem or (f"lacks {show_count(one.missing, 'snapshot')}" if one.missing else "holds all")
     return {
         "location": one.location, "state": state, "behind": behind, "snapshots": one.snapshots,
-        "newest": moment(one.newest, now),
+        "size": show_size(one.bytes) if one.bytes is not None else "",
+        "newest": _UNKNOWN if one.problem and not one.newest else moment(one.newest, now),
     }  # fmt: skip
 
 
@@ -152,8 +176,9 @@ def _drill(one: Drill, now: datetime) -> Values:
 
 def _run(one: Run, now: datetime) -> Values:
     state = FAIL if one.resumable else OK if one.state == "done" else WARN
+    words = "partly done" if one.state == "partly" else one.state
     return {
-        "id": one.id, "playbook": one.playbook, "state": state, "words": one.state, "at": moment(one.started, now),
+        "id": one.id, "playbook": one.playbook, "state": state, "words": words, "at": moment(one.started, now),
         "by": one.by, "resumable": one.resumable,
         "took": show_duration((one.ended - one.started).total_seconds()) if one.ended else "",
     }  # fmt: skip

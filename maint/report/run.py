@@ -1,14 +1,17 @@
 """The report of a run: Markdown and HTML for people, rendered from the same values as its JSON."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from maint import files
+from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.plan import Plan
+from maint.report.moment import Moment
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -40,6 +43,7 @@ class Attempt(msgspec.Struct, frozen=True):
     by: str  # who, as `user@host`
     ended: str  # "" where it was killed
     state: str
+    version: str = ""  # of maint; "" where the journal does not say
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -119,11 +123,21 @@ def _bar(line: Line, begin: datetime, whole: float) -> Mapping[str, float] | Non
     return {"start": round(100 * start / whole, 2), "length": round(max(100 * took / whole, 0.5), 2)}
 
 
+def _moment(report: RunReport, at: str) -> Moment:
+    """Return a time of a run in words, how long after its beginning, with the exact one beside."""
+    if not at:
+        return Moment("")
+    then, begun = datetime.fromisoformat(at).astimezone(UTC), datetime.fromisoformat(report.started)
+    after = (then - begun).total_seconds()
+    words = f"{show_duration(after)} after it began" if after > 0 else "at its beginning"
+    return Moment(words, f"{then:%Y-%m-%d %H:%M:%S} UTC", then.isoformat())
+
+
 def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
     """Write the report as Markdown and HTML, private to the owner; return the files by kind."""
     from maint.render import from_file  # what follows a run follows much that has no report
 
-    values: dict[str, object] = {"report": report.to_json(), "bars": bars(report)}
+    values: dict[str, object] = {"report": report.to_json(), "bars": bars(report), "moment": partial(_moment, report)}
     paths = {"md": folder / f"{report.id}.md", "html": folder / f"{report.id}.html"}
     for kind, path in paths.items():
         text = from_file(f"run.{kind}.j2", values, html=kind == "html")

@@ -1,5 +1,6 @@
 """What the catalogue page tells of a site, as records that are kept between runs."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -31,6 +32,7 @@ class Copy(msgspec.Struct, frozen=True):
     missing: int = 0  # snapshots of the first store that it lacks
     newest: datetime | None = None
     problem: str = ""  # why nothing can be told
+    bytes: int | None = None  # that they take; None: not known
 
 
 class Drill(msgspec.Struct, frozen=True):
@@ -53,6 +55,16 @@ class Run(msgspec.Struct, frozen=True):
     by: str
     resumable: bool
     ended: datetime | None = None  # None: it is at work, or nobody knows
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a verb of the schedule ended last."""
+
+    verb: str
+    exit: int
+    at: datetime
+    words: str  # why, where the exit code is not 0
+    run: str = ""  # empty for what keeps no journal
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -106,18 +118,33 @@ class SiteFacts(msgspec.Struct, frozen=True):
     manager: str
     seen: datetime
     labels: Mapping[str, str] = {}
-    store: str = ""  # where its snapshots lie
-    problem: str = ""  # why they cannot be read
+    first: str = ""  # the store that backups go to
+    store: str = ""  # the store of which this tells: a copy, where the first could not be read
+    read: datetime | None = None  # when that was read; None: no store ever was
+    problem: str = ""  # why not all could be read
     shots: Sequence[Shot] = ()  # the oldest first
+    stored: int | None = None  # bytes that they take, what they share counted once
+    keep: str = ""  # how many of them stay, in words; empty: all
     policy: str = ""  # why retention takes nothing; empty: it works
     copies: Sequence[Copy] = ()
     drills: Sequence[Drill] = ()  # the oldest first
     runs: Sequence[Run] = ()  # the newest first
     days: Sequence[Day] = ()  # the oldest first
+    ended: Sequence[Ended] = ()
     windows: Sequence[str] = ()  # open redaction windows, in words
     checks: HostChecks | None = None
     backup_limit: float = 26 * 3600.0  # seconds
     drill_limit: float = 35 * 86400.0
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is known of its backups."""
+        return bool(self.problem) and self.read is None
+
+    @property
+    def elsewhere(self) -> str:
+        """What a command must be told so that it reads the store of which this tells; empty: nothing."""
+        return f"--store {shlex.quote(self.store)}" if self.problem and self.store not in ("", self.first) else ""
 
     @property
     def newest(self) -> Shot | None:

@@ -9,6 +9,7 @@ from maint.model.formatting import show_count, show_duration
 from maint.report.site_facts import DAMAGED, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
+_PARTLY = 7
 CLOSE = "maint manager export --close-window"
 
 
@@ -33,15 +34,20 @@ def state_of(found: Sequence[Trouble]) -> str:
 def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     here = f"--site {site.name}"
     if site.problem:
-        yield Trouble(FAIL, f"its backups cannot be seen: {site.problem}", f"maint doctor {here}")
-        return
+        yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
         yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE} {here}")
     for run in site.runs:
         if run.resumable:
             words = f"run {run.id} ({run.playbook}) is {run.state}"
             yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
-    yield from _of_backups(site, now, here)
+    for one in site.ended:
+        if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
+            how = "was partly done" if one.exit == _PARTLY else f"ended with {one.exit}"
+            words = f"the last {one.verb}, {show_duration((now - one.at).total_seconds())} ago, {how}: {one.words}"
+            yield Trouble(WARN if one.exit == _PARTLY else FAIL, words, f"maint {one.verb} {here}")
+    if not site.unknown:
+        yield from _of_backups(site, now, here)
     for copy in site.copies:
         if copy.problem:
             yield Trouble(FAIL, f"the copy {copy.location} cannot be seen: {copy.problem}", f"maint doctor {here}")
@@ -49,6 +55,14 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
             words = f"the copy {copy.location} lacks {show_count(copy.missing, 'snapshot')}; a backup brings them"
             yield Trouble(WARN, words, f"maint backup create {here}")
     yield from _of_hosts(site, here)
+
+
+def known_from(site: SiteFacts, now: datetime) -> str:
+    """Return where and when what is told of backups was read, for a site of which not all can be seen."""
+    if site.read is None:
+        return "nothing is known of its backups"
+    age = (now - site.read).total_seconds()
+    return f"what is told was read in {site.store}" + (f", {show_duration(age)} ago" if site.read < site.seen else "")
 
 
 def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:

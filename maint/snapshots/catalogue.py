@@ -91,6 +91,13 @@ def entries(sight: Sight) -> Sequence[Entry]:
     ]
 
 
+def stored_bytes(known: Iterable[Entry]) -> int:
+    """Return the bytes that snapshots take, what they share counted once."""
+    there = [one.snapshot for one in known if one.snapshot is not None]
+    objects = {one.place: one.bytes for snapshot in there for one in snapshot.objects}
+    return sum(part.bytes for snapshot in there for part in snapshot.parts) + sum(objects.values())
+
+
 def newest_restorable(sight: Sight) -> Snapshot:
     """Return the newest snapshot from which the manager can be rebuilt; Refused where there is none."""
     listed = entries(sight)

@@ -29,7 +29,7 @@ from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
 
 SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
-ROUNDS = int(os.environ.get("MAINT_CAMPAIGN_TRIES") or size(3, 150))  # damages of each kind of file
+ROUNDS = int(os.environ.get("MAINT_CAMPAIGN_TRIES") or size(2, 150))  # damages of each kind of file
 STATE, STORE, SHARED = f"state/{SITE}", f"backups/{SITE}", f"shared/{SITE}"
 NOTHING = ("playbook history",)  # what nobody reads back does not hinder anyone
 OUT, RELEASE, RESTORE = "@FOLDER@/out", "backup release @SNAPSHOT@ --reason so", "restore plan --manager-only"
@@ -136,9 +136,10 @@ class Place:
         self.files[self.folder / STATE / "window.json"] = self.window
 
     def _all(self) -> Iterator[Path]:
-        for path in sorted(self.folder.rglob("*")):
-            name = path.relative_to(self.folder).as_posix()
-            if path.is_file() and (name.startswith((STATE, STORE, "shared/")) or name in READERS):
+        below = (self.folder / name for name in (STATE, STORE, "shared"))
+        named = (self.folder / name for name in READERS if "*" not in name)
+        for path in sorted({*named, *(path for folder in below for path in folder.rglob("*"))}):
+            if path.is_file():
                 yield path
 
     def _run(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:

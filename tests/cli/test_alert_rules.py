@@ -1,6 +1,7 @@
 """The alert rules over our metrics, tried by Prometheus' own tool."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,12 +28,25 @@ RAISED = {
     "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
     "MaintLeaseTakenOver": ("maint_lease_taken_over_timestamp_seconds{site='prod'}", "9000x200", {}),
     "MaintAtWorkTooLong": ("maint_at_work_since_timestamp_seconds{site='prod'}", "60x200", {}),
+    "MaintLeaseHeldTooLong": ("maint_lease_held{site='prod'}", "1x200", {}),
+    "MaintSlow": (
+        "maint_verb_duration_seconds{site='prod',verb='backup create'}",
+        "400x150 1300x50",
+        {"verb": "backup create"},
+    ),
+    "MaintBackupShrunk": ("maint_last_verified_backup_bytes{site='prod'}", "9000x150 4000x50", {}),
+    "MaintDrillTooOld": ("maint_last_drill_timestamp_seconds{site='prod'}", "0x200", {}),
+    "MaintSnapshotDamaged": ("maint_snapshots{site='prod',kind='damaged'}", "2x200", {"kind": "damaged"}),
+    "MaintMetricsStale": ("maint_metrics_written_timestamp_seconds{site='prod'}", "0x200", {}),
     "MaintNoticeFailed": ("maint_notice_failed{site='prod',notice='chat'}", "1x200", {"notice": "chat"}),
 }
 QUIET = """
       - {series: "maint_at_work_since_timestamp_seconds{site='idle'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='backup verify'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='vc job run'}", values: "1x200"}
+      - {series: "maint_verb_duration_seconds{site='prod',verb='backup verify'}", values: "10x150 200x50"}
+      - {series: "maint_verb_duration_seconds{site='prod',verb='vc job run'}", values: "400x150 1300x50"}
+      - {series: "maint_last_verified_backup_bytes{site='idle'}", values: "9000x150 5000x50"}
       - {series: "maint_copy_reached{site='prod',copy='/c'}", values: "1x200"}
       - {series: "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/c'}", values: "6000+60x200"}
 """
@@ -48,7 +62,7 @@ def promtool(*words: str, folder: Path, given: str | None = None) -> str:
 
 @NEED
 def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(maint("generate", "alerts", "--max-age", "2h").out)
+    (tmp_path / "rules.yml").write_text(maint("generate", "alerts", "--max-age", "2h", "--drill-age", "1h").out)
     promtool("check", "rules", "rules.yml", folder=tmp_path)
     tests = ["rule_files: [rules.yml]", "evaluation_interval: 1m", "tests:"]
     series = [f'      - {{series: "{name}", values: "{values}"}}' for name, values, _ in RAISED.values()]
@@ -58,13 +72,24 @@ def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None
     tests += ["  - interval: 1m", "    input_series:", *series, old, QUIET.strip("\n"), "    promql_expr_test:"]
     labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
     for alert, more in labels.items():
-        severity = {"MaintBackupTooOld", "MaintStoreUnreachable", "MaintCopyTooOld", "MaintRedactionWindowOpen"}
+        severity = {
+            "MaintBackupTooOld",
+            "MaintStoreUnreachable",
+            "MaintCopyTooOld",
+            "MaintRedactionWindowOpen",
+            "MaintSnapshotDamaged",
+        }
         said = {"alertname": alert, "alertstate": "firing", "severity": "critical" if alert in severity else "warning"}
         shown = ", ".join(f'{key}="{value}"' for key, value in {**said, "site": "prod", **more}.items())
         tests += [f"      - expr: ALERTS{{alertname='{alert}',alertstate='firing'}}", "        eval_time: 180m"]
         tests += [f"        exp_samples: [{{labels: 'ALERTS{{{shown}}}', value: 1}}]"]
     (tmp_path / "tests.yml").write_text("\n".join(tests) + "\n")
     promtool("test", "rules", "tests.yml", folder=tmp_path)
+
+
+def test_each_rule_is_tried() -> None:
+    rules = re.findall(r"alert: (\w+)", maint("generate", "alerts").out)
+    assert set(rules) == {*RAISED, "MaintCopyTooOld"}
 
 
 @NEED

@@ -60,6 +60,11 @@ def test_a_backup_leaves_the_figures_behind(measured):
     assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
     assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
     assert found["maint_runs", 'state="done"'] >= 1
+    assert found["maint_last_backup_added_bytes", ""] == found["maint_last_verified_backup_bytes", ""]
+    assert found["maint_last_verified_backup_items", 'kind="hosts"'] > 0
+    ends = 'verb="backup create",result='
+    counts = [found["maint_verb_ends_total", f'{ends}"{one}"'] for one in ("done", "partly", "failed")]
+    assert counts[0] >= 1 and counts[1:] == [0, 0]
     assert found["maint_at_work_since_timestamp_seconds", ""] == found["maint_at_work_moved_bytes", ""] == 0
     assert [labels for name, labels in found if name == "maint_info"] == [f'version="{maint_version}"']
 
@@ -188,6 +193,7 @@ def test_a_run_that_fails_since_the_first_store_is_away_leaves_its_figures(measu
         found = samples(measured)
         assert found["maint_verb_exit_code", f'verb="backup {verb}"'] == failed.code
         assert found["maint_store_reached", ""] == 0
+        assert found["maint_verb_ends_total", f'verb="backup {verb}",result="failed"'] == 1
     for name in ("maint_last_verified_backup_timestamp_seconds", "maint_stored_bytes"):
         assert found[name, ""] == before[name, ""] > 0
 

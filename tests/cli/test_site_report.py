@@ -21,8 +21,12 @@ def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         operator = Operator(lab)
         path = Path(operator.config)
         whole: Any = load(path.read_text(), "config").data
-        away = {"manager": {"host": "cm2", "password": "prompt"}, "backup": {"store": "/nowhere", "identity": "env:X"}}
+        away = {
+            "manager": {"host": "cm2", "password": "prompt"},
+            "backup": {"store": str(folder / "blocked"), "identity": "env:X"},
+        }
         whole["sites"]["away"] = away
+        (folder / "blocked").write_text("in the way")
         whole["sites"][SITE]["backup"]["copies"] = [str(folder / "copy")]
         whole["report"] = {"folder": str(folder / "pages")}
         path.write_text(json.dumps(whole))
@@ -44,7 +48,10 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     )
     assert said.code == 0, said.err
     assert {Path(one).name for one in said.json["pages"]} == {"index.html", "away.html", f"{SITE}.html"}
-    assert "There is no way back" in (tmp_path / "out/away.html").read_text()
+    away = (tmp_path / "out/away.html").read_text()
+    assert "nothing is known of its backups" in away
+    assert "There is no way back" not in away and "No restore has been rehearsed" not in away
+    assert ">away<" in (tmp_path / "out/index.html").read_text()
 
 
 def test_of_several_sites_at_once_the_pages_are_written_once_when_all_have_ended(operator: Operator) -> None:

@@ -40,7 +40,7 @@ def imports(path: Path) -> tuple[str, ...]:
 
 def _running(module: ast.AST) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(module):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         yield node
         yield from _running(node)

@@ -9,6 +9,7 @@ import requests
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from tests.steps.conftest import copy
 
 DATA = Path(__file__).parent.parent / "data" / "recordings"
 EXAMPLE = Path(__file__).parents[2] / "maint" / "lab" / "data" / "deployment-example.json"
@@ -64,8 +65,22 @@ MakeLab = Callable[..., Client]
 FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05"}
 
 
+@pytest.fixture(scope="session")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Options], Path]:
+    """The folder of a lab that never was up, made from these options: one for all tests of this process."""
+    made: dict[str, Path] = {}
+
+    def lay_out(options: Options) -> Path:
+        folder = made.setdefault(repr(options), tmp_path_factory.mktemp("template") / "lab")
+        if not folder.exists():
+            Lab(folder, options).stop()
+        return folder
+
+    return lay_out
+
+
 @pytest.fixture
-def make_lab(tmp_path: Path) -> Iterator[MakeLab]:
+def make_lab(tmp_path: Path, laid_out: Callable[[Options], Path]) -> Iterator[MakeLab]:
     """Bring labs up; they go down with the test. Keyword arguments are switches with `_` for `-`."""
     labs: list[Lab] = []
 
@@ -74,7 +89,7 @@ def make_lab(tmp_path: Path) -> Iterator[MakeLab]:
         given = options or Options()
         fields = {name: getattr(given, name) for name in given.__struct_fields__}
         fields |= {"switches": {**chosen, **given.switches}, "ssh": False}
-        lab = Lab(tmp_path / f"lab{len(labs)}", Options(**fields))
+        lab = Lab(copy(laid_out(Options(**fields)), tmp_path / f"lab{len(labs)}"))
         lab.start()
         labs.append(lab)
         return Client(lab)

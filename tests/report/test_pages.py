@@ -65,7 +65,10 @@ def ill(name: str = "ill") -> SiteFacts:
         store="s3://backups/maint",
         shots=shots,
         drills=[Drill(NOW - 50 * DAY, shots[0].id, True, 61.0, "read back"), Drill(NOW - DAY, "x", False, None, "no")],
-        copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY), Copy("s3://b/p", problem="cannot be reached")],
+        stored=132_000_000,
+        keep="7 daily; at least 3 good ones",
+        copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY, bytes=98_000_000),
+                Copy("s3://b/p", problem="cannot be reached")],
         runs=[Run("20260228T100000-r", "export", "interrupted", NOW - DAY, "ops@box", True)],
         days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
         windows=["open since 10:00, by run 7"],
@@ -81,7 +84,7 @@ def of_run(**more: Any) -> RunReport:
         Line("Take the snapshot", "store", "CHANGE", "failed", "no <room>", at=at[2], began=at[1]),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
-    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed")]
+    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed", "0.3.1")]
     plan = Plan("export", "prod", {}, ())
     whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
     return msgspec.structs.replace(whole, **more)
@@ -93,7 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     for site in (well(), ill()):
         write_site(folder, site, plots.plots(site) if plots.available() else {}, NOW)
-    broken = SiteFacts("broken", "cm3", NOW, problem="the store cannot be reached")
+    broken = SiteFacts("broken", "cm3", NOW, problem="cannot list in /b")
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [*((one.name, one) for one in (well(), ill(), broken)), ("new", None)], NOW)
     write(of_run(), folder)["md"].unlink()
@@ -126,11 +129,13 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
+    assert "39 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
+    assert "98.0 MB in 30<" in page and "the next by <time" in page
     assert "in s3://backups/maint<" in page  # whoever has lost a machine must know where to look
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">well<")
     assert "maint site report --to FOLDER --site new" in estate
-    assert "cannot be seen: the store cannot be reached" in estate
+    assert "not all can be seen: cannot list in /b; nothing is known of its backups" in estate
 
 
 def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
@@ -155,6 +160,21 @@ def test_the_page_of_a_day_is_written_again_only_where_it_would_say_something_el
     fewer = msgspec.structs.replace(ill(), days=[msgspec.structs.replace(ill().days[0], changes=())])
     write_site(tmp_path, fewer, {}, NOW + 3 * DAY)
     assert path.stat().st_ino != written[2][0]
+
+
+def test_pages_of_days_and_sites_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    folder, other = tmp_path / "www", msgspec.structs.replace(ill(), name="ill-too")
+    for site in (ill(), other, well()):
+        write_site(folder, site, {}, NOW)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+    (folder / "ill-20200101-changes.html").write_text("somebody's own")
+    days = [f"{name}-{day.page}" for name in ("ill", "ill-too") for day in ill().days]
+    write_site(folder, msgspec.structs.replace(ill(), days=ill().days[1:]), {}, NOW)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"ill.html", "ill-too.html", "well.html", "ill-20200101-changes.html", *days} - {days[0]}
+    write_estate(folder, [("ill", ill()), ("new", None)], NOW)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"index.html", "ill.html", "ill-20200101-changes.html", days[1]}
 
 
 def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:
@@ -224,8 +244,6 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
         shown.set_viewport_size({"width": width, "height": 900})
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
         assert shown.evaluate(CUT) == [], f"cut at {width}"
-        if width in (420, 1280):
-            shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
     found = axe.run(shown).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
     shown.emulate_media(media="print")
@@ -244,4 +262,6 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
     page = write(report, tmp_path)["html"].read_text()
     assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
+    assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small>2026-01-02 10:00:40 UTC' in page
+    assert "maint 0.3.1" in page and "at its beginning</time> <small>2026-01-02 10:00:00 UTC" in page
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page

@@ -96,6 +96,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
     "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
     "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
     "same": lambda answer: "nothing differs" if answer["same"] else "there are differences",
+    "pages": lambda answer: f"looked at; {answer.get('folder')} tells",
     "plan": lambda answer: f"plan {str(answer.get('digest'))[:12]}",
 }
 

@@ -2,21 +2,23 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
+from maint.cli.telling import outcomes
+from maint.config.schema import BackupSettings
 from maint.engine import journal
-from maint.errors import DeadlinePassed, MaintError
+from maint.errors import DeadlinePassed, MaintError, Refused, WorkFailed
 from maint.files import keep_record, kept_record, make_folder
-from maint.model.formatting import parse_duration
+from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot
-from maint.ports import Store
+from maint.ports import Site, Store
 from maint.report.site_facts import (
     AUDIT_ONLY,
     DAMAGED,
@@ -26,13 +28,14 @@ from maint.report.site_facts import (
     Copy,
     Day,
     Drill,
+    Ended,
     HostChecks,
     HostResult,
     Run,
     Shot,
     SiteFacts,
 )
-from maint.snapshots.catalogue import Entry, entries, folders
+from maint.snapshots.catalogue import Entry, entries, folders, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.open_windows import announced
@@ -44,35 +47,100 @@ from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window_record import remembered
 
 KEPT = "page.json"  # what a page last told of a site
-_CHECKS = "checks.json"  # what the last check of all hosts said
+CHECKS = "checks.json"  # what the last check of all hosts said
 DRILL_AGE = "35d"  # how old the last good drill may be
 _AHEAD = 14  # backups to come that retention is worked out for
 _RUNS = 20
 _DAY = timedelta(days=1)
 
 
-def gather(site: ConfiguredSite) -> SiteFacts:
-    """Return what is known of a site now; a store that cannot be read is told, and everything else all the same."""
-    now, settings = site.clock.now(), site.settings
-    limit = settings.backup.max_age if settings.backup else 0.0
-    base = SiteFacts(
-        settings.name, settings.manager.host, now, settings.labels, backup_limit=limit,
-        drill_limit=parse_duration(DRILL_AGE), runs=_runs(site.state),
-        checks=kept_record(site.state / _CHECKS, HostChecks),
-        store=str(settings.backup.store) if settings.backup else "",
+def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
+    """Return what is known now: of the first store, else of a copy that answers, else of the stores as last seen.
+
+    Args:
+        unasked: why no store is asked; empty: they are.
+
+    Raises:
+        DeadlinePassed: a store did not answer within the limit around this.
+    """
+    facts = _here(site, ask=not unasked)
+    if site.settings.backup is None:
+        return msgspec.structs.replace(facts, problem="the site has no `backup` in its config")
+    stores: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
+    problems = [unasked] * len(stores) if unasked else []
+    read: list[tuple[Site, Sequence[Entry]]] = []
+    for store in stores[len(problems) :]:
+        with _noting(problems):
+            read.append((store, entries(store)))
+            if read[-1][1]:
+                break
+    if read:  # one that is empty may be a disk that is not mounted
+        store, known = read[-1] if read[-1][1] else read[0]
+        empty = [one.store.location for one, found in read if known and not found]
+        return _told(facts, store, known, site.copies, [*problems, *(f"{one} holds nothing" for one in empty)])
+    before = seen(site.state) or facts
+    old = {one.location: one for one in before.copies}
+    copies = [old.get(one.location, Copy(one.location)) for one in site.copies]
+    return msgspec.structs.replace(
+        facts, problem=problems[0], store=before.store, read=before.read, shots=before.shots, stored=before.stored,
+        policy=before.policy,
+        drills=before.drills, days=before.days,
+        copies=[msgspec.structs.replace(one, problem=why) for one, why in zip(copies, problems[1:], strict=True)],
     )  # fmt: skip
+
+
+def seen(state: Path) -> SiteFacts | None:
+    """Return what a site's page told last, with the last check of its hosts; None where there is none."""
+    facts = kept_record(state / KEPT, SiteFacts)
+    return msgspec.structs.replace(facts, checks=kept_record(state / CHECKS, HostChecks)) if facts else None
+
+
+def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
+    """Return what no store has to be read for, but for windows, of which they are asked where `ask`."""
+    settings, backup = site.settings, site.settings.backup
+    ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
+    return SiteFacts(
+        settings.name, settings.manager.host, site.clock.now(), settings.labels,
+        first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
+        drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
+        windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
+        ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
+    )  # fmt: skip
+
+
+def _kept(backup: BackupSettings) -> str:
+    if backup.keep is None:
+        return ""
+    counts = [f"{count} {kind}" for kind, count in backup.keep.model_dump().items() if count]
+    return f"{', '.join(counts)}; at least {show_count(backup.minimum, 'good one')}"
+
+
+def _told(
+    facts: SiteFacts, store: Site, known: Sequence[Entry], copies: Sequence[Store], problems: list[str]
+) -> SiteFacts:
+    """Return what a store tells, each part by itself."""
+    now, further = facts.seen, [one for one in copies if one.location != store.store.location]
+    goes, policy = _going(store, known, now)
+    told, days = list[Drill](), list[Day]()
+    with _noting(problems):
+        told = [Drill(one.at, one.snapshot, one.passed, one.rto_seconds, one.reason) for one in drills(store)]
+    with _noting(problems):
+        days = [*days_of(store, known)]
+    return msgspec.structs.replace(
+        facts, store=store.store.location, read=now, stored=stored_bytes(known),
+        shots=[_shot(one, goes, now) for one in known], policy=policy,
+        drills=told, days=days, copies=[*_copies(store, further, known)], problem="; ".join(problems),
+    )  # fmt: skip
+
+
+@contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
     try:
-        known = entries(site)
-        goes, policy = _going(site, known, now)
-        return msgspec.structs.replace(
-            base, shots=[_shot(one, goes, now) for one in known], policy=policy, copies=[*_copies(site, known)],
-            drills=[Drill(d.at, d.snapshot, d.passed, d.rto_seconds, d.reason) for d in drills(site)],
-            days=days_of(site, known), windows=_windows(site),
-        )  # fmt: skip
+        yield
     except DeadlinePassed:
         raise
     except MaintError as error:
-        return msgspec.structs.replace(base, problem=error.message)
+        problems.append(error.in_a_line)
 
 
 def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
@@ -80,7 +148,7 @@ def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
     results = msgspec.convert(answer["findings"], list[HostResult])
     hosts = msgspec.convert(answer["hosts"], list[dict[str, str | bool | None]])
     whole = HostChecks(at, results, {str(one["name"]): str(one["reason"] or "") for one in hosts})
-    keep_record(state / _CHECKS, whole)
+    keep_record(state / CHECKS, whole)
 
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
@@ -96,7 +164,7 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     )  # fmt: skip
 
 
-def _going(site: ConfiguredSite, known: Sequence[Entry], now: datetime) -> tuple[dict[str, datetime], str]:
+def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str, datetime], str]:
     """Return when retention takes which snapshot if backups go on as they do, and why it takes nothing."""
     backup = site.settings.backup
     if backup is None or not known:
@@ -123,27 +191,36 @@ def _pace(times: Sequence[datetime]) -> timedelta:
     return timedelta(seconds=max(60.0, median(gaps[-30:]))) if gaps else _DAY
 
 
-def _copies(site: ConfiguredSite, known: Sequence[Entry]) -> Iterator[Copy]:
+def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Iterator[Copy]:
+    for store in further:
+        problems = list[str]()
+        with _noting(problems):
+            yield _copy(site, store, known)
+        if problems:
+            yield Copy(store.location, problem=problems[0])
+
+
+def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
     wanted = {one.id for one in known if one.snapshot is not None}
-    for store in site.copies:
-        try:
-            yield _copy(site, store, wanted)
-        except DeadlinePassed:
-            raise
-        except MaintError as error:
-            yield Copy(store.location, problem=error.message)
-
-
-def _copy(site: ConfiguredSite, store: Store, wanted: set[str]) -> Copy:
     there = {one for one, names in folders(with_store(site, store)).items() if MANIFEST in names}
-    return Copy(store.location, len(there), len(wanted - there), time_of(max(there)) if there else None)
+    return Copy(
+        store.location,
+        len(there),
+        len(wanted - there),
+        time_of(max(there)) if there else None,
+        bytes=stored_bytes(one for one in known if one.id in there) if there <= wanted else None,
+    )
 
 
-def _windows(site: ConfiguredSite) -> Sequence[str]:
-    window = remembered(site.state)
-    if window is not None:
-        return [f"open since {window.opened_at}, by run {window.run}"]
-    return [one.words for one in announced(site).open]
+def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
+    try:
+        if (window := remembered(site.state)) is not None:
+            return [f"open since {window.opened_at}, by run {window.run}"]
+        return [one.words for one in announced(site).open] if ask else ()
+    except Refused as damaged:
+        return [damaged.message]
+    except WorkFailed:  # the stores are away, and are told to be
+        return ()
 
 
 def _runs(state: Path) -> Sequence[Run]:
@@ -169,7 +246,7 @@ _LONGEST = 2000  # characters of a value on a page
 _MOST = 500  # changes of a day on a page
 
 
-def days_of(site: ConfiguredSite, known: Sequence[Entry]) -> Sequence[Day]:
+def days_of(site: Site, known: Sequence[Entry]) -> Sequence[Day]:
     """Return how the last snapshot of each of the last days differs from that of the day before, the oldest first."""
     last: dict[str, Snapshot] = {}
     for one in known:
@@ -180,7 +257,7 @@ def days_of(site: ConfiguredSite, known: Sequence[Entry]) -> Sequence[Day]:
     return [_day(site, before, after) for before, after in itertools.pairwise(chosen)]
 
 
-def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
+def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
     path = site.state / "changes" / f"{before.id}-{after.id}.json"
     if (known := kept_record(path, Day)) is not None:
         return known
@@ -197,7 +274,7 @@ def _day(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
     return found
 
 
-def _compared(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Day:
+def _compared(site: Site, before: Snapshot, after: Snapshot) -> Day:
     if not (before.has(REDACTED_COPY) and after.has(REDACTED_COPY)):
         return Day(before.id, after.id, after.taken_at, problem="one of them has no redacted copy")
     sides = [of_snapshot(site, one, redacted=True) for one in (before, after)]

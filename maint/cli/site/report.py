@@ -5,24 +5,27 @@ from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
-from maint.cli.open_site import opened
-from maint.cli.options import Flags, option
+from maint.cli.open_site import limited, opened
+from maint.cli.options import LOOKS, Flags, option
+from maint.cli.site.page_facts import gather
 from maint.cli.site.page_files import of_site, others
-from maint.errors import UsageError
-from maint.files import writing
+from maint.errors import DeadlinePassed, UsageError
+from maint.files import locked, writing
 from maint.model.formatting import show_count
 from maint.report.pages import write_estate
+from maint.report.site_facts import SiteFacts
 
 
-@command(example="maint site report --to /srv/www/maint")
+@command(example="maint site report --to /srv/www/maint", several=LOOKS)
 def report(
     flags: Flags,
     to: Annotated[str, option("--to", "The folder of the pages; else `report.folder` of the config.")] = "",
 ) -> None:
     """Write static pages to look at: one of all sites, one of each, one of each day's changes.
 
-    A site that is named by --site, or the only one, is looked at now; the others are shown as they were last seen.
+    Sites that are chosen, or the only one, are looked at now; the others are shown as they were last seen.
     """
     screen, settings = flags.screen(), settings_of(flags)
     given = Path(to).absolute() if to else settings.report_folder
@@ -33,8 +36,19 @@ def report(
         return
     written: list[str] = []
     with writing(given, "name another folder"):
-        if flags.site or len(settings.names) == 1:
-            with opened(flags) as (site, _):
-                written.append(str(of_site(site, given)))
-        written.insert(0, str(write_estate(given, others(given, settings, written), datetime.now(UTC))))
+        looking = bool(flags.site) or len(settings.names) == 1
+        if looking:
+            with opened(flags, limited_here=False) as (site, _):
+                written.append(str(of_site(site, given, _looked(flags, site))))
+        with locked(settings.state):
+            rest = others(given, settings, written, anew=not looking)
+            written.insert(0, str(write_estate(given, rest, datetime.now(UTC))))
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
+
+
+def _looked(flags: Flags, site: ConfiguredSite) -> SiteFacts:
+    try:
+        with limited(flags, site, "looking at the stores"):
+            return gather(site)
+    except DeadlinePassed as passed:
+        return gather(site, passed.message)

@@ -164,7 +164,9 @@ def packed(folder: Path) -> bytes:
     held = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in held.items())
     made = io.BytesIO()
-    with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as packing, tarfile.open(fileobj=packing, mode="w") as archive:
+    # Wheels are compressed already: to look for more takes seconds, and finds nothing.
+    packing = gzip.GzipFile(fileobj=made, mode="wb", compresslevel=1, mtime=0)
+    with packing, tarfile.open(fileobj=packing, mode="w") as archive:
         for name, content in {**held, "SHA256SUMS": sums.encode()}.items():
             entry = tarfile.TarInfo(f"maint-{maint.__version__}/{name}")
             entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") else 0o644

@@ -20,7 +20,7 @@ from maint.errors import DeadlinePassed, MaintError
 from maint.files import replace
 from maint.model.snapshot import Purpose
 from maint.ports import Store
-from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import candidate, newest_good
 from maint.snapshots.records import drills, last_good
@@ -31,7 +31,7 @@ STATES = journal.RUN_STATES
 # What only the first store can tell, and what only some store can.
 _OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
-    "maint_stored_bytes",
+    "maint_stored_bytes", "maint_last_backup_",
 )  # fmt: skip
 _OF_STORES = (*_OF_FIRST, "maint_store_reached", "maint_lease_", "maint_copy_")
 _AT_WORK, _MOVED = "maint_at_work_since_timestamp_seconds", "maint_at_work_moved_bytes"
@@ -54,6 +54,7 @@ class CopyFigures(msgspec.Struct, frozen=True):
     reached: bool
     last_verified: float | None = None  # seconds since 1970, None: never, or it is not known
     snapshots: int = 0
+    bytes: int = 0  # that they take
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -75,20 +76,23 @@ class Figures(msgspec.Struct, frozen=True):
     version: str
     oldest: float | None  # when the oldest snapshot was taken
     stored_bytes: int  # of all snapshots, what they share counted once
+    added_bytes: int | None  # by the newest snapshot
+    items: Mapping[str, int]  # what the newest restorable snapshot holds, by kind
+    ends: Mapping[str, Mapping[str, int]]  # how often each verb ended how
     states: dict[str, int]  # how many runs are kept in each state
     last_drill_seconds: float | None  # from opening the snapshot to the configuration read back
     lease: tuple[bool | None, float] | None  # whether it is held (None: not known), and when it was taken over last
 
 
-def publish(site: ConfiguredSite, screen: Screen, *, stores: bool = True) -> None:
-    """Write the metrics file where one is configured; what it tells of stores that are not asked, or away, stays."""
+def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
+    """Write the metrics file where one is configured; what it tells of stores that are away, or `unasked`, stays."""
     path = site.settings.metrics
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
-        figures, before = gathered(site, stores=stores), _families(path)
-        stays = (*_IDLE, *(() if figures.reached else _OF_FIRST), *(() if stores else _OF_STORES))
+        figures, before = gathered(site, stores=not unasked), _families(path)
+        stays = (*_IDLE, *(() if figures.reached else _OF_FIRST), *(_OF_STORES if unasked else ()))
         stays += (_WINDOW,) if figures.window is None else ()
         now = _split(metrics_text(figures)) | _said(site, _told_now(figures))
         now = {name: lines for name, lines in now.items() if not name.startswith(stays)}
@@ -207,7 +211,10 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         lease=_lease(site) if stores else None,
         version=maint.__version__,
         oldest=min((one.snapshot.taken_at.timestamp() for one in known if one.snapshot), default=None),
-        stored_bytes=_stored(known),
+        stored_bytes=stored_bytes(known),
+        added_bytes=_added(known),
+        items=dict(newest.judgement.counts) if newest else {},
+        ends={_label(verb): counts for verb, counts in outcomes.ends(site.state).items()},
         states=Counter(past.state for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
@@ -219,10 +226,10 @@ def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool
     return None if reached is False or not stores else False
 
 
-def _stored(known: Sequence[Entry]) -> int:
-    there = [one.snapshot for one in known if one.snapshot is not None]
-    objects = {one.place: one.bytes for snapshot in there for one in snapshot.objects}
-    return sum(part.bytes for snapshot in there for part in snapshot.parts) + sum(objects.values())
+def _added(known: Sequence[Entry]) -> int | None:
+    """Return the bytes that the newest snapshot added to what was there; None without one."""
+    there = sorted((one for one in known if one.snapshot is not None), key=lambda one: one.id)
+    return stored_bytes(there) - stored_bytes(there[:-1]) if there else None
 
 
 def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
@@ -257,7 +264,7 @@ def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     except (OSError, MaintError):
         return CopyFigures(name, reached=False)
     newest = newest_good(known, now)
-    return CopyFigures(name, True, newest.taken_at.timestamp() if newest else None, len(known))
+    return CopyFigures(name, True, newest.taken_at.timestamp() if newest else None, len(known), stored_bytes(known))
 
 
 def last_drill(site: ConfiguredSite) -> datetime | None:

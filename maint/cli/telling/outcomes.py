@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from maint.files import kept_record, make_folder, remove, replace
+from maint.errors import PartlyDone
+from maint.files import keep_record, kept_record, locked, make_folder, remove, replace
 from maint.model.notice import Kind
 
 # What people call the playbooks of a schedule; any other playbook is called by its own name.
@@ -15,6 +16,9 @@ SCHEDULED = ("backup create", "backup prune", "backup verify", "backup drill")
 FRESHNESS = "backup age"  # not a verb: whether the newest verified restorable backup is older than it may be
 NOTICE = "notice "  # not a verb either, before the name of a notice: whether it arrived
 _FOLDER = "outcomes"
+_ENDS = "ends.json"
+RESULTS = ("done", "partly", "failed")
+_RESULT = {0: 0, PartlyDone.exit_code: 1}
 _AGAIN = 86_400.0  # seconds after which something stale is told again
 
 
@@ -47,6 +51,17 @@ def keep(state: Path, outcome: Outcome) -> None:
     """Keep how a verb ended, in place of how it ended before; raises OSError."""
     make_folder(state / _FOLDER)
     replace(_place(state, outcome.verb), msgspec.json.encode(outcome) + b"\n")
+    if is_verb(outcome.verb):
+        with locked(state / _FOLDER):  # two verbs may end at the same time
+            counts = ends(state)
+            of_verb = counts.setdefault(outcome.verb, dict.fromkeys(RESULTS, 0))
+            of_verb[RESULTS[_RESULT.get(outcome.exit, 2)]] += 1
+            keep_record(state / _ENDS, counts)
+
+
+def ends(state: Path) -> dict[str, dict[str, int]]:
+    """Return how often each verb ended with each of `RESULTS`, since this state folder began to count."""
+    return kept_record(state / _ENDS, dict[str, dict[str, int]]) or {}
 
 
 def last(state: Path, verb: str) -> Outcome | None:

@@ -167,15 +167,15 @@ class Tree:
         """Return the path without links (`follow`: the last one too), `.` and `..`; the last part may be missing."""
         if "\0" in path:
             raise failure(errno.ENOENT, path)
-        todo, done, links = path.split("/")[::-1], [""], 0
+        todo, done, links = path.split("/")[::-1], "", 0
         while todo:
             name = todo.pop()
             if name in ("", "."):
                 continue
             if name == "..":
-                done = done[:-1] or [""]
+                done = done.rpartition("/")[0]
                 continue
-            here = "/".join([self._at, *done[1:], name])
+            here = f"{self._at}{done}/{name}"
             kind = _kind(here)
             if kind == stat.S_IFLNK and (follow or bool(todo)):
                 links += 1
@@ -183,14 +183,14 @@ class Tree:
                     raise failure(errno.ELOOP, path)
                 target = os.readlink(here)  # noqa: PTH115 - a link's text, which Path would change
                 todo.extend(target.split("/")[::-1])
-                done = [""] if target.startswith("/") else done
+                done = "" if target.startswith("/") else done
                 continue
             if todo and kind and kind != stat.S_IFDIR:
                 raise failure(errno.ENOTDIR, path)
             if not kind and any(part not in ("", ".") for part in todo):
                 raise failure(errno.ENOENT, path)
-            done.append(name)
-        return "/".join(done) or "/"
+            done = f"{done}/{name}"
+        return done or "/"
 
     def _real(self, canonical: str) -> Path:
         return Path(self._at + canonical)

@@ -1,0 +1,109 @@
+"""The pages of a site whose stores are away, whose runs ended badly, and of which nothing is kept yet."""
+
+import re
+import time
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from maint.files import keep_record, locked
+from maint.report.site_facts import HostChecks, HostResult
+from maint.steps.manager.window_record import Window
+from tests.steps.operator import SITE, Operator, maint
+
+
+@pytest.fixture
+def paged(loaded: Operator) -> Operator:
+    """An operator whose site has a copy, and pages."""
+    path = Path(loaded.config)
+    copies = f"    backup:\n      copies: [{loaded.lab.folder / 'copy'}]\n"
+    path.write_text(path.read_text().replace("    backup:\n", copies, 1) + f"report: {{folder: {_pages(loaded)}}}\n")
+    return loaded
+
+
+def _pages(operator: Operator) -> Path:
+    return operator.lab.folder / "pages"
+
+
+def _page(operator: Operator, to: str = "") -> str:
+    """Look at the site, and return its page as it is read."""
+    said = operator("site", "report", "--to", to or str(_pages(operator)), "--site", SITE)
+    assert said.code == 0, said.err
+    return (
+        unescape((Path(to or _pages(operator)) / f"{SITE}.html").read_text())
+        .replace("<span>", "")
+        .replace("</span>", "")
+    )
+
+
+def _take_away(folder: Path) -> None:
+    folder.rename(folder.with_name(f"{folder.name}.gone"))
+    folder.write_text("in the way")
+
+
+def test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_this_machine_knows(
+    paged: Operator,
+) -> None:
+    assert paged("backup", "create", "--open-window", "--yes").code == 0
+    assert paged("backup", "drill").code == 0
+    (newest,) = [one["id"] for one in paged("backup", "list", "-o", "json").json["snapshots"]][-1:]
+    assert "Not all can be seen" not in _page(paged)
+    window = Window("20260101T000000.000Z-ab12", "2026-01-01T00:00:00.000Z", {})
+    (paged.state / "window.json").write_bytes(msgspec.json.encode(window))
+    _take_away(paged.lab.folder / "backups")
+    page, copy = _page(paged), str(paged.lab.folder / "copy")
+    assert f"Not all can be seen: what is told was read in {copy}." in re.sub(r"<[^>]*>|\xa0|✗", "", page)
+    assert f"maint restore plan --site {SITE} --snapshot {newest} --store {copy}" in page
+    assert "drilled" in page and "run 20260101T000000.000Z-ab12" in page
+    assert "There is no way back" not in page
+    _take_away(paged.lab.folder / "copy")
+    page = _page(paged)
+    assert newest in page and "run 20260101T000000.000Z-ab12" in page
+    assert re.search(rf"what is told was read in {re.escape(copy)}, \S+ ago", page)
+    assert "No further store is configured" not in page
+
+
+def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Operator) -> None:
+    (paged.lab.folder / "copy").write_text("in the way")
+    assert paged("backup", "create", "--open-window", "--yes").code == 7
+    page = (_pages(paged) / f"{SITE}.html").read_text()
+    assert "partly done" in page and "was partly done" in page
+    for part in (paged.lab.folder / "backups" / SITE).glob("2*/deployment.json*"):
+        part.write_bytes(b"rotten")
+    code = paged("backup", "verify").code
+    page = unescape((_pages(paged) / f"{SITE}.html").read_text())
+    assert re.search(rf"the last backup verify, \S+ ago, ended with {code}: ", page)
+    paged.lab.break_("export", "error-500-once")
+    assert paged("backup", "create").code not in (0, 7)
+    run = paged("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    assert f"run {run} (export) is failed" in (_pages(paged) / f"{SITE}.html").read_text()
+    assert paged("playbook", "dismiss", run, "--reason", "looked at").code == 0
+    assert f"run {run} (export) is failed" not in (_pages(paged) / f"{SITE}.html").read_text()
+
+
+def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded: Operator, tmp_path: Path) -> None:
+    path = Path(loaded.config)
+    path.write_text(
+        path.read_text().replace("sites:\n", "sites:\n  away: {manager: {host: cm2, password: prompt}}\n", 1)
+    )
+    said = maint("site", "report", "--to", str(tmp_path), "--all", "-o", "json", "--config", loaded.config)
+    assert said.code == 0, said.err
+    assert {one["site"]: one["exit"] for one in said.json["sites"]} == {"away": 0, SITE: 0}
+    index = (tmp_path / "index.html").read_text()
+    assert ">away<" in index and f">{SITE}<" in index and "Not seen yet" not in index
+    checks = HostChecks(datetime.now(UTC), [HostResult("os.swap", "fail", ["h1"], "1", "mend it")], {"h1": ""})
+    keep_record(loaded.state / "checks.json", checks)
+    assert maint("site", "report", "--to", str(tmp_path), "--config", loaded.config).code == 0
+    assert "os.swap" in (tmp_path / f"{SITE}.html").read_text()  # though the site was not looked at since
+
+
+def test_pages_of_one_folder_are_written_one_after_another(loaded: Operator, tmp_path: Path) -> None:
+    with locked(loaded.state.parent):
+        process = loaded.start("site", "report", "--to", str(tmp_path), "--allow-plain")
+        while process.poll() is None and not (tmp_path / f"{SITE}.html").exists():
+            time.sleep(0.05)
+        assert process.poll() is None and not (tmp_path / "index.html").exists()
+    assert process.wait(60) == 0 and (tmp_path / "index.html").exists()
