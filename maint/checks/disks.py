@@ -6,6 +6,7 @@ import msgspec
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.model.formatting import show_count
 
 PATHS = (
     "/", "/var", "/var/log", "/var/lib", "/opt", "/tmp", "/usr", "/var/log/cloudera-scm-agent", "/opt/cloudera/parcels",
@@ -68,7 +69,7 @@ def _space(host: HostFacts) -> Verdict:
         worst.append((level, f"{room.path} {room.percent} % full, {free:.1f} GiB free"))
     level = max(item[0] for item in worst)
     shown = "; ".join(words for own, words in worst if own and own == level)
-    return (good(f"{len(worst)} folders"), warned(shown), failed(shown))[level]
+    return (good(show_count(len(worst), "folder")), warned(shown), failed(shown))[level]
 
 
 @Check(
@@ -111,7 +112,7 @@ def _data_mounts(host: HostFacts) -> Verdict:
             wrong.append(f"{target} without noatime")
         if source.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")):
             wrong.append(f"{target} on {source}")
-    return held(not wrong, "; ".join(wrong) or f"{len(data)} volumes")
+    return held(not wrong, "; ".join(wrong) or show_count(len(data), "volume"))
 
 
 @Check(

@@ -172,7 +172,7 @@ def _leftovers(host: HostFacts) -> Verdict:
     lines = host.lines("leftovers")
     found = [line for line in lines if line.startswith("/")]
     mounted = next((int(line) for line in lines if line.isdigit()), 0)
-    shown = [*found, *([f"{mounted} mounts of kubelet"] if mounted else [])]
+    shown = [*found, *([f"{show_count(mounted, 'mount')} of kubelet"] if mounted else [])]
     return held(not shown, ", ".join(shown) or "nothing")
 
 

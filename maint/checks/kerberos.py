@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
+from maint.model.formatting import show_count
 
 _PROCESSES = "/var/run/cloudera-scm-agent/process"
 _NEWEST = (  # where folders are closed to this account, nobody knows what is in them
@@ -102,7 +103,7 @@ def _keytab(host: HostFacts) -> Verdict:
         path = next((line.partition("=")[2] for line in lines if line.startswith("keytab=")), "KEYTAB")
         closing = f"chmod go= {path}; new credentials, too, where somebody else may have read it"
         return broken(", ".join([f"mode {mode}", *wrong]), closing)
-    return held(not wrong, ", ".join(wrong) or f"{len(keys)} keys")
+    return held(not wrong, ", ".join(wrong) or f"{show_count(len(keys), 'key')}")
 
 
 @Check(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import FAIL, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
-from maint.model.formatting import show_some
+from maint.model.formatting import show_count, show_some
 
 _DIRECTORY_MOST = 15  # characters of a computer account's name
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -86,7 +86,7 @@ def _hosts_file(host: HostFacts) -> Verdict:
             wrong.append(f"{full} on {address}")
     often = Counter(address for address, _ in entries)
     wrong += [f"{address} stands {count} times" for address, count in often.items() if count > 1]
-    return held(not wrong, "; ".join(wrong) or f"{len(entries)} entries")
+    return held(not wrong, "; ".join(wrong) or f"entries: {len(entries)}")
 
 
 @Check(
@@ -172,10 +172,10 @@ def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verd
     if wrong:
         return broken(show_some(wrong, 5, "; "))
     if took is not None and took >= 1000 * max(1, len(seen)):
-        return broken(f"{len(seen)} names took {took / 1000:.1f} s")
+        return broken(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s")
     if took is not None and took >= 1000:
-        return warned(f"{len(seen)} names took {took / 1000:.1f} s together")
-    return good(f"{len(seen)} names")
+        return warned(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s together")
+    return good(f"{show_count(len(seen), 'name')}")
 
 
 def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:

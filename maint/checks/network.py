@@ -32,7 +32,7 @@ def _ipv6(host: HostFacts) -> Verdict:
     addresses = [line for line in host.lines("ipv6") if "inet6" in line and " lo " not in line]
     if not on and not addresses:
         return good("disabled")
-    shown = f"enabled for {', '.join(on) or 'some interfaces'}, {len(addresses)} addresses"
+    shown = f"enabled for {', '.join(on) or 'some interfaces'}, addresses: {len(addresses)}"
     allowed = host.site.manager.release and threshold("ipv6.allowed", host.site.manager.release)
     return warned(shown) if allowed else broken(shown)
 

@@ -23,6 +23,7 @@ from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import without_auto_tls
 from maint.model.finding import State
+from maint.model.formatting import show_count
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
@@ -206,7 +207,7 @@ def _heap(host: HostFacts) -> Verdict:
 def _process_folder(host: HostFacts) -> Verdict:
     count = host.number("procdir")
     running = [name for name in ("cloudera-scm-agent", "cloudera-scm-supervisord") if host.active(name)]
-    shown = [f"{name} runs" for name in running] + ([f"{count} process folders"] if count else [])
+    shown = [f"{name} runs" for name in running] + ([f"{show_count(count, 'process folder')}"] if count else [])
     return held(not shown, ", ".join(shown) or "stopped and empty")
 
 
@@ -266,4 +267,4 @@ def _certmanager(host: HostFacts) -> Verdict:
     lines = host.lines("certmanager")
     if "denied" in lines:
         raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")
-    return good(f"{len(lines)} files") if lines else broken("missing or empty")
+    return good(f"{show_count(len(lines), 'file')}") if lines else broken("missing or empty")

@@ -6,6 +6,7 @@ from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, br
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.kerberos import mending, said_by_kinit
 from maint.checks.tls import until
+from maint.model.formatting import show_count
 from maint.model.json import Json
 
 _TRUST = (
@@ -89,7 +90,11 @@ def _endpoint(host: HostFacts) -> Verdict:
     foreign = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
     if foreign:
         return warned(f"{', '.join(foreign)}: the configured `ca` vouches for the chain, this host does not", _TRUST)
-    return warned(f"ends in {days:.0f} days") if days < 30 else held(True, f"{len(ends)} endpoints, {days:.0f} days")
+    return (
+        warned(f"ends in {days:.0f} days")
+        if days < 30
+        else held(True, f"{show_count(len(ends), 'endpoint')}, {days:.0f} days")
+    )
 
 
 def _covered(name: str, blocks: list[str]) -> bool:
@@ -115,7 +120,7 @@ def _keytab(host: HostFacts) -> Verdict:
         raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
     if wrong:
         return broken("; ".join(wrong), mending("; ".join(wrong)))
-    return good(f"{len(blocks)} keytabs, and kinit with each works")
+    return good(f"kinit works with {show_count(len(blocks), 'keytab')}")
 
 
 def _wrong(lines: Sequence[str], realm: str) -> str:

@@ -6,6 +6,7 @@ from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, faile
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import UNKNOWN, supported
 from maint.model.finding import State
+from maint.model.formatting import show_count
 
 UNITS = (
     "tuned", "firewalld", "fapolicyd", "bluetooth", "cups", "postfix", "ip6tables", "rngd", "nscd", "sssd", "chronyd",
@@ -159,7 +160,7 @@ def _umask(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def _packages(host: HostFacts) -> Verdict:
     count = host.number("packages_32bit")
-    return held(count == 0, f"{count} packages")
+    return held(count == 0, f"{show_count(count, 'package')}")
 
 
 @Check(
@@ -209,7 +210,7 @@ def _users(site: SiteFacts) -> Mapping[str, Verdict]:
     for host, accounts in hosts.items():
         wrong = [f"{name} missing" for name in sorted(known - accounts.keys())]
         wrong += [f"{n} is {u}, elsewhere {usual[n]}" for n, u in sorted(accounts.items()) if usual[n] != u]
-        found[host] = held(not wrong, ", ".join(wrong) or f"{len(accounts)} users and groups")
+        found[host] = held(not wrong, ", ".join(wrong) or f"{show_count(len(accounts), 'user')} and groups")
     return found
 
 

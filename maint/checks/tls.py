@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
 from maint.model.finding import State
+from maint.model.formatting import show_count
 
 _AGENT = "/var/lib/cloudera-scm-agent"
 _FOLDER = f"{_AGENT}/agent-cert"
@@ -51,7 +52,7 @@ def _files(host: HostFacts) -> Verdict:
     modes = [f"the key has mode {key[1]}"] if key and int(key[1], 8) & ~0o440 else []
     wrong = ", ".join([*missing, *owners, *modes])
     if missing or not wrong:
-        return held(not wrong, wrong or f"{len(rows)} files")
+        return held(not wrong, wrong or f"{show_count(len(rows), 'file')}")
     return broken(wrong, f"in {_FOLDER}: chown {_OWNER} the files, chmod 0440 the key")
 
 

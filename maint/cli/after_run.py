@@ -225,6 +225,8 @@ def tell_age(site: ConfiguredSite, screen: Screen) -> None:
     now, before = site.clock.now(), outcomes.last(site.state, outcomes.FRESHNESS)
     try:
         newest = newest_good(entries(site), now)
+    except DeadlinePassed:
+        raise
     except (OSError, MaintError) as error:
         screen.warn(f"how old the newest backup is cannot be told: {error}")
         return

@@ -10,7 +10,8 @@ from maint.cli.options import COMMON, VC
 
 # What a noun is about; the first is the program itself.
 NOUNS = {
-    "": "Cluster maintenance: backups that can be believed, restores that are proven before they destroy.",
+    "": "Cluster maintenance: backups that can be believed, restores that are proven before they destroy.\n\n"
+    "New here? `maint lab demo` shows the main job in a minute, and `maint help` says where to begin.",
     "lab": "A simulated manager and its hosts, on loopback.",
     "site": "Configured sites.",
     "cluster": "Clusters of the manager.",

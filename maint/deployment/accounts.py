@@ -10,7 +10,7 @@ import msgspec
 from maint.deployment.reducer import Fields
 from maint.deployment.secret_index import SecretIndex
 from maint.deployment.sensitive import SECRET_FIELDS, readable
-from maint.model.formatting import show_some
+from maint.model.formatting import show_count, show_some
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding
 
@@ -105,7 +105,7 @@ class Accounts:
             return Finding("accounts", False, f"no password hash: {_some(lacking)}")
         if broken := [one.name for one in self._all if not one.sound]:
             return Finding("accounts", False, f"no usable password hash, salt or login flag: {_some(broken)}")
-        return Finding("accounts", True, f"all of {len(self._all)} accounts can log in as before")
+        return Finding("accounts", True, f"all of {show_count(len(self._all), 'account')} can log in as before")
 
 
 def _sound(user: Fields) -> bool:

@@ -6,7 +6,7 @@ from types import NoneType
 
 from maint.deployment.reducer import Fields
 from maint.deployment.sensitive import Item
-from maint.model.formatting import show_some
+from maint.model.formatting import show_count, show_some
 from maint.model.snapshot import Finding
 
 _SHOWN = 3
@@ -229,9 +229,11 @@ class References:
 
     def _host_finding(self) -> Finding:
         if self._nameless:
-            return Finding("hosts", False, f"{self._nameless} hosts have no hostId")
-        unknown = [f"{host} ({count} roles)" for host, count in self._unknown_hosts.items()]
-        return _finding("hosts", unknown, f"all roles stand on one of {len(self._hosts)} hosts", "hosts unknown")
+            return Finding("hosts", False, f"{show_count(self._nameless, 'host')} without a hostId")
+        unknown = [f"{host} ({show_count(count, 'role')})" for host, count in self._unknown_hosts.items()]
+        return _finding(
+            "hosts", unknown, f"all roles stand on one of {show_count(len(self._hosts), 'host')}", "hosts unknown"
+        )
 
     def _repeats(self, kind: str, names: Sequence[object], among: set[tuple[str, str]] | None = None) -> None:
         seen: set[tuple[str, str]] = set() if among is None else among

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from maint.deployment.reducer import Fields
 from maint.deployment.secret_index import SecretIndex
+from maint.model.formatting import show_count
 from maint.model.snapshot import Finding, Redaction
 
 Item: TypeAlias = tuple[object, object, object]  # a config item: its name, its value, its flag `sensitive`
@@ -116,7 +117,7 @@ class Redactions:
         """Say it in words."""
         how = "" if self.flagged else "; judged by names and values, this API version flags nothing"
         if redaction is Redaction.NONE:
-            return Finding("redaction", True, f"{self.readable} secrets readable, none redacted{how}")
+            return Finding("redaction", True, f"{show_count(self.readable, 'secret')} readable, none redacted{how}")
         if redaction is Redaction.UNKNOWN:
             return Finding("redaction", None, f"nothing in it tells whether it is redacted: no secret anywhere{how}")
         parts = []
@@ -135,12 +136,12 @@ class Redactions:
             self._names.append(name)
 
     def _show(self, name: object, value: object) -> None:
-        if readable(value):
-            self.readable += 1
-            self._remember(value)
-        elif masked(value):
+        if masked(value):
             self._masked = True
             self._hide(str(name))
+        elif readable(value):
+            self.readable += 1
+            self._remember(value)
 
     def _remember(self, value: object) -> None:
         if self._secrets is not None:

@@ -21,7 +21,7 @@ from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, remove, write_all, writing
 from maint.model.events import Outcome, Result
-from maint.model.formatting import show_time
+from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
 
@@ -273,7 +273,7 @@ def _progress(past: RunState) -> str:
     if not begun:
         return "nothing of it was begun"
     done, last = sum(past.record(index).settled for index in begun), past.plan.actions[begun[-1]]
-    return f"{done} of {len(past.plan.actions)} actions ended well; the last one begun: {last.name}"
+    return f"{done} of {show_count(len(past.plan.actions), 'action')} ended well; the last one begun: {last.name}"
 
 
 def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
-from maint.engine.lease import Lease, LeaseLost
+from maint.engine.lease import Lease, LeaseLost, newest
 from maint.engine.plan import render
 from maint.engine.repeat import repeated
 from maint.errors import (
@@ -30,7 +30,9 @@ from maint.model.plan import Action, Effect, Phase, Plan
 from maint.model.secret import scrub
 from maint.ports import Site
 from maint.render import holds
-from maint.steps.manager.window import CloseWindow
+from maint.snapshots.open_windows import announced
+from maint.steps.manager.window import CloseWindow, forget
+from maint.steps.manager.window_record import remembered
 from maint.steps.registry import STEPS
 from maint.steps.step import skipped
 
@@ -222,6 +224,19 @@ class Runner:
             self._lease.renew(action.summary)
         return nullcontext()
 
+    def _left_to_another(self, action: Action) -> str:
+        """Return who has the redaction window open by now where that is not this machine any more; it is forgotten."""
+        window = remembered(self._site.state) if action.kind == CloseWindow.kind else None
+        shared = self._site.shared
+        if window is None or shared is None or self._lease is None or not self._lease.is_lost:
+            return ""
+        with suppress(MaintError):  # a window is rather closed twice
+            row = newest(shared, self._plan.site)
+            if row and row.claim.token and row.claim.run in [one.run for one in announced(self._site).open]:
+                forget(self._site, window)
+                return f"left to the machine that works within a window now: {row.claim}"
+        return ""
+
     def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
         yield from self._write(index, action, "intent")
@@ -267,6 +282,8 @@ class Runner:
     def _result(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
         if self._answers(action).get("skip") is True:
             return left_out(action, self._plan.actions[index - 1] if index else None)
+        if theirs := self._left_to_another(action):
+            return skipped(theirs)
         values = {**action.scope, **self._values}
         if action.when is not None and not holds(action.when, values):
             return skipped("not needed: its condition does not hold")

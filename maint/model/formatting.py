@@ -49,6 +49,11 @@ def show_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def show_counts(**counts: int) -> str:
+    """Return how many there are of several things, each by the word for one: "1 job, 2 files"."""
+    return ", ".join(show_count(count, noun) for noun, count in counts.items())
+
+
 def show_some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return names for a sentence: the first of them, and how many more there are."""
     return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

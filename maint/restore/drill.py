@@ -12,6 +12,7 @@ from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
@@ -173,7 +174,7 @@ class _Rehearsed:
         self._found.comparison = comparison
         if comparison.differences:
             raise WorkFailed(
-                f"what came back differs in {len(comparison.differences)} places",
+                f"what came back differs in {show_count(len(comparison.differences), 'place')}",
                 detail=[one.path for one in comparison.differences[:_SHOWN]],
                 hint="do not rely on this snapshot: take a new backup, and drill that",
             )

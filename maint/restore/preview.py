@@ -13,7 +13,7 @@ from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import blocks
 from maint.deployment.secret_index import SecretIndex
 from maint.errors import Refused
-from maint.model.formatting import show_duration, show_time
+from maint.model.formatting import show_count, show_duration, show_time
 from maint.model.json import Json, digest
 from maint.model.manager import Presence
 from maint.model.snapshot import Snapshot
@@ -124,9 +124,10 @@ class Preview(msgspec.Struct, frozen=True):
 
     def _loss_lines(self) -> Iterator[str]:
         counts = self.counts
+        lost = show_count(counts["removed"], "place")
         yield (
-            f"changes   {counts['removed']} places are lost, {counts['changed']} change, {counts['added']} come back; "
-            f"{counts['not_comparable']} cannot be compared, since the manager hides them"
+            f"changes   {lost} lost, {counts['changed']} changed, {counts['added']} back; "
+            f"{counts['not_comparable']} not compared, since the manager hides them"
         )
         found = sorted(self.losses.differences, key=_worst_first)
         for one in found[:_SHOWN]:

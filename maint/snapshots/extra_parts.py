@@ -11,6 +11,7 @@ from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.sensitive import readable
 from maint.errors import CannotReach, Invalid, TimedOut
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
@@ -107,7 +108,7 @@ def without_kept(uncovered: tuple[str, ...], kept: Sequence[str], *, dumped: boo
         uncovered = tuple(DUMPED if words == HISTORY else words for words in uncovered)
     if not kept:
         return uncovered
-    rest = f"what else lies on the manager host than the {len(kept)} files that are kept"
+    rest = f"what else lies on the manager host than the {show_count(len(kept), 'file')} kept"
     return tuple(rest if words == OWN_FILES else words for words in uncovered)
 
 

@@ -17,7 +17,7 @@ from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
 from maint.errors import Invalid, Refused
-from maint.model.formatting import show_time
+from maint.model.formatting import show_count, show_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Site
@@ -83,10 +83,10 @@ def heal(
     if not filled:
         raise Refused(
             f"nothing in snapshot {redacted.id} could be filled from {source}",
-            detail=[f"{len(left)} values are hidden, such as {left[0]}"] if left else [],
+            detail=[f"{show_count(len(left), 'value')} hidden, such as {left[0]}"] if left else [],
             hint="name an unredacted snapshot, or a secrets file with these paths",
         )
-    yield f"{filled} values filled from {source}, {len(left)} left"
+    yield f"{show_count(filled, 'value')} filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
     snapshot_id = new_id(redacted.taken_at, chance)
     flagged = storing(site) if redacted.objects else nullcontext()

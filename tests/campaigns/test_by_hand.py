@@ -9,9 +9,12 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
+
+from maint.lab.manager import kerberos
 
 TOOLS = ("age", "zstd", "tar", "curl", "ssh-keygen", "sha256sum", "shred", "ssh")
 FIRST = r"(?:umask|age|echo|curl|ssh-keygen|shred|sha256sum) "
@@ -125,14 +128,20 @@ def carry_out(hands: Hands, operator: Any) -> None:
             command = command.replace("-C /", "-C tree")
         if "shred" in command:
             assert json.loads((hands.folder / "deployment.json").read_bytes())
-        if "--cacert" in command:
+        if "--cacert" in command and "/api/version" in command:
             restart(operator)
+        if "-K kdc" in command:
+            text = (hands.folder / "RESTORE.txt").read_text()
+            (address,) = re.findall(r"https://\S+/importAdminCredentials", text)
+            name, kdc = kerberos.account(operator.lab.world.settings)
+            (hands.folder / "kdc").write_text(f'url = "{address}?username={quote(name, safe="")}&password={kdc}"\n')
         hands.type(command, new if "--cacert" in command else old)
 
 
 def test_the_text_names_every_tool_and_the_order_of_calls(hands: Hands) -> None:
     typed = told(hands)
-    kinds = ["sha256sum", "ssh-keygen", "age -d", "/api/version", "license=@", "-T deployment", "--cacert", "shred"]
+    kinds = ["sha256sum", "ssh-keygen", "age -d", "/api/version", "license=@", "-T deployment", "--cacert"]
+    kinds += ["-K kdc", "cm/commands/generateCredentials", "shred"]
     places = [next(i for i, command in enumerate(typed) if kind in command) for kind in kinds]
     assert places == sorted(places)
     assert sum("-T deployment.json" in command for command in typed) == 1
@@ -150,7 +159,7 @@ def test_followed_to_the_letter_it_recovers_every_byte_and_the_manager(hands: Ha
     assert (len(recovered), hashlib.sha256(recovered).hexdigest()) == (part["content_bytes"], part["content_sha256"])
     carry_out(hands, lost)
     assert not (hands.folder / "deployment.json").exists()
-    assert lost.puts == 1
+    assert lost.puts == 1 and lost.lab.world.kdc_account
     now, then = export(lost), json.loads(recovered)
     for document in (now, then):
         document.pop("timestamp", None)

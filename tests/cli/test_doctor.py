@@ -12,6 +12,7 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.cli.schedule.units import references, references_by_hand
+from maint.cli.site import doctor
 from maint.config.precedence import Flags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
@@ -297,3 +298,10 @@ def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
 
     assert len(named(site)) > 10
     assert named(site) - buckets <= {*references(site).values(), *references_by_hand(site).values()}
+
+
+def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(loaded, monkeypatch):
+    monkeypatch.setattr(doctor, "_REACH", 0.001)
+    found = checks(loaded("doctor", "-o", "json"))
+    assert found["virtual cluster Default-VC-abc12345"]["words"] == "no answer within 0.001 s"
+    assert "the rest" not in found and found["store"]["state"] == "ok"

@@ -20,6 +20,7 @@ from maint.engine import takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
 from maint.engine.shared_runs import _WITH_RUNS, at_work, owner
 from maint.errors import Locked, Refused, WorkFailed
+from maint.snapshots.open_windows import announce
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
 from tests.house.source import modules, tree
@@ -34,7 +35,10 @@ TAIL = "finally:\n  - {name: F, do: try.change, with: {target: closed}}\n"
 def machine(folder: Path, name: str) -> Bench:
     """Return a machine with a state folder of its own; what all of them do is written beside that."""
     site = site_in(folder)
-    changes = {"state": folder / name, "shared_state": str(folder / "shared"), "shared_state_key": "env:SHARED"}
+    # By a name of its own: what lies beside the state folders is one machine's, locks of its managers among it.
+    manager = site.settings.manager.model_copy(update={"host": f"manager-of-{name}.invalid"})
+    changes = {"state": folder / name, "manager": manager}
+    changes |= {"shared_state": str(folder / "shared"), "shared_state_key": "env:SHARED"}
     settings = site.settings.model_copy(update=changes)
     return Bench(ConfiguredSite(settings, ReferencedSecrets(folder, {"SHARED": KEY}), lambda words: None))
 
@@ -49,12 +53,15 @@ def other(tmp_path: Path) -> Bench:
     return machine(tmp_path, "other")
 
 
-def steal(folder: Path) -> None:
-    """Take the lease away, as another machine does once it has lapsed."""
+def steal(folder: Path, run: str = "") -> None:
+    """Take the lease away, as another machine does once it has lapsed, for a run."""
     store = LocalStore(folder / "shared")
     row = newest(store, "prod")
     assert row is not None
-    list(Lease(store, "prod", SystemClock(), row.claim.owner, "stealing", Terms(beat=0)).take())
+    lease = Lease(store, "prod", SystemClock(), row.claim.owner, "stealing", Terms(beat=0))
+    list(lease.take())
+    lease.works_on(run)
+    lease.renew("")
 
 
 @pytest.fixture
@@ -128,6 +135,29 @@ def test_the_window_that_it_opened_is_closed_even_by_a_machine_that_lost_its_lea
     closing = replace(plan.actions[-1], kind="window.close")
     assert isinstance(one.fails(replace(plan, actions=[*plan.actions[:-1], closing])), LeaseLost)
     assert one.did == ["a", "closed"]
+
+
+def test_the_window_of_the_machine_that_took_the_lease_is_left_open_to_it(one, tmp_path, monkeypatch):
+    backup = BackupSettings(store=str(tmp_path / "backups"), recipients=(AgeSeal().new_identity()[1],))
+    settings = one.site.settings.model_copy(update={"backup": backup})
+    one.site = ConfiguredSite(settings, ReferencedSecrets(tmp_path, {"SHARED": KEY}), lambda words: None)
+    apply = Changing.apply
+
+    def overtaken(step, action, site, work):
+        if action.target == "a":
+            record = {"run": work.run, "opened_at": "2026-11-23T02:00:00Z", "hosts": {}}
+            (site.state / "window.json").write_text(json.dumps(record))
+            announce(site, "theirs", "2026-11-23T02:06:00Z", {})
+            steal(tmp_path, "theirs")
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", overtaken)
+    monkeypatch.setitem(STEPS, "window.close", TRIES["try.change"])
+    plan = one.plan(HEAD + "steps:\n" + A + B + TAIL)
+    closing = replace(plan.actions[-1], kind="window.close")
+    assert isinstance(one.fails(replace(plan, actions=[*plan.actions[:-1], closing])), LeaseLost)
+    assert one.did == ["a"]
+    assert not (one.site.state / "window.json").exists()
 
 
 FAILING = HEAD + "steps:\n" + A + "  - {name: B, do: try.change, with: {target: b, fail: once, count: 1}}\n" + TAIL

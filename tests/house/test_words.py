@@ -55,3 +55,36 @@ def test_usage_shows_placeholders_and_no_types(words):
 def test_no_step_kind_is_described_twice():
     headings = re.findall(r"^## (\S+)$", text_of("steps"), re.MULTILINE)
     assert sorted(headings) == sorted(STEPS)
+
+
+# Counts that are above one wherever they are told.
+SEVERAL = {
+    "maint.checks.names: len(short) characters", "maint.checks.plan: len(domain) characters",
+    "maint.checks.plan: len(found) hosts", "maint.cli.playbooks.lint: len(mistakes) mistakes",
+    "maint.cli.run_playbook: len(found) runs", "maint.cli.supply.bundle: len(tested().splitlines()) wheels",
+    "maint.deployment.normalize: len(text) characters", "maint.engine.journal: len(matching) runs",
+    "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",
+    "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server_options: len(instances) servers",
+    "maint.steps.services.places: len(found) clusters",
+}  # fmt: skip
+COUNTED = re.compile(r" [a-z]+s\b(?! than)")
+
+
+def counted(path):
+    """Yield numbers that are worked out on the spot, each with what stands behind it: `{len(hosts)} hosts`."""
+    for node in ast.walk(tree(path)):
+        for number, words in zip(node.values, node.values[1:], strict=False) if isinstance(node, ast.JoinedStr) else ():
+            value = number.value if isinstance(number, ast.FormattedValue) else None
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == "len" and isinstance(words, ast.Constant):
+                yield ast.unparse(value), words.value
+
+
+def test_one_of_a_kind_is_told_without_the_s_of_several():
+    found = {
+        f"{name}: {number}{noun[0]}"
+        for name, path in modules().items()
+        if not name.startswith("maint.lab")
+        for number, words in counted(path)
+        if (noun := COUNTED.match(words))
+    }
+    assert found == SEVERAL

@@ -71,7 +71,7 @@ def test_what_would_be_lost_is_told_by_meaning(loaded):
     assert paths["hosts/h-new"][1] is None
     assert "/elsewhere" in [before for before, _ in paths.values()]
     text = loaded("restore", "plan").out
-    assert "1 places are lost, 1 change" in text
+    assert "1 place lost, 1 changed" in text
     assert text.index("hosts/h-new") < text.index("/rackId")
 
 

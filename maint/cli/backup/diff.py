@@ -207,6 +207,6 @@ def _words(before: Side, after: Side, found: Comparison, in_clusters: int) -> st
     if found.added_keys:
         words.append(f"{show_count(len(found.added_keys), 'field')} that only {after.label} knows")
     if found.volatile:
-        words.append(f"{show_count(found.volatile, 'place')} passed over that always differ")
+        words.append(f"passed over, since they always differ: {show_count(found.volatile, 'place')}")
     sources = ", ".join(dict.fromkeys(f"{side.label}: {side.source}" for side in (before, after)))
     return f"{'; '.join(words)} ({sources})"

@@ -15,7 +15,7 @@ from maint.cli.site import summary
 from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.files import keep_record
-from maint.model.formatting import show_count, show_duration, show_size, show_time
+from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, entries, find, sweep
@@ -213,8 +213,8 @@ def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
 
 def _cluster(one: ClusterSummary) -> list[str]:
     """Return what a snapshot tells of a virtual cluster, a line each."""
-    size = f"{one.files} files of {show_size(one.bytes)}"
-    head = f"  virtual cluster {one.name} ({one.base_url}): {one.jobs} jobs, {one.resources} resources, {size}"
+    size = f"{show_count(one.files, 'file')} of {show_size(one.bytes)}"
+    head = f"  virtual cluster {one.name} ({one.base_url}): {show_counts(job=one.jobs, resource=one.resources)}, {size}"
     missing = [f"    MISSING: {words}" for words in one.problems]
     return [head, *missing, *([f"    DOUBT: {one.doubt}"] if one.doubt else [])]
 

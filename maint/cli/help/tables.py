@@ -46,6 +46,11 @@ def _commands(noun: str, _: str) -> str:
     return "\n".join(f"    {usage(name)}" for name in known)
 
 
+def _examples(*_: str) -> str:
+    """One call of each command, as its help has it."""
+    return "\n".join(f"    {loaded(place).example}" for place, _ in COMMANDS.values())
+
+
 def usage(name: str) -> str:
     """Return the usage line of a command: its arguments and its own options."""
     command = loaded(COMMANDS[name][0]).build(name)
@@ -180,6 +185,7 @@ def _exits(*_: str) -> str:
 
 _TABLES: Mapping[str, Callable[[str, str], str]] = {
     "commands": _commands,
+    "examples": _examples,
     "options": _options,
     "config": _config,
     "environment": _environment,

@@ -89,7 +89,7 @@ def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> N
     flags.screen().emit({"topic": name, "text": text}, text.rstrip())
 
 
-@command()
+@command(example="maint version")
 def version(flags: Flags) -> None:
     """Show the version of maint."""
     flags.screen().emit({"version": maint.__version__}, f"maint {maint.__version__}")

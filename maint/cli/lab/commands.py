@@ -131,7 +131,7 @@ def status(flags: Flags, folder: Folder = "") -> None:
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 
 
-@command(example="maint lab break manager answers-late")
+@command(example="maint lab break manager error-500-once")
 def break_(
     flags: Flags,
     target: Annotated[str, argument("manager, database, or a host's name.")] = "",

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from maint.adapters.clock import seconds_left
 from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
@@ -24,12 +25,13 @@ from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.cli.telling.metrics import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
+from maint.config.paths import home
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.errors import CannotReach, DeadlinePassed, MaintError, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
@@ -228,7 +230,7 @@ def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
     ssh = site.settings.ssh
     if ssh is None:
         return
-    path = ssh.known_hosts or Path.home() / ".ssh/known_hosts"
+    path = ssh.known_hosts or home() / ".ssh/known_hosts"
     if path.is_file() and path.stat().st_size:
         yield Line("known hosts", OK, str(path))
     else:
@@ -280,11 +282,16 @@ def _virtual_clusters(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
-    with site.clock.limit(_REACH):
-        cluster = site.virtual_cluster(name)
-        cluster.token_until()
-        cluster.info()
-        cluster.job(_NOBODYS)  # who may not see jobs is told so
+    cluster = site.virtual_cluster(name)
+    try:
+        with site.clock.limit(_REACH):
+            cluster.token_until()
+            cluster.info()
+            cluster.job(_NOBODYS)  # who may not see jobs is told so
+    except DeadlinePassed:
+        if seconds_left() == 0:  # the time for all of them is up
+            raise
+        raise TimedOut(f"no answer within {_REACH:g} s", hint=f"maint vc status --vc {name}") from None
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
 
 

@@ -172,10 +172,12 @@ def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str,
     there, goes = candidates(site, known), dict[str, datetime]()
     holds = {one.id: one.holds for one in known}
     pace = _pace([one.taken_at for one in there])
+    like = max((one for one in there if one.good), key=lambda one: one.taken_at, default=Candidate("", now))
     try:
         for step in range(_AHEAD):
             at = now + step * pace
-            coming = [Candidate(f"~{number:03}", now + number * pace) for number in range(1, step + 1)]
+            times = [(f"~{number:03}", now + number * pace) for number in range(1, step + 1)]
+            coming = [msgspec.structs.replace(like, id=id_, taken_at=then) for id_, then in times]
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)

@@ -87,7 +87,7 @@ def _expanded(paths: list[str]) -> list[Json]:
     return found
 
 
-@command(VC, example="maint vc resource download --name scripts --resource-path etl.py")
+@command(VC, example="maint vc resource download --name scripts --resource-path report.py")
 def download(
     flags: Flags,
     name: Name,

@@ -67,7 +67,7 @@ def take_clusters(
 
 
 def _told(summary: ClusterSummary) -> Sequence[str]:
-    size = f"{summary.files} files, {show_size(summary.bytes)}"
+    size = f"{show_count(summary.files, 'file')}, {show_size(summary.bytes)}"
     return [size, *summary.problems, *([f"DOUBTFUL: {summary.doubt}"] if summary.doubt else [])]
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from maint.deployment.reader import BLOCK
 from maint.errors import NoKeyFits, Refused, WorkFailed
+from maint.model.formatting import show_count, show_counts
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.ports import Sight
 from maint.snapshots.parts import flaw, object_name, open_object, read_part
@@ -40,7 +41,7 @@ def _told(snapshot: Snapshot, wrong: Sequence[str], how: str) -> Sequence[Findin
     if not snapshot.objects:
         return []
     found = [Finding("part", False, words) for words in wrong if words]
-    return found or [Finding("files", True, f"{len(snapshot.objects)} files of virtual clusters {how}")]
+    return found or [Finding("files", True, f"{show_count(len(snapshot.objects), 'file')} of virtual clusters {how}")]
 
 
 def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
@@ -89,7 +90,7 @@ def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding]
 def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
     files = sum(len(resource.files) for resource in document.resources)
     found = (len(document.jobs), len(document.resources), files)
-    words = f"virtual cluster {summary.name}: {found[0]} jobs, {found[1]} resources, {found[2]} files"
+    words = f"virtual cluster {summary.name}: {show_counts(job=found[0], resource=found[1], file=found[2])}"
     same = found == (summary.jobs, summary.resources, summary.files)
     return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
 
@@ -133,5 +134,8 @@ def doubts(snapshot: Snapshot) -> Sequence[str]:
 def whole(snapshot: Snapshot) -> Iterator[Finding]:
     """Level 3 of a snapshot of virtual clusters alone: nothing that it should hold is missing."""
     for one in snapshot.virtual_clusters:
-        words = "; ".join(one.problems) or f"{one.jobs} jobs, {one.resources} resources and all their files are there"
+        words = (
+            "; ".join(one.problems)
+            or f"{show_counts(job=one.jobs, resource=one.resources)} and all their files are there"
+        )
         yield Finding("virtual-cluster", None if one.problems else True, f"virtual cluster {one.name}: {words}")

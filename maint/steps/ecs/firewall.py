@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.cluster import ecs_cluster, refuse_running
@@ -77,7 +78,7 @@ class FlushFirewall(Step[ClusterArguments]):
             run_script(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
             if left := beyond_policies(rules_of(site.shell, host)):
                 raise WorkFailed(
-                    f"{host}: {len(left)} rules are left, such as {left[0]}",
+                    f"{host}: {show_count(len(left), 'rule')} left, such as {left[0]}",
                     hint="something on that host puts its rules back: stop it, then `maint playbook resume`",
                 )
 

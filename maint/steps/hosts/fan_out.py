@@ -7,6 +7,7 @@ from threading import Thread
 from typing import TypeVar
 
 from maint.errors import CannotReach, MaintError, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Sight
 from maint.render import from_file
@@ -55,7 +56,7 @@ def map_hosts(
             else:
                 found[host] = result
                 done(host)
-            yield f"{doing}: {len(found) + len(failed)} of {len(hosts)} hosts"
+            yield f"{doing}: {len(found) + len(failed)} of {show_count(len(hosts), 'host')}"
     finally:
         while not waiting.empty():  # nobody begins another host
             with suppress(Empty):
@@ -132,7 +133,7 @@ def texts(value: Json) -> list[str]:
 def _together(failed: Mapping[str, MaintError], hosts: Sequence[str], total: int, doing: str, hint: str) -> MaintError:
     detail = [line for host in hosts for line in _lines(host, failed[host])]
     hints = list(dict.fromkeys(error.hint for error in failed.values() if error.hint))
-    words = f"{doing}: {len(failed)} of {total} hosts failed"
+    words = f"{doing}: {len(failed)} of {show_count(total, 'host')} failed"
     out_of_reach = all(isinstance(error, CannotReach) for error in failed.values())
     kind = CannotReach if out_of_reach else WorkFailed
     failure = kind(words, detail=detail, hint="; ".join([*hints[:3], hint]))

@@ -47,7 +47,7 @@ class RunCommand(Step[RunArguments]):
         shown = " ".join(args.command.split())
         words = f"run `{shown}` on {host_list(needed)}" if needed else "nothing to run: `unless` holds everywhere"
         yield self.action(
-            f"{len(hosts)} hosts",
+            f"{show_count(len(hosts), 'host')}",
             words,
             {**args.model_dump(exclude={"groups"}), "hosts": hosts},
             effect=effect,

@@ -145,13 +145,13 @@ class StartAgents(_Agents):
         silent = [host for host in hosts if states[host] == _SILENT]
         running = len(hosts) - len(idle) - len(silent)
         words = f"start {AGENT} on {host_list(idle)}" if idle else f"start {AGENT} where it has stopped by then"
-        words += f"; it runs already on {running} of {len(hosts)} hosts" if running else ""
+        words += f"; it runs already on {running} of {show_count(len(hosts), 'host')}" if running else ""
         return f"{words}; these do not answer now, and are asked again: {host_list(silent)}" if silent else words
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Ask each host first; one that fails does not hide the others."""
         started = yield from switch_units(site, hosts, "start", [AGENT])
-        return _told(len(started), "started", f"all {len(hosts)} agents run already")
+        return _told(len(started), "started", "every agent runs already")
 
 
 def _told(count: int, what: str, otherwise: str) -> Result:
@@ -178,7 +178,7 @@ class StopAgents(_Agents):
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
         """Stop them where they run; the agent first, which would start the other again."""
         stopped = yield from switch_units(site, hosts, "stop", [AGENT, SUPERVISOR])
-        return _told(len(stopped), "stopped", f"none of {len(hosts)} agents runs")
+        return _told(len(stopped), "stopped", f"none of {show_count(len(hosts), 'agent')} runs")
 
 
 class RestartAgents(_Agents):
@@ -216,9 +216,9 @@ class AwaitAgents(_Agents):
     verb = "wait for"
 
     def carry_out(self, hosts: Sequence[str], site: Site, work: Work) -> Progress:
-        problem = f"agents of {len(hosts)} hosts are missing"
+        problem = f"agents of {show_count(len(hosts), 'host')} are missing"
         yield from wait_until(site.clock, work.timeout or _LIMIT, lambda: _missing(site, hosts), problem, _LOOK)
-        return done(f"{len(hosts)} agents run, and the manager hears them")
+        return done(f"{show_count(len(hosts), 'agent')} running, and heard by the manager")
 
 
 _LOOK = f"on these hosts: systemctl status {AGENT}; then `maint playbook resume`"

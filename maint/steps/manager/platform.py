@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable, Sequence
 from pydantic import Field
 
 from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.manager import Role
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -71,7 +72,7 @@ class StartManagement(Step[RolesArguments]):
             "the management service is not up",
             "`maint playbook resume` looks again",
         )
-        return done(f"{len(idle)} roles started") if idle else unchanged("all of them run already")
+        return done(f"{show_count(len(idle), 'role')} started") if idle else unchanged("all of them run already")
 
 
 def _wanted(role: Role, args: RolesArguments) -> bool:

@@ -103,7 +103,7 @@ def _tell(site: Site, work: Work, window: Window, *, new: bool = False) -> None:
         announce(site, window.run, window.opened_at, hosts)
     except WorkFailed as failure:
         if new:
-            _forget(site, window)
+            forget(site, window)
         raise Refused(
             "the redaction window is not opened: no store takes the record that tells other machines of it",
             detail=[failure.message, *failure.detail],
@@ -119,7 +119,8 @@ def _close_own(site: Site) -> None:
             close_announced(site, one.run, one.opened_at)
 
 
-def _forget(site: Site, window: Window) -> None:
+def forget(site: Site, window: Window) -> None:
+    """Remember the window no more, which is closed, or was never opened."""
     for edited in window.hosts.values():
         site.undo.drop(edited.original)
     files.remove(site.state / RECORD)
@@ -214,4 +215,4 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from server_options.restart_servers(site, window.hosts)
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
-    _forget(site, window)  # last: who finds the record finishes what is above
+    forget(site, window)  # last: who finds the record finishes what is above

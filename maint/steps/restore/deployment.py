@@ -103,7 +103,7 @@ class AddClusters(Step[AddArguments]):
         names, hosts = ", ".join(edit.choice.clusters), len(edit.choice.hosts)
         yield self.action(
             f"cluster {names}",
-            f"add cluster {names} from snapshot {snapshot.id}, with {hosts} hosts that the manager lacks"
+            f"add cluster {names} from snapshot {snapshot.id}, with {show_count(hosts, 'host')} that the manager lacks"
             f"{_edits(edit)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
             undo="; ".join(f"maint cluster delete {name}" for name in edit.choice.clusters),
@@ -160,7 +160,7 @@ def _becomes_of(there: Sequence[str], coming: Sequence[str]) -> str:
 def _edits(edit: Edit) -> str:
     words = [f"; host {change.old_name} becomes {change.new_name}" for change in edit.changes]
     if edit.leftovers:
-        words.append(f"; {len(edit.leftovers)} texts still name an old host")
+        words.append(f"; an old host is still named in {show_count(len(edit.leftovers), 'text')}")
     return "".join([*words, *(f"; not brought back: {name}" for name in edit.left_out)])
 
 
@@ -201,8 +201,9 @@ class CompareDeployment(Step[CompareArguments]):
         found = compare(wanted, present if out.whole else same_places(present, wanted))
         found.differences = masked(found.differences, [known], site_fingerprint(site))
         if found.differences:
+            places = show_count(len(found.differences), "place")
             raise WorkFailed(
-                f"the configuration differs from snapshot {snapshot.id} in {len(found.differences)} places",
+                f"the configuration differs from snapshot {snapshot.id} in {places}",
                 detail=[_spelled(found, index) for index in range(min(len(found.differences), _SHOWN))],
                 hint="look at these places in the manager",
             )
@@ -217,9 +218,11 @@ def _spelled(found: Comparison, index: int) -> str:
 def _words(found: Comparison) -> str:
     words = ["nothing differs"]
     if found.not_comparable:
-        words.append(f"{len(found.not_comparable)} values not comparable, since the server hides them")
+        words.append(f"{show_count(len(found.not_comparable), 'value')} not comparable, since the server hides them")
     if found.added_keys:
-        words.append(f"{len(found.added_keys)} keys that only the server has: {', '.join(found.added_keys[:5])}")
+        words.append(
+            f"{show_count(len(found.added_keys), 'key')} that only the server has: {', '.join(found.added_keys[:5])}"
+        )
     if found.volatile:
         words.append(f"{show_count(found.volatile, 'volatile value')} passed over")
     return "; ".join(words)

@@ -34,7 +34,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         if kept:
             require_ssh(sight)
             missing = lacking(sight.shell, _host(sight), kept)
-        words = f"put {len(missing)} of {len(kept)} files of the manager back, which the host lacks"
+        words = f"put {len(missing)} of {show_count(len(kept), 'file')} of the manager back, which the host lacks"
         if not missing:
             words = "the host has all files that the snapshot keeps" if kept else "the snapshot keeps no files of hosts"
         yield self.action(
@@ -53,7 +53,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
             return skipped("the snapshot keeps no files of the manager's host")
         missing = set(lacking(site.shell, host, kept))
         if not missing:
-            return unchanged(f"{host} has all {len(kept)} files")
+            return unchanged(f"{host} has all {show_count(len(kept), 'file')}")
         yield f"putting {show_count(len(missing), 'file')} back on {host}"
         with open_part(site, snapshot, MANAGER_FILES) as stream:
             for member, content in members(stream.read):

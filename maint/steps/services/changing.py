@@ -9,6 +9,7 @@ from maint.config.suggestions import meant
 from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.sensitive import REDACTED, hidden, masked, sensitive
 from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action
 from maint.model.secret import Secret
@@ -98,7 +99,7 @@ def shown(value: str | None, *, secret: bool, default: str | None = None) -> str
     if secret:
         return "a secret"
     if len(value) > _LONGEST or "\n" in value:
-        return f"{len(value)} characters in {len(value.splitlines()) or 1} lines"
+        return f"{show_count(len(value), 'character')} in {show_count(len(value.splitlines()) or 1, 'line')}"
     return repr(value)
 
 

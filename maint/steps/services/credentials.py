@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from maint.errors import WorkFailed
+from maint.model.formatting import show_count
 from maint.model.manager import Command, Place
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
@@ -36,7 +37,7 @@ class _Credentials(Step[NoArguments]):
             return
         if not missing:
             return
-        lacking = f"{len(missing)} principals have no credentials"
+        lacking = f"no credentials yet for {show_count(len(missing), 'principal')}"
         if sight.settings.manager.kdc is None:
             if self.command == _IMPORT:
                 words = f"WARNING: {lacking}, and roles that need them do not start; set `manager.kdc` in the config"

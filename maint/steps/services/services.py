@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Command, Place, Role, Service
 from maint.model.plan import Action, Effect
@@ -113,7 +114,7 @@ class RefreshService(Step[ServiceArguments]):
             )
         types = ", ".join(sorted({role.type for role in roles}))
         given: Mapping[str, Json] = {**place_to_json(place), "roles": [role.name for role in roles]}
-        yield self.action(str(place), f"refresh {len(roles)} roles of {place} ({types})", given)
+        yield self.action(str(place), f"refresh {show_count(len(roles), 'role')} of {place} ({types})", given)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, names = place_from(action.arguments), action.arguments["roles"]
@@ -125,9 +126,11 @@ class RefreshService(Step[ServiceArguments]):
         if failed:
             hint = "mend what it names, then `maint playbook resume`; a refresh may be repeated"
             raise WorkFailed(
-                f"{len(failed)} of {len(names)} roles of {place} were not refreshed", detail=failed, hint=hint
+                f"not refreshed: {len(failed)} of {show_count(len(names), 'role')} of {place}",
+                detail=failed,
+                hint=hint,
             )
-        return done(f"{len(names)} roles of {place} are refreshed")
+        return done(f"refreshed {show_count(len(names), 'role')} of {place}")
 
 
 def _typed(place: Place) -> str:

@@ -36,7 +36,9 @@ class PruneSnapshots(Step[PruneArguments]):
         decided, left = _verdict(sight, thaw=args.thaw, damaged=args.damaged), prune.leftovers(sight)
         going, all_ = decided.removed, len(decided.decisions)
         summary = (
-            f"remove {len(going)} of {all_} snapshots: {', '.join(going)}" if going else f"all {all_} snapshots stay"
+            f"remove {len(going)} of {show_count(all_, 'snapshot')}: {', '.join(going)}"
+            if going
+            else f"nothing: {show_count(all_, 'snapshot')} to keep"
         )
         if left:
             summary += f"; finish the removal of {', '.join(left)}"
@@ -72,8 +74,8 @@ class PruneSnapshots(Step[PruneArguments]):
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
-        words = f"{len(removed)} removed" + (f", {len(finished)} removals finished" if finished else "")
-        words += f", {files} files of virtual clusters" if files else ""
+        words = f"{len(removed)} removed" + (f", {show_count(len(finished), 'removal')} finished" if finished else "")
+        words += f", {show_count(files, 'file')} of virtual clusters" if files else ""
         value: dict[str, Json] = {"removed": [*finished, *removed], "files": files}
         if problems:
             return done("; ".join([words, *problems]), value, partly=True)

@@ -8,7 +8,7 @@ from pydantic import Field
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.model.formatting import show_size
+from maint.model.formatting import show_counts, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
@@ -240,7 +240,7 @@ def alone_once(
 def snapshot_line(snapshot: Snapshot) -> str:
     """Return a snapshot of virtual clusters alone in one line."""
     held = [
-        f"{one.name}: {one.jobs} jobs, {one.resources} resources, {one.files} files of {show_size(one.bytes)}"
+        f"{one.name}: {show_counts(job=one.jobs, resource=one.resources, file=one.files)} of {show_size(one.bytes)}"
         for one in snapshot.virtual_clusters
     ]
     return "; ".join([f"snapshot {snapshot.id}", *held, *shortcomings(snapshot)])

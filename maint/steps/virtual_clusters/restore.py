@@ -124,7 +124,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     yield "comparing with the snapshot"
     if found := bringing.differences():
         raise WorkFailed(
-            f"{len(found)} things are not as the snapshot has them",
+            f"not as the snapshot has it: {show_count(len(found), 'thing')}",
             detail=found[:_SHOWN],
             hint="did somebody else change them meanwhile? Resuming compares again",
         )

@@ -53,7 +53,7 @@ def test_without_an_account_in_the_config_the_plan_says_what_is_missing(loaded):
     lose(loaded)
     without_account(loaded)
     said = loaded("manager", "start", "--dry-run")
-    assert "principals have no credentials" in said.out
+    assert "no credentials yet for" in said.out
     assert calls(loaded) == []
 
 
