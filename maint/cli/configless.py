@@ -20,6 +20,7 @@ from maint.adapters.stores.open import Access, open_store
 from maint.cli.options import Connection, Flags
 from maint.config import yaml
 from maint.config.fields import endpoint, url
+from maint.config.paths import absolute, home
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
@@ -199,7 +200,7 @@ def _reference(text: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(absolute(path))
 
 
 def connected_hint(hint: str, connection: Connection, settings: Settings) -> str:
@@ -221,7 +222,7 @@ def with_store(named: ConfigFlags, connection: Connection) -> ConfigFlags:
 
 def state_home() -> Path:
     """Return where the owner's programs keep state: `$XDG_STATE_HOME/maint`."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "maint"
+    return Path(os.environ.get("XDG_STATE_HOME") or home() / ".local" / "state") / "maint"
 
 
 _CLIENT = "cde"
@@ -251,7 +252,7 @@ def client_site(environ: Mapping[str, str]) -> SiteSettings | None:
         username=said["user"],
         password=_password_of(said),
         connect_to=_connect_to(said["connect_to"], path) if said.get("connect_to") else None,
-        ca=Path(said["tls-ca-certs"]).expanduser().absolute() if said.get("tls-ca-certs") else None,
+        ca=absolute(said["tls-ca-certs"]) if said.get("tls-ca-certs") else None,
     )
     if said.get("tls-insecure", "").lower() in ("true", "yes", "1"):
         cluster = cluster.unverified()
@@ -310,4 +311,4 @@ def _cluster_name(address: str) -> str:
 
 def _password_of(said: Mapping[str, str]) -> str:
     file = said.get("auth-pass-file")
-    return f"file:{Path(file).expanduser().absolute()}" if file else f"prompt:Password of {said['user']}"
+    return f"file:{absolute(file)}" if file else f"prompt:Password of {said['user']}"

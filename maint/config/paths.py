@@ -17,6 +17,25 @@ def expanded(path: str, environ: Mapping[str, str]) -> str:
     return f"{home}/{path[2:]}" if home and path.startswith("~/") else path
 
 
+def home() -> Path:
+    """Return our home folder; Invalid for an account that has none, as in containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise Invalid(
+            "this account has no home folder: HOME is not set, and the system does not know the account",
+            hint="set HOME, or name the file or folder by its whole path: in the config, with a flag, or by MAINT_LAB",
+        ) from None
+
+
+def absolute(path: str | Path) -> Path:
+    """Return a path from the root, whose leading `~` is a home folder; Invalid where nobody knows that."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise Invalid(f"nobody knows the home folder of {path}", hint="name it by its whole path") from None
+
+
 def user_file(environ: Mapping[str, str]) -> Path | None:
     """Return where a user's own configuration is, None for somebody without a home folder."""
     home = environ.get("HOME")

@@ -136,12 +136,12 @@ class Redactions:
             self._names.append(name)
 
     def _show(self, name: object, value: object) -> None:
-        if readable(value):
-            self.readable += 1
-            self._remember(value)
-        elif masked(value):
+        if masked(value):
             self._masked = True
             self._hide(str(name))
+        elif readable(value):
+            self.readable += 1
+            self._remember(value)
 
     def _remember(self, value: object) -> None:
         if self._secrets is not None:

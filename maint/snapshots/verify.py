@@ -7,7 +7,7 @@ proves the same bytes.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.deployment.judge import Judge, Verdict
-from maint.deployment.likeness import Likeness
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.model.secret import Secret
@@ -48,7 +47,6 @@ class _Content(msgspec.Struct, frozen=True):
     findings: Sequence[Finding] = ()
     verdict: Verdict | None = None
     license: bytes | None = None
-    alike: bool = False  # whether the redacted copy was proven on the way through the document
     clusters: Sequence[Finding] = ()  # of virtual clusters
 
 
@@ -259,16 +257,10 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding]) -> _Co
 
 def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Content:
     snapshot = asked.snapshot
-    if part.name == REDACTED_COPY and content.alike:
-        return content
     with open_part(sight, snapshot, part.name, asked.identities) as stream:
         if part.name == DEPLOYMENT:
-            beside = Likeness(blocks(stream.read), _copy(sight, snapshot))
-            with closing(beside.blocks()) as document:
-                verdict = Judge(asked.account, asked.password).verdict(document)
-            counted = _counts(snapshot, verdict)
-            alike = bool(counted.passed and beside.proves(verdict))
-            return replace(content, verdict=verdict, alike=alike, findings=(*content.findings, counted))
+            verdict = Judge(asked.account, asked.password).verdict(blocks(stream.read))
+            return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
         if part.name == REDACTED_COPY:
             _judge_copy(snapshot, Judge().verdict(blocks(stream.read)))
         elif part.name == LICENSE:
@@ -284,12 +276,6 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
         else:
             drain(stream.read)
     return content
-
-
-def _copy(sight: Sight, snapshot: Snapshot) -> Iterator[bytes]:
-    if snapshot.has(REDACTED_COPY):
-        with open_part(sight, snapshot, REDACTED_COPY) as stream:
-            yield from blocks(stream.read)
 
 
 def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:

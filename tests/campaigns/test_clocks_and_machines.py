@@ -1,8 +1,14 @@
-"""Clocks that jump by hours both ways, umask 0, a home that nobody can write to: no bug, nothing half, nothing open."""
+"""Clocks that jump by hours both ways, umask 0, a home that nobody can write to, an account that the system does not
+know, a process number that another program has by now: no bug, nothing half, nothing open.
+"""
 
+import json
 import os
 import random
 import stat
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -51,3 +57,45 @@ def test_under_umask_0_and_with_a_home_that_nobody_can_write_to_everything_stays
     made = [path for place in places for path in Path(place).rglob("*") if path not in before]
     assert made
     assert [str(path) for path in made if not path.is_symlink() and stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+_STRANGER = ("unshare", "--user", "--map-user=54321", "--map-group=54321")  # an account without a name and a home
+_COMMANDS = [
+    ("backup", "create", "--yes"), ("backup", "list"), ("backup", "verify"), ("doctor",), ("host", "list"),
+    ("host", "check", "--group", "os"), ("playbook", "run", "probe"), ("playbook", "history"), ("config", "show"),
+    ("lab", "status"), ("lab", "status", "--folder", "~/lab"), ("schedule", "show"), ("generate", "systemd"),
+    ("completion", "show", "bash"), ("config", "init", "--file", "~/maint.yaml"), ("site", "status"), ("help",),
+]  # fmt: skip
+
+
+def test_an_account_that_the_system_does_not_know_works_or_is_told_what_it_lacks(loaded: Operator) -> None:
+    environ = {name: value for name, value in environment().items() if name not in ("HOME", "USER", "LOGNAME")}
+    if subprocess.run([*_STRANGER, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody become an account without a name")
+    for words in _COMMANDS:
+        named = ["--config", loaded.config] if words[0] not in ("lab", "generate", "completion", "help") else []
+        program = [sys.executable, "-c", "from maint.cli.start import main; main()"]
+        said = subprocess.run(
+            [*_STRANGER, *program, *words, *named],
+            env={**environ, "MAINT_CONFIG": loaded.config}, capture_output=True, text=True, timeout=600,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+        assert said.returncode in (0, 1, 2, 3, 5, 7) and "bug in maint" not in said.stderr, (words, said)
+        if said.returncode in (3, 5):
+            assert "hint:" in said.stderr, (words, said)
+    assert (loaded("backup", "verify").code, loaded.window) == (0, False)
+
+
+def test_a_lock_that_names_a_process_number_which_another_program_has_by_now_holds_nobody_up(loaded: Operator) -> None:
+    lock = loaded.state / "lock"
+    lock.write_text(json.dumps({"user": "ann", "host": "cm", "pid": os.getpid(), "since": "2026", "doing": "a backup"}))
+    found = {one["label"]: one for one in loaded("doctor", "-o", "json").json["checks"]}
+    assert found["lock"]["state"] == "ok", found["lock"]
+    assert loaded("backup", "create", "--yes").code in (0, 7)
+    process = loaded.start("backup", "create", "--yes")  # killed at work: its number is anybody's from then on
+    while not list((loaded.state / "runs").glob("*.jsonl")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    lock.write_text(lock.read_text().replace(str(process.pid), str(os.getpid())))
+    assert loaded("backup", "create", "--yes").code in (0, 7)

@@ -1,6 +1,7 @@
 """The copy for reading: no secret in it, the server's own style, and the same document otherwise."""
 
 import json
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -70,6 +71,18 @@ def test_no_secret_of_any_deployment_is_left(deployment: Path) -> None:
     wanted = secrets(deployment)
     assert wanted
     assert [secret for secret in wanted if secret in shown] == []
+
+
+def test_a_copy_holds_as_much_as_its_original_and_one_secret_in_clear_is_seen(deployment: Path) -> None:
+    content = deployment.read_bytes()
+    shown = copy(content)
+    verdict = Judge().verdict([shown])
+    assert {**verdict.judgement.counts, "redacted": 0} == {**Judge().verdict([content]).judgement.counts, "redacted": 0}
+    assert verdict.summary.secrets == 0
+    hidden = rb'"value" : "(fp:[0-9a-f]{16})",\n *"sensitive" : true|"(?:pwHash|pwSalt)" : "(fp:[0-9a-f]{16})"'
+    for found in list(re.finditer(hidden, shown))[::20]:
+        begin, end = found.span(found.lastindex or 0)
+        assert Judge().verdict([shown[:begin] + b"in clear" + shown[end:]]).summary.secrets == 1
 
 
 def test_the_copy_compares_equal_to_its_original(deployment: Path) -> None:

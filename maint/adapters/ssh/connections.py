@@ -13,12 +13,13 @@ from weakref import WeakSet
 
 import msgspec
 from fabric import Config, Connection
-from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig
+from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, SSHConfigDict
 from paramiko.common import OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 from paramiko.ssh_exception import AuthenticationException, ChannelException, SSHException
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
+from maint.config.paths import home
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused
 from maint.files import read_private
@@ -30,6 +31,17 @@ BROKEN = (OSError, EOFError, SSHException)  # what a failing connection raises
 _DAMAGED = (ValueError, IndexError, struct.error)  # what paramiko's parsers let through of a damaged greeting
 JUMP_LOST = "the connection to the jump host was lost"
 _REFUSALS = ("No authentication methods", "Too many authentication failures")  # the client's words, and OpenSSH's
+
+
+class _NoConfig(SSHConfig):
+    """An ssh_config that says nothing, neither the user's nor the system's: what counts is our own configuration.
+
+    Nor is it asked whose account this is, which may have no name.
+    """
+
+    def lookup(self, _hostname: str) -> SSHConfigDict:
+        """Return nothing about a host."""
+        return SSHConfigDict()
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -59,8 +71,6 @@ class Connections:
         self.settings = settings
         self.known = KnownHosts(_known_hosts(settings))
         self._key = None if settings.key is None else _load_key(settings.key)
-        # Neither the user's nor the system's ssh_config plays a part: what counts is our own configuration.
-        self._config = Config(ssh_config=SSHConfig(), lazy=True)
         self._building = threading.Lock()  # Fabric's configuration objects are not made for threads
         jump = jump_address(settings)
         self._gateway = KeptConnection(self, jump, once=once) if jump else None
@@ -170,7 +180,7 @@ class Connections:
                 host=address.host,
                 user=address.user,
                 port=address.port,
-                config=self._config.clone(),
+                config=Config(ssh_config=_NoConfig(), lazy=True),  # a clone would be of the usual kind
                 gateway=through,
                 connect_kwargs=options,
             )
@@ -320,7 +330,7 @@ def _load_key(path: Path) -> PKey:
 
 
 def _known_hosts(settings: SshSettings) -> list[str]:
-    usual = [Path.home() / ".ssh/known_hosts", Path("/etc/ssh/ssh_known_hosts")]
-    paths = [settings.known_hosts] if settings.known_hosts else usual
+    system = Path("/etc/ssh/ssh_known_hosts")
+    paths = [settings.known_hosts] if settings.known_hosts else [home() / ".ssh/known_hosts", system]
     # A file that is not there knows nobody, and each host is then refused with words of its own.
     return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]

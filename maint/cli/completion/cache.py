@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import maint
-from maint.config.paths import SITES_FOLDER
+from maint.config.paths import SITES_FOLDER, home
+from maint.errors import Invalid
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
 _TREE, _CONFIG, _PARAMETERS = "commands", "sites", "parameters"
@@ -81,4 +82,7 @@ def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
 
 def _folder() -> Path:
     given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if given.startswith("/") else Path.home() / ".cache") / "maint"
+    try:
+        return (Path(given) if given.startswith("/") else home() / ".cache") / "maint"
+    except Invalid:
+        return Path(os.devnull) / "maint"  # where nothing can be kept

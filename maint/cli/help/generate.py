@@ -20,6 +20,7 @@ from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.cli.telling.outcomes import SCHEDULED
+from maint.config.paths import absolute
 from maint.config.schema import BackupSettings
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
@@ -144,7 +145,7 @@ def man(
         text = page(typer.main.get_command(app))
         flags.screen().emit({"man": text}, text.rstrip())
         return
-    folder = Path(to).expanduser().absolute()
+    folder = absolute(to)
     found = {folder / name: text for name, text in pages(typer.main.get_command(app)).items()}
     if not flags.dry_run:
         save(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from maint.cli.configless import state_home
+from maint.config.paths import absolute
 from maint.errors import Invalid, UsageError
 from maint.lab.switches import UnknownSwitch, parse
 
@@ -21,7 +22,7 @@ def switches_of(words: Iterable[str]) -> dict[str, str]:
 def lab_folder(given: str) -> Path:
     """Return the lab's folder: the flag, `MAINT_LAB`, or `lab` in the owner's state folder."""
     if given or os.environ.get("MAINT_LAB"):
-        return Path(given or os.environ["MAINT_LAB"]).expanduser().absolute()
+        return absolute(given or os.environ["MAINT_LAB"])
     return state_home() / "lab"
 
 
@@ -29,7 +30,7 @@ def deployment_file(given: str) -> Path | None:
     """Return the file to load, None for the example; Invalid: there is no such file."""
     if not given:
         return None
-    path = Path(given).expanduser().absolute()
+    path = absolute(given)
     if not path.is_file():
         raise Invalid(f"there is no file {path}", hint="give an export as the manager sent it")
     _refuse_other(path)

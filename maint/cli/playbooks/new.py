@@ -2,11 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
+from maint.config.paths import absolute
 from maint.engine.schema import playbook_schema
 from maint.errors import Invalid, UsageError
 from maint.files import create, replace, writing
@@ -25,7 +25,7 @@ def new(
     """Write a commented playbook to begin from, and the schema that lets an editor complete it."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a playbook's name", hint="small letters, digits, dashes: patch-hosts")
-    place = Path(folder).expanduser().absolute()
+    place = absolute(folder)
     path, screen = place / f"{name}.yaml", flags.screen()
     text = from_file("playbook.yaml.j2", {"name": name, "schema": SCHEMA})
     if flags.dry_run:

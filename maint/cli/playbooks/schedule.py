@@ -13,6 +13,7 @@ from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
+from maint.config.paths import absolute
 from maint.engine.load import Library, library
 from maint.engine.plan import parameters
 from maint.engine.read_step import is_file
@@ -42,7 +43,7 @@ def schedule(
     """
     shipped = library()
     playbook, word = _found(name, shipped)
-    place, job = Path(folder).expanduser().absolute() if folder else None, f"playbook-{playbook.name}"
+    place, job = absolute(folder) if folder else None, f"playbook-{playbook.name}"
     if remove:
         settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))

@@ -31,6 +31,7 @@ from maint.cli.schedule.units import (
 )
 from maint.cli.screen import Screen, confirm, plan_text, table
 from maint.cli.site.sites import redacts
+from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
@@ -65,7 +66,7 @@ def form_of(form: str) -> str:
 
 def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
-    place = Path(folder).expanduser().absolute() if folder else None
+    place = absolute(folder) if folder else None
     drill, verify = (calendar(one, "", wanted.jitter) if one else None for one in (wanted.drill, wanted.verify))
     rhythm = calendar(wanted.at, wanted.every, wanted.jitter)
     return ScheduleRequest(rhythm, form_of(form), wanted.user, wanted.prune, drill, place, verify)
@@ -117,7 +118,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
 def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
     """Stop the schedule and delete the files that install wrote, and no others."""
     site = settings_of(flags).site()
-    place = Path(folder).expanduser().absolute() if folder else None
+    place = absolute(folder) if folder else None
     found = _found(site, user=user, folder=place)
     return take_away(flags, site, found, user=user, folder=place)
 
@@ -140,7 +141,7 @@ def take_away(flags: Flags, site: SiteSettings, found: Sequence[Path], *, user: 
 def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
     """Show what is installed, when it runs next, and the age of the last verified success."""
     with opened(flags) as (site, screen):
-        place = Path(folder).expanduser().absolute() if folder else None
+        place = absolute(folder) if folder else None
         found = _found(site.settings, user=user, folder=place)
         when = [_rhythm(path) for path in found if _rhythm(path)]
         following = _next(site.settings.name, found, user=user) if place is None else None

@@ -25,6 +25,7 @@ from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.cli.telling.metrics import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
+from maint.config.paths import home
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
@@ -229,7 +230,7 @@ def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
     ssh = site.settings.ssh
     if ssh is None:
         return
-    path = ssh.known_hosts or Path.home() / ".ssh/known_hosts"
+    path = ssh.known_hosts or home() / ".ssh/known_hosts"
     if path.is_file() and path.stat().st_size:
         yield Line("known hosts", OK, str(path))
     else:

@@ -16,6 +16,7 @@ from maint.cli.options import Flags, argument, option
 from maint.cli.site import trials
 from maint.cli.site.asking import Asker
 from maint.cli.site.draft import Draft
+from maint.config.paths import absolute
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.sample import sample
@@ -61,7 +62,7 @@ def init(
 
     Without a terminal flags alone answer; without any of them it writes a sample of all keys.
     """
-    target = Path(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL).expanduser().absolute()
+    target = absolute(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL)
     if target.exists():
         raise Refused(f"{target} is there already", hint=_THERE)
     source = sys.stdin if sys.stdin.isatty() else None
@@ -192,6 +193,6 @@ def _of_lab(answers: Answers, lab: SiteSettings) -> Answers:
 
 def _following(target: Path) -> list[str]:
     """Return the three commands that come next."""
-    usual = target == Path(_USUAL).expanduser().absolute()
+    usual = target == absolute(_USUAL)
     where = "" if usual else f" --config {shlex.quote(str(target))}"
     return [f"maint doctor{where}", f"maint backup create{where}", f"maint backup drill{where}"]

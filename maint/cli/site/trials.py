@@ -9,6 +9,7 @@ from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
 from maint.cli.site.asking import Asker
 from maint.cli.site.draft import Draft
+from maint.config.paths import absolute
 from maint.errors import CannotReach, LoginRefused, Refused, UsageError
 from maint.model.fleet import Standing
 from maint.model.formatting import show_count
@@ -54,7 +55,7 @@ def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str,
     draft.values.pop("manager", None)
     draft.add("manager", host=host, plain_port=plain_port, tls_port=tls_port)
     if ca:
-        draft.add("manager", ca=str(Path(ca).expanduser().absolute()))
+        draft.add("manager", ca=str(absolute(ca)))
     with draft.site() as site:
         found = site.manager.presence()
     draft.screen.say(f"  port {plain_port}: {found.plain}; port {tls_port}: {found.tls}")
@@ -104,7 +105,7 @@ def _believe(draft: Draft, asker: Asker, place: tuple[str, int], fingerprint: st
 def login(draft: Draft, username: str, password: str) -> None:
     """Log in, by a password's reference; UsageError: it is none, Invalid: leads nowhere, CannotReach: not let in."""
     if password.startswith("file:"):
-        password = f"file:{Path(password.removeprefix('file:')).expanduser().absolute()}"
+        password = f"file:{absolute(password.removeprefix('file:'))}"
     draft.add("manager", username=username, password=password)
     with draft.site() as site:
         site.secrets.resolve(password)
@@ -157,7 +158,7 @@ def ssh(draft: Draft, asker: Asker, text: str, *, key: str, host_key: str, known
     draft.keep(path, draft.kept(path) or known)
     draft.add("ssh", user=user if at else "root", known_hosts=str(path))
     if key:
-        draft.add("ssh", key=str(Path(key).expanduser().absolute()))
+        draft.add("ssh", key=str(absolute(key)))
     one: dict[str, Json] = {"name": host, "address": host, "port": port, "groups": ["manager"]}
     draft.values["hosts"] = [one]
     _know(draft, asker, path, host_key)
@@ -193,7 +194,7 @@ def _know(draft: Draft, asker: Asker, path: Path, host_key: str) -> None:
 def store(draft: Draft, text: str) -> None:
     """See that snapshots can be written there; UsageError: it is no store, CannotReach: no answer, or no right."""
     if "://" not in text:
-        text = str(Path(text).expanduser().absolute())
+        text = str(absolute(text))
     draft.add("backup", store=text)
     if "://" in text:
         with draft.site() as site:
@@ -212,7 +213,7 @@ def recipient(draft: Draft, text: str) -> None:
         with draft.site():
             draft.screen.say("  snapshots are encrypted for it; its private key is needed only where they are read")
         return
-    path = Path(text.removeprefix("new:")).expanduser().absolute()
+    path = absolute(text.removeprefix("new:"))
     at = str(draft.section("backup").get("store", ""))
     if at.startswith("/") and path.is_relative_to(at):
         raise Refused(f"{path} lies in the store, with what it opens", hint="name a file elsewhere")

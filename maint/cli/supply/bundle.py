@@ -20,6 +20,7 @@ from typing import Annotated
 import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option
+from maint.config.paths import absolute
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
@@ -76,7 +77,7 @@ def bundle(
 
     pip fetches the wheels as it is configured here; what it gets is held against the hashes that were tested.
     """
-    target = Path(to).expanduser().absolute()
+    target = absolute(to)
     if target.exists():
         raise Refused(f"{target} is there already", hint="name another file: --to FILE")
     if flags.dry_run:

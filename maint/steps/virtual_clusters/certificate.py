@@ -160,18 +160,21 @@ def served(
     """Wait until names show what Kubernetes holds; return that in words, and whether it was seen.
 
     Args:
-        held: certificates (DER) by name of their secret.
+        held: certificates (DER) by name of their secret; those of other virtual clusters are not looked for.
     """
     address = address_of(settings)
     hosts = {address.certificate_secret: address.host, SHARED_SECRET: address.gateway}
-    cluster, both = site.virtual_cluster(settings.name), len(held) > 1
+    wanted = {hosts[name]: der for name, der in held.items() if name in hosts}
+    if not wanted:
+        return "", True
+    cluster, both = site.virtual_cluster(settings.name), len(wanted) > 1
     for _ in looks(site.clock, _SERVED, repeat(_PAUSE)):
         shown = cluster.certificates()
-        late = [hosts[name] for name, der in held.items() if shown.get(hosts[name]) != der]
+        late = [host for host, der in wanted.items() if shown.get(host) != der]
         if not late:
             return f", and {'both show' if both else 'its host shows'} it", True
         yield f"waiting until {' and '.join(late)} show it"
-    if not shown:
+    if not wanted.keys() & shown.keys():
         who = "neither could" if both else "its host could not"
         return f"; {who} be reached from here within {_SERVED:g} s, so what is shown there was not seen", False
     raise WorkFailed(

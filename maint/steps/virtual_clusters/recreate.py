@@ -10,7 +10,7 @@ from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable_resource
-from maint.ports import Sight, Site, Undo, VirtualCluster, Work
+from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
@@ -20,6 +20,7 @@ from maint.steps.virtual_clusters.safety_net import (
     drop_unfinished,
     net,
     remember,
+    removed,
     seal_before,
     seal_files,
     signatures,
@@ -237,11 +238,16 @@ class ForgetOld(VcStep[JobArguments]):
         if not kept.put_back:
             job, resource = old(site.undo, kept)
             if resource is not None:
-                remember(site, work.run, kept.vc, _removed("resource", resource, site.undo, kept.files), first=True)
-            remember(site, work.run, kept.vc, _removed("job", job, site.undo), first=True)
+                _hand_over(site, work.run, kept.vc, "resource", resource, kept.files)
+            _hand_over(site, work.run, kept.vc, "job", job)
         forget(site.state, work.run, site.undo)
         return done(f"the old definition and files are kept{way_back(site.state, work.run)}")
 
 
-def _removed(what: str, raw: Object, undo: Undo, files: Sequence[KeptFile] = ()) -> Sealed:
-    return Sealed(what, str(raw["name"]), undo.keep(json.dumps(dict(raw)).encode()), files)
+def _hand_over(site: Site, run: str, vc: str, what: str, raw: Object, chunks: Sequence[KeptFile] = ()) -> None:
+    """Remember what was there before the run, unless an earlier attempt did."""
+    record, name = removed(site.state, run), str(raw["name"])
+    there = next((one for one in record.objects if (one.what, one.name) == (what, name)), None) if record else None
+    if there is None or list(there.files) != list(chunks) or json.loads(site.undo.fetch(there.definition)) != raw:
+        sealed = Sealed(what, name, site.undo.keep(json.dumps(dict(raw)).encode()), chunks)
+        remember(site, run, vc, sealed, first=True)

@@ -3,6 +3,7 @@
 import json
 import ssl
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -426,18 +427,17 @@ class UndoDeletions(VcStep[UndoArguments]):
     ) -> Generator[str, None, str]:
         cabinet = Cabinet(master_of(site), address_of(cluster.settings).service_namespace)
         there = cabinet.read(site.shell, [one.name]).get(one.name)
-        if there is not None and there.get("data") == raw["data"]:
-            return ", as it was"
-        yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
-        yield f"putting {one.name} back"
-        cabinet.put(site.shell, raw)
-        try:
-            der = first_of((contents_of(raw) or {}).get("tls.crt", b""))
-        except ValueError:  # what was there before was no certificate
-            return " as it was"
-        trusted = _trusted_too(site.state, cluster.settings.name, der)
-        words, _ = yield from served(site, cluster.settings, {one.name: der})
-        return f" with its key{words}{trusted}"
+        same = there is not None and there.get("data") == raw["data"]
+        held, trusted = dict[str, bytes](), ""
+        with suppress(ValueError):  # what was there before was no certificate
+            held = {one.name: first_of((contents_of(raw) or {}).get("tls.crt", b""))}
+            trusted = _trusted_too(site.state, cluster.settings.name, held[one.name])
+        if not same:
+            yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
+            yield f"putting {one.name} back"
+            cabinet.put(site.shell, raw)
+        words, _ = yield from served(site, cluster.settings, held)
+        return f"{', as it was' if same else ' with its key'}{words}{trusted}"
 
     @staticmethod
     def _keytab_back(

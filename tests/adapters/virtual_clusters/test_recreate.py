@@ -3,6 +3,8 @@
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from maint.adapters.seal import AgeSeal
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
 from tests.adapters.virtual_clusters.test_temporary import killed_when
+from tests.steps.operator import environment
 from tests.steps.test_shared_state import lapse
 
 SCHEDULE = {"enabled": True, "cronExpression": "1 2 * * *", "start": "2026-01-01T00:00:00.000Z", "user": "etl_user"}
@@ -118,6 +121,28 @@ def test_a_killed_recreation_is_taken_up(there, when):
     assert said.code == 0, said.err
     assert there.api.files["code"] == NEW
     assert (list(there.api.jobs), len(there.api.runs)) == (["etl"], 1)
+
+
+DYING = """
+import os, signal
+from maint.steps.virtual_clusters import recreate
+recreate.forget = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from maint.cli.start import main
+main()
+"""
+
+
+def test_a_run_that_is_killed_once_it_has_handed_over_what_it_kept_hands_each_over_once(there):
+    command = [sys.executable, "-c", DYING, *words(there), "--config", there.config]
+    assert subprocess.run(command, env=environment(), capture_output=True, check=False).returncode == -signal.SIGKILL
+    said = there.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    run = re.search(r"`maint vc undo (\S+)` brings it back", said.err)
+    assert run, said.err
+    assert there("undo", run[1], "--yes").code == 0
+    assert OLD.items() <= there.api.files["code"].items()
+    again = there("undo", run[1], "--yes")
+    assert (again.code, "nothing that run" in again.err) == (5, True), again.err
 
 
 def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, monkeypatch):

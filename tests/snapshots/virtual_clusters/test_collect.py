@@ -313,6 +313,19 @@ def test_the_page_of_a_site_says_of_no_snapshot_that_it_goes_which_pruning_keeps
     assert [one.goes for one in gather(ground).shots if one.id == alone] == [None]
 
 
+def test_the_page_of_a_site_says_that_the_newest_backup_of_a_virtual_cluster_goes_once_the_next_ones_hold_it(
+    ground: Any, run: Run
+) -> None:
+    backup = ground.settings.backup.model_copy(update={"keep": Keep(last=1), "minimum": 1})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    for _ in range(2):
+        ground.clock.time += timedelta(days=1)
+        run(take(ground))
+    newest = gather(ground).shots[-1]
+    assert newest.id not in prune.verdict(ground).removed
+    assert newest.goes == ground.clock.time + timedelta(days=1)
+
+
 @pytest.fixture
 def aging(ground: Ground, run: Run) -> Any:
     """A site with a backup of its virtual cluster that is proven, and three of its manager, of which one is to go."""

@@ -61,8 +61,8 @@ class Looking:
         return self.shown
 
 
-def looked(**shown):
-    """Wait for both names to show what they should; `own` and `shared` are what they do show."""
+def looked(*names, **shown):
+    """Wait for names, else both, to show what they should; `own` and `shared` are what they do show."""
     url = f"https://{HOST}/dex/api/v1"
     settings = VirtualClusterSettings(
         name="default-vc",
@@ -72,9 +72,10 @@ def looked(**shown):
         password="file:p",
     )
     address = address_of(settings)
-    held = {address.certificate_secret: b"own", SHARED_SECRET: b"shared"}
-    names = {"own": address.host, "shared": address.gateway}
-    steps = served(Looking({names[which]: der for which, der in shown.items()}), settings, held)
+    held = {address.certificate_secret: b"own", SHARED_SECRET: b"shared", "tls-dex-app-older": b"older"}
+    held = {name: der for name, der in held.items() if der.decode() in (names or ("own", "shared"))}
+    hosts = {"own": address.host, "shared": address.gateway}
+    steps = served(Looking({hosts[which]: der for which, der in shown.items()}), settings, held)
     while True:
         try:
             next(steps)
@@ -88,6 +89,15 @@ def test_what_kubernetes_holds_must_be_what_both_names_show():
     assert ("neither could be reached from here" in words, seen) == (True, False)
     with pytest.raises(WorkFailed, match=r"^service\.cde-abc12345.*it is not shown"):
         looked(own=b"own", shared=b"old")
+
+
+def test_a_host_that_is_not_reached_is_not_said_to_show_another_certificate_since_another_host_is():
+    words, seen = looked("shared", own=b"own")
+    assert ("its host could not be reached from here" in words, seen) == (True, False)
+
+
+def test_for_the_certificate_of_a_virtual_cluster_that_was_made_anew_nobody_waits():
+    assert looked("older", own=b"own", shared=b"shared") == ("", True)
 
 
 def test_a_virtual_cluster_without_an_ingress_is_still_being_made():

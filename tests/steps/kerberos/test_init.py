@@ -1,11 +1,14 @@
 """A virtual cluster gets its certificate: the config's, or the utility's own; whole paths against the lab."""
 
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from maint.errors import Interrupted
 from maint.lab import pki
 from maint.model.certificate import end_of, fingerprint, first_of, names_of
+from maint.steps.virtual_clusters import certificate, safety_net
 from tests.adapters.virtual_clusters.test_safety_net import run_of
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER
 
@@ -155,6 +158,46 @@ def test_who_trusts_a_self_made_certificate_gets_in_after_it_was_undone_too(keep
     assert (back.code, held(keeper)) == (0, before), back.err
     assert keeper("vc", "status", "--vc", FIRST).code == 0
     assert "its host shows it" in back.err and f"{kept} names it, too" in back.err
+
+
+@pytest.fixture
+def renewed(keeper):
+    """The run that replaced a self-made certificate, which alone is trusted."""
+    del keeper.vc()["tls"]
+    assert keeper(*INIT, "--confirm", FIRST).code == 0
+    keeper.vc()["ca"] = str(keeper.state / "certificates" / f"{FIRST}.pem")
+    said = keeper(*INIT, "--renew", "--confirm", FIRST)
+    assert said.code == 0, said.err
+    return run_of(said)
+
+
+def test_a_certificate_that_came_back_and_is_not_shown_stays_so_however_often_it_is_undone(
+    keeper, renewed, monkeypatch
+):
+    monkeypatch.setattr(certificate, "_SERVED", 1.0)
+    place = keeper.vc()["connect_to"]
+    keeper.vc()["connect_to"] = f"127.0.0.1:{keeper.lab.server.tls_port}"  # where the manager's is shown
+    for _ in range(2):
+        said = keeper("vc", "undo", renewed, "--yes")
+        assert (said.code, "it is not shown after 1 s" in said.err) == (1, True), said.err
+    keeper.vc()["connect_to"] = place
+    said = keeper("vc", "undo", renewed, "--yes")
+    assert (said.code, "its host shows it" in said.err) == (0, True), said.err
+    assert keeper("vc", "status", "--vc", FIRST).code == 0
+
+
+def test_an_undo_that_is_ended_before_its_certificate_is_trusted_here_is_made_good_by_the_next(
+    keeper, renewed, monkeypatch
+):
+    def struck(*_):
+        raise Interrupted(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safety_net, "_trusted_too", struck)
+        assert keeper("vc", "undo", renewed, "--yes").code == 128 + signal.SIGTERM
+    said = keeper("vc", "undo", renewed, "--yes")
+    assert (said.code, said.err.count("names it, too")) == (0, said.err.count(" is back")), said.err
+    assert keeper("vc", "status", "--vc", FIRST).code == 0
 
 
 def test_the_gateways_certificate_is_replaced_once_for_a_service(keeper):
