@@ -1,5 +1,6 @@
 """The catalogue pages: a file for the estate, for each site, for each day's changes; no script, no network."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,12 +37,8 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: da
     Pages of its earlier days go.
     """
     files.make_folder(folder, _FOLDER)
-    _remove(
-        folder,
-        f"{site.name}-*-changes.html",
-        {f"{site.name}-{day.page}" for day in site.days},
-        lambda one: one == site.name,
-    )
+    days = {f"{site.name}-{day.page}" for day in site.days}
+    _remove(folder, (f"{site.name}-", "-changes.html"), days, lambda one: one == site.name)
     for day in site.days:
         _write_day(folder / f"{site.name}-{day.page}", site, day, now)
     path = folder / f"{site.name}.html"
@@ -71,15 +68,17 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
     values = {"rows": rows, "unseen": unseen, "summary": [one for one in summary if counts[str(one["state"])]]}
     path = folder / "index.html"
     _write(path, "page-estate.html.j2", {**_frame(now), **values})
-    _remove(folder, "*.html", {f"{name}.html" for name in names}, lambda one: one not in names)
+    _remove(folder, ("", ".html"), {f"{name}.html" for name in names}, lambda one: one not in names)
     return path
 
 
-def _remove(folder: Path, pattern: str, stay: Collection[str], gone: Callable[[str], bool]) -> None:
-    """Remove pages of ours of sites that are `gone`, but for those that `stay`, by name."""
-    for path in folder.glob(pattern):
-        if path.name not in stay and (found := _SITE.search(_head(path))) and gone(found[1].decode()):
-            path.unlink(missing_ok=True)
+def _remove(folder: Path, ends: tuple[str, str], stay: Collection[str], gone: Callable[[str], bool]) -> None:
+    """Remove pages of ours of sites that are `gone`, of those whose names have these ends, but for some by name."""
+    for name in [one.name for one in os.scandir(folder)]:
+        if name.startswith(ends[0]) and name.endswith(ends[1]) and name not in stay:
+            path = folder / name
+            if (found := _SITE.search(_head(path))) and gone(found[1].decode()):
+                path.unlink(missing_ok=True)
 
 
 def _head(path: Path) -> bytes:

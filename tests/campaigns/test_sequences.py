@@ -37,7 +37,7 @@ FAULTS = st.sampled_from(
     ["", "", "error-500-once", "connection-dropped", "cut-body", "cut-body-cleanly", "html-200", "unauthorised-once"]
 )
 PUT_FAULTS = st.sampled_from(["", "", "put-answer-lost", "put-fails", "proxy-502"])
-ENDED = {"done", "refused", "dismissed"}
+ENDED = {"done", "partly", "refused", "dismissed"}
 
 
 class Sequence(RuleBasedStateMachine):

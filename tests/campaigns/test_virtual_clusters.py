@@ -100,7 +100,7 @@ def restore(ground: Ground) -> int:
 def begun(ground: Ground) -> bool:
     """Tell whether a restore is to be resumed; one that was killed very early has not begun."""
     newest = ground.operator("playbook", "history", "-o", "json").json["runs"][-1]
-    return newest["playbook"] == "restore-virtual-cluster" and newest["state"] != "done"
+    return newest["playbook"] == "restore-virtual-cluster" and newest["state"] not in ("done", "partly")
 
 
 def summaries(ground: Ground) -> list[Any]:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.telling import metrics
 from tests.steps.operator import Operator, maint
 
 PROMTOOL = shutil.which("promtool")
+ROOT = Path(metrics.__file__).parents[3]
 NEED = pytest.mark.skipif(
     PROMTOOL is None and not os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"), reason="promtool is not installed"
 )
@@ -90,6 +92,12 @@ def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None
 def test_each_rule_is_tried() -> None:
     rules = re.findall(r"alert: (\w+)", maint("generate", "alerts").out)
     assert set(rules) == {*RAISED, "MaintCopyTooOld"}
+
+
+def test_the_help_names_every_metric_and_no_other() -> None:
+    help_, template = (ROOT / name for name in ("maint/help/alerts.md", "templates/metrics.prom.j2"))
+    written = {*re.findall(r"# HELP (maint_\w+)", template.read_text()), *metrics._NOW}
+    assert set(re.findall(r"maint_[a-z_]+[a-z]", help_.read_text())) == written
 
 
 @NEED

@@ -21,6 +21,7 @@ sites:
   prod:
     manager: {host: cm.invalid, password: "env:PASSWORD"}
     backup: {store: STORE, identity: "env:IDENTITY"}
+    notify: [{name: night-shift, exec: {command: [/bin/true]}}]
     hosts:
       - {name: ecs-1, groups: [ecs-master]}
       - {name: base-01, groups: [base]}
@@ -98,9 +99,45 @@ def test_names_come_from_the_config_the_state_and_the_store(offered, estate):
     assert offered("host", "check", "--site", "prod", "--group", "") == ["base", "ecs-master"]
     assert offered("playbook", "run", "--site", "prod", "probe", "--limit", "ecs") == ["ecs-1", "ecs-master"]
     assert offered("vc", "status", "--site", "prod", "--vc", "") == ["etl"]
-    assert offered("playbook", "run", "disaster") == ["disaster-recovery"]
+    assert offered("playbook", "run", "disaster") == ["disaster-recovery", ":files"]
     assert offered("help", "exit") == ["exit-codes"]
     assert offered("manager", "license", "") == [":files"]
+
+
+OWN = """name: own
+summary: Own.
+parameters:
+  hosts: {type: list, help: Where}
+  deep: {type: boolean, default: false}
+steps: [{name: A, do: pause, with: {duration: 1s}}]
+"""
+
+
+def test_parameters_of_shipped_and_own_playbooks_are_offered_by_name(offered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert offered("playbook", "run", "retire-cluster", "--set", "clu") == ["cluster="]
+    assert offered("playbook", "plan", "own.yaml", "--set", "") == []
+    (tmp_path / "own.yaml").write_text(OWN)
+    assert offered("playbook", "plan", "own.yaml", "--set", "") == ["hosts=", "deep=true", "deep=false"]
+    assert offered("playbook", "schedule", "own.yaml", "--set", "hosts=a", "--set", "deep=t") == ["deep=true"]
+    bash = ("playbook", "run", "own.yaml", "--set", "hosts", "=", "a", "--set", "deep", "=")  # which cuts words there
+    assert (offered(*bash), offered(*bash, "t")) == (["true", "false"], ["true"])
+    (tmp_path / "own.yaml").write_text(OWN.replace("deep", "whole"))
+    assert offered("playbook", "run", "own.yaml", "--set=w") == ["--set=whole=true", "--set=whole=false"]
+
+
+@pytest.mark.parametrize("verb", ["run", "plan", "lint", "schedule", "show", "test", "diff"])
+def test_paths_of_files_are_left_to_the_shell(offered, verb):
+    assert offered("playbook", verb, "./")[-1:] == [":files"]
+    assert ":files" in offered("playbook", verb, "")
+
+
+def test_choices_that_are_known_are_offered(offered):
+    assert offered("playbook", "history", "--outcome", "p") == ["partly"]
+    assert offered("playbook", "history", "--playbook", "disa") == ["disaster-recovery"]
+    assert "before-backup" in offered("host", "check", "--phase", "")
+    assert offered("generate", "schema", "playbook-") == ["playbook-test"]
+    assert offered("notify", "test", "--site", "prod", "") == ["night-shift"]
 
 
 def test_two_snapshots_of_a_comparison_are_two(offered):

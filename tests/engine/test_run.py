@@ -256,7 +256,7 @@ def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
     monkeypatch.setitem(STEPS, "try.read", Half())
     error = bench.fails(HEAD + "steps:\n  - {name: A, do: try.read}\n")
     assert (type(error), error.exit_code) == (PartlyDone, 7)
-    assert journals.history(bench.site.state)[0].state == "done"
+    assert journals.history(bench.site.state)[0].state == "partly"
 
 
 def test_two_runs_never_work_at_the_same_time(bench, site):

@@ -12,7 +12,7 @@ from maint.config.paths import SITES_FOLDER, home
 from maint.errors import Invalid
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
-_TREE, _CONFIG = "commands", "sites"
+_TREE, _CONFIG, _PARAMETERS = "commands", "sites", "parameters"
 _FORMER = "completion-config.json"  # what older versions kept: it may hold secrets
 # What the environment may change of what is kept; of no other variable does the value belong on disk.
 _VARIABLES = ("MAINT_STATE", "MAINT_SITE", "MAINT_BACKUP_STORE")
@@ -45,6 +45,22 @@ def configured(path: Path) -> Mapping[str, Kept]:
     with suppress(OSError):
         (_folder() / _FORMER).unlink(missing_ok=True)
     return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
+
+
+def parameters(playbook: str) -> Kept:
+    """Return the parameters of a playbook, by name or by its file: lists of name, type and help."""
+    path = Path(playbook)
+    if not path.is_file():
+        return declared()["playbook run"]["parameters"].get(playbook, [])
+
+    def make() -> Kept:
+        from maint.cli.completion import declared
+        from maint.engine.load import library
+
+        return declared.parameters(library().find(playbook))
+
+    seen = path.stat()
+    return _kept(_PARAMETERS, [maint.__version__, str(path.resolve()), seen.st_mtime_ns, seen.st_size], make)
 
 
 def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:

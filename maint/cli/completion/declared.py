@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from maint.checks.check import PHASES
 from maint.checks.registry import OWN
 from maint.cli.app import COMMANDS, NOUNS
 from maint.cli.boundary import OUTPUTS
@@ -14,13 +15,17 @@ from maint.cli.command import Command, Made, loaded
 from maint.cli.completion import SHELLS
 from maint.cli.help.topics import TOPICS, names
 from maint.config.precedence import Flags, load_settings
+from maint.engine.journal import RUN_STATES
+from maint.engine.load import library
 from maint.lab.faults import FAULTS, TARGETS
 from maint.model.json import Json
+from maint.model.plan import Playbook
 
 # Which names an option takes, whatever the command.
 _OPTIONS = {
     "--site": "sites", "--snapshot": "snapshots", "--from": "snapshots", "--cluster": "clusters",
-    "--vc": "virtual clusters", "--host": "hosts", "--limit": "hosts and groups", "--group": "groups",
+    "--vc": "virtual clusters", "--playbook": "playbooks", "--set": "parameters",
+    "--host": "hosts", "--limit": "hosts and groups", "--group": "groups",
     **dict.fromkeys((
         "--config", "--store", "--ssh-key", "--known-hosts", "--ca", "--license", "--file", "--folder", "--to",
         "--facts", "--hosts-from", "--save-facts", "--matrix", "--report", "--local-path", "--application-file",
@@ -30,13 +35,15 @@ _OPTIONS = {
 _ARGUMENTS = {
     "snapshot": "snapshots", "first": "snapshots", "second": "snapshots", "run_id": "runs", "run": "runs",
     "hosts": "hosts", "file": "files", "application": "files", "user": "users",
+    **dict.fromkeys(("files", "before", "after"), "files"),
 }  # fmt: skip
-_NAMES = {"cluster": "clusters", "playbook": "playbooks", "vc": "virtual clusters", "help": "topics"}
+_NAMES = {"cluster": "clusters", "vc": "virtual clusters", "notify": "notices"}
+_OWN_PLAYBOOKS = ("plan", "run", "lint", "schedule", "show")  # verbs that take a playbook by its file, too
 
 
-def tree() -> dict[str, Json]:
+def tree() -> Mapping[str, Mapping[str, Json]]:
     """Return every group and command by its words: what stands `below` it, its `options`, its `arguments`."""
-    found: dict[str, Json] = {}
+    found: dict[str, dict[str, Json]] = {}
     plain = loaded(COMMANDS["version"][0])
     for words in NOUNS:
         below = {name: listed for name, (_, listed) in COMMANDS.items()} | NOUNS
@@ -51,6 +58,8 @@ def tree() -> dict[str, Json]:
         made = command.build(words)
         several = [[_argument(words, one), one.nargs == -1] for one in made.params if one.param_type_name == "argument"]
         found[words] = {"below": {}, "options": _options(command, made), "arguments": several}
+    shipped = library()
+    found["playbook run"]["parameters"] = {name: parameters(shipped.load(name)) for name in shipped.texts}
     return found
 
 
@@ -71,6 +80,7 @@ def _choices(name: str, command: Command) -> Json:
     """Return the name of what an option takes, or all that it takes: pairs of a value and what it is."""
     fixed = {
         "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": ("systemd", "cron"),
+        "--outcome": RUN_STATES, "--phase": PHASES,
     }  # fmt: skip
     if name == "--check":
         return [[name, words] for name, words in dict.fromkeys(OWN, "").items()]
@@ -82,12 +92,21 @@ def _argument(words: str, one: Made) -> Json:
     fixed: Mapping[tuple[str, str], Json] = {
         ("help", "name"): [[topic, TOPICS.get(topic, "")] for topic in names()],
         ("generate completion", "shell"): [[shell, ""] for shell in SHELLS],
+        ("generate schema", "of"): [[one, ""] for one in ("config", "playbook", "playbook-test", "output")],
         ("lab break", "target"): [[target, ""] for target in TARGETS],
         ("lab break", "fault"): [[fault, each.meaning] for fault, each in FAULTS.items()],
     }
     if (words, name) in fixed:
         return fixed[words, name]
-    return _NAMES.get(words.partition(" ")[0], "") if name in ("name", "names") else _ARGUMENTS.get(name, "")
+    noun, _, verb = words.partition(" ")
+    if name not in ("name", "names"):
+        return _ARGUMENTS.get(name, "")
+    return "playbooks and files" if noun == "playbook" and verb in _OWN_PLAYBOOKS else _NAMES.get(noun, "")
+
+
+def parameters(playbook: Playbook) -> Json:
+    """Return the parameters of a playbook, each with its type and its help."""
+    return [[one.name, one.type.value, one.help] for one in playbook.parameters]
 
 
 def sites(path: Path) -> dict[str, Json]:
@@ -102,6 +121,7 @@ def sites(path: Path) -> dict[str, Json]:
             "hosts": [one.name for one in site.hosts],
             "groups": sorted({group for one in site.hosts for group in one.groups}),
             "virtual_clusters": [one.name for one in site.virtual_clusters],
+            "notices": [one.name for one in site.notify],
             "users": sorted({user.name for one in site.virtual_clusters for user in one.users}),
         }
     return found

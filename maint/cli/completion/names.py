@@ -3,35 +3,38 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from maint.cli.completion import FILES
-from maint.cli.completion.cache import Kept, configured
+from maint.cli.completion.cache import Kept, configured, parameters
 from maint.config.paths import config_file
 
 MEMO = "names.json"  # in a site's state folder: what listings showed last
 _SNAPSHOT = re.compile(r"\d{8}T\d{6}\.")
 
 
-def names_of(kind: Kept, options: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def names_of(kind: Kept, options: Mapping[str, str], arguments: Sequence[str] = ()) -> Iterable[tuple[str, str]]:
     """Return the names of a kind, or the choices that stand in its place, each with what it is.
 
     Args:
         kind: as `declared` has it: a word, or pairs of a value and what it is.
         options: what was typed before: `--config` and `--site` say where to look.
+        arguments: what was typed before that is no option: the playbook whose parameters are meant.
     """
     if isinstance(kind, list):
         return [(value, words) for value, words in kind]
     if kind in ("files", ""):
         return [(FILES, "")] * bool(kind)
+    if kind == "parameters":
+        return list(_parameters(arguments[0])) if arguments else []
     sites = _sites(options)
     if kind == "sites":
         return _bare(sites)
     chosen = options.get("--site") or os.environ.get("MAINT_SITE") or (next(iter(sites)) if len(sites) == 1 else "")
-    if kind == "playbooks":
-        return _bare(_playbooks())
+    if kind.startswith("playbooks"):
+        return [*_bare(_playbooks()), *([(FILES, "")] if kind.endswith("files") else [])]
     if chosen not in sites:
         return []
     return _bare(_of_site(kind, chosen, sites[chosen]))
@@ -50,6 +53,13 @@ def remember(state: Path, **shown: Iterable[str]) -> None:
 
 def _bare(names: Iterable[str]) -> list[tuple[str, str]]:
     return [(name, "") for name in names]
+
+
+def _parameters(playbook: str) -> Iterable[tuple[str, str]]:
+    """Yield how each parameter is given: `NAME=`, of a boolean with each of its values."""
+    for name, kind, words in parameters(playbook):
+        for value in ("true", "false") if kind == "boolean" else ("",):
+            yield f"{name}={value}", words
 
 
 def _sites(options: Mapping[str, str]) -> Mapping[str, Kept]:

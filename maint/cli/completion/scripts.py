@@ -10,7 +10,11 @@ _maint_completion() {
     while IFS= read -r line; do
         case "$line" in
             FILES*) compopt -o default 2>/dev/null ;;
-            *) COMPREPLY+=("${line%%$'\t'*}") ;;
+            *)
+                line="${line%%$'\t'*}"
+                COMPREPLY+=("$line")
+                [[ "$line" != *= ]] || compopt -o nospace 2>/dev/null
+                ;;
         esac
     done < <(VARIABLE=1 "${COMP_WORDS[0]/#\~/$HOME}" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
@@ -20,15 +24,16 @@ _ZSH = r"""#compdef maint
 # Completion of maint for zsh: save it as _maint in a folder of $fpath, or source it after compinit.
 _maint() {
     local -a answers
-    local line
+    local line files
     while IFS= read -r line; do
         if [[ "$line" == FILES* ]]; then
-            _files
-            return
+            files=1
+            continue
         fi
         answers+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
     done < <(VARIABLE=1 "${(Q)words[1]/#\~/$HOME}" "${(@Q)words[2,CURRENT]}" 2>/dev/null)
     (( ${#answers} )) && _describe -V maint answers
+    [[ -z "$files" ]] || _files
 }
 if [[ "${funcstack[1]}" == "_maint" ]]; then
     _maint "$@"

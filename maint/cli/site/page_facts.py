@@ -13,7 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.telling import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
-from maint.errors import DeadlinePassed, MaintError, Refused, WorkFailed
+from maint.errors import DeadlinePassed, MaintError, Refused
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
@@ -216,13 +216,15 @@ def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
 
 def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
     try:
-        if (window := remembered(site.state)) is not None:
-            return [f"open since {window.opened_at}, by run {window.run}"]
-        return [one.words for one in announced(site).open] if ask else ()
+        window = remembered(site.state)
     except Refused as damaged:
         return [damaged.message]
-    except WorkFailed:  # the stores are away, and are told to be
-        return ()
+    if window is not None:
+        return [f"open since {window.opened_at}, by run {window.run}"]
+    found = list[str]()
+    with _noting([]):  # of stores that are away, what follows tells
+        found += [one.words for one in announced(site).open] if ask else []
+    return found
 
 
 def _runs(state: Path) -> Sequence[Run]:
