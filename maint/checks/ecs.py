@@ -1,6 +1,7 @@
 """Hosts of the data services: packages, firewall, network, leftovers, names; and what Kubernetes says of itself."""
 
 import json
+import re
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
@@ -29,11 +30,14 @@ QUESTIONS = {
     "leftovers": f"for p in {_LEFT}; do [ -e $p ] && echo $p; done; mount | grep -c kubelet; true",
     "resolv": "cat /etc/resolv.conf",
     "nodes": f"{_SETUP} $maint_limit kubectl get nodes -o json",
+    "node_use": f"{_SETUP} $maint_limit kubectl describe nodes | grep '^  [cm][a-z]* '",
     "vault": f"{_SETUP} p=$($maint_limit kubectl get pods -A -o name) || {{ echo refused; exit 0; }};"
     ' case "$p" in *pod/vault-0*) ;; *) echo none; exit 0;; esac;'
     " $maint_limit kubectl exec -n vault-system vault-0 -- vault status -format=json; true",
 }
-_UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0}
+_UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "M": 1e6 / 1024**3, "G": 1e9 / 1024**3}
+_ASKED_FOR = re.compile(r"^ *(cpu|memory) +(\S+)", re.MULTILINE)  # below "Allocated resources" of a node
+_ROOM = ("cpu", "memory")
 _VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
 
 
@@ -270,16 +274,19 @@ def _amount(text: str) -> float:
 
 
 @Check(
-    id="cde.capacity", profiles="C", severity=WARN, asks=("nodes",), source="CDE",
-    expected="7 processors and 15 GiB allocatable for the service, and the virtual clusters' own beside that",
+    id="cde.capacity", profiles="C", severity=WARN, asks=("nodes", "node_use"), source="CDE",
+    expected="7 processors and 15 GiB free for the service, and the virtual clusters' own beside that",
     why="A service that finds no room stays half installed.",
     remedy="add a node, or lower the quotas of the virtual clusters",
 ).host_rule  # fmt: skip
 def _capacity(host: HostFacts) -> Verdict:
     found = nodes(host)
-    cpu = sum(_amount(str(_of(node, "status", "allocatable", "cpu") or "0")) for node in found)
-    memory = sum(_amount(str(_of(node, "status", "allocatable", "memory") or "0")) for node in found)
-    shown = (
-        f"{cpu:g} processors, {memory:.0f} GiB allocatable (what pods have taken of it, only `kubectl describe` says)"
-    )
-    return good(shown) if cpu >= _VCPU and memory >= _MEMORY else broken(shown)
+    whole = [sum(_amount(str(_of(one, "status", "allocatable", what) or "0")) for one in found) for what in _ROOM]
+    asked = _ASKED_FOR.findall(_server_only(host, "node_use"))
+    if len(asked) < len(found) * len(_ROOM):
+        raise CouldNotTell("kubectl describe does not show what pods of each node have asked for")
+    free = [
+        of - sum(_amount(text) for kind, text in asked if kind == what) for of, what in zip(whole, _ROOM, strict=True)
+    ]
+    shown = f"{free[0]:g} of {whole[0]:g} processors and {free[1]:.0f} of {whole[1]:.0f} GiB are free"
+    return good(shown) if free[0] >= _VCPU and free[1] >= _MEMORY else broken(shown)

@@ -120,7 +120,7 @@ def _pages(site: ConfiguredSite, screen: Screen, unasked: str) -> None:
     """Write the catalogue pages where a folder for them is configured."""
     if site.settings.report_folder is None:
         return
-    from maint.cli.site.report import after  # few configs ask for pages
+    from maint.cli.site.page_files import after  # few configs ask for pages
 
     with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
         after(site, unasked)

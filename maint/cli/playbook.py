@@ -56,7 +56,9 @@ def show(flags: Flags, name: Name) -> None:
         "parameters": parameters,
         "text": playbook.text,
     }
-    flags.screen().emit(data, playbook.text.rstrip())
+    screen = flags.screen()
+    screen.emit(data, playbook.text.rstrip())
+    screen.say("an editor checks it where `maint generate schema playbook > playbook.schema.json` was typed beside it")
 
 
 @command(example="maint playbook plan retire-cluster --set cluster=base", cls=WithParameters)

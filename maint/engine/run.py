@@ -304,7 +304,7 @@ class Runner:
         while True:
             left = self._lost.without(action) if main else action
             if isinstance(left, Result):
-                return told(left, lost) if lost else left
+                return told(replace(left, detail=""), lost) if lost else left
             attempt = partial(STEPS[action.kind].apply, left, self._site, work)
             try:
                 for_each = repeated(left, self._site.clock, values, attempt)

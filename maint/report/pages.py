@@ -14,6 +14,7 @@ import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
+from maint.report.moment import Moment
 from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
 from maint.report.troubles import FAIL, OK, WARN, known_from, state_of, troubles
@@ -27,7 +28,7 @@ _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
 _FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
-_UNKNOWN: Values = {"words": "not known", "exact": "", "iso": ""}
+_UNKNOWN = Moment("not known")
 
 
 def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
@@ -89,7 +90,7 @@ def _head(path: Path) -> bytes:
 def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
-    said = f"{maint.__version__} {site.name} {at['words']} {day.before} {len(day.changes)} {day.problem}"
+    said = f"{maint.__version__} {site.name} {at.words} {day.before} {len(day.changes)} {day.problem}"
     mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
     if mark.encode() in _head(path):
         return
@@ -105,14 +106,14 @@ def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
 
 
-def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Values:
-    """Return a time in the reader's words with the exact one beside; beyond a day `whole_days` may do."""
+def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Moment:
+    """Return how long ago a time was; beyond a day `whole_days` may do."""
     if at is None:
-        return {"words": "never", "exact": "", "iso": ""}
+        return Moment("never")
     away = (now - at).total_seconds()
     away = away // _DAY * _DAY if whole_days and away > _DAY else away
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
-    return {"words": words, "exact": f"{at:%Y-%m-%d %H:%M} UTC", "iso": at.isoformat()}
+    return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
 
 
 def _row(site: SiteFacts, now: datetime) -> dict[str, object]:

@@ -11,6 +11,7 @@ from maint import files
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.plan import Plan
+from maint.report.moment import Moment
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -122,14 +123,14 @@ def _bar(line: Line, begin: datetime, whole: float) -> Mapping[str, float] | Non
     return {"start": round(100 * start / whole, 2), "length": round(max(100 * took / whole, 0.5), 2)}
 
 
-def _moment(report: RunReport, at: str) -> Mapping[str, str]:
+def _moment(report: RunReport, at: str) -> Moment:
     """Return a time of a run in words, how long after its beginning, with the exact one beside."""
     if not at:
-        return {"words": "", "exact": "", "iso": ""}
+        return Moment("")
     then, begun = datetime.fromisoformat(at).astimezone(UTC), datetime.fromisoformat(report.started)
     after = (then - begun).total_seconds()
     words = f"{show_duration(after)} after it began" if after > 0 else "at its beginning"
-    return {"words": words, "exact": f"{then:%Y-%m-%d %H:%M:%S} UTC", "iso": at}
+    return Moment(words, f"{then:%Y-%m-%d %H:%M:%S} UTC", then.isoformat())
 
 
 def write(report: RunReport, folder: Path) -> Mapping[str, Path]:

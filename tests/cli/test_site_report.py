@@ -1,6 +1,7 @@
 """`maint site report`: the pages of real sites, written by the command and after each run."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,20 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     assert "nothing is known of its backups" in away
     assert "There is no way back" not in away and "No restore has been rehearsed" not in away
     assert ">away<" in (tmp_path / "out/index.html").read_text()
+
+
+def test_of_several_sites_at_once_the_pages_are_written_once_when_all_have_ended(operator: Operator) -> None:
+    pages = Path(operator.config).parent.parent / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    words = ("backup", "verify", "--level", "1", "--allow-plain", "--config", operator.config)
+    assert maint(*words, "--site", SITE, MAINT_ONE_OF_MANY="1").code == 0
+    assert not pages.exists()
+    said = maint(*words, "--all", "-o", "json")
+    assert {one["site"]: one["exit"] for one in said.json["sites"]}[SITE] == 0
+    assert {"index.html", f"{SITE}.html"} <= {path.name for path in pages.iterdir()}
+    written = (pages / "index.html").stat().st_mtime_ns
+    maint("backup", "list", *words[4:], "--all")
+    assert (pages / "index.html").stat().st_mtime_ns == written
 
 
 def test_a_folder_is_asked_for_where_the_config_names_none(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Carry a command out for several sites: a process each, one at a time per manager, and one summary."""
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,7 +15,7 @@ from maint.cli.screen import Screen, ask_change, table
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
-from maint.errors import Interrupted, PartlyDone, UsageError
+from maint.errors import Interrupted, MaintError, PartlyDone, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
 
@@ -121,7 +122,24 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
         ask_change(screen, f"carry out `maint {' '.join(said.command)}` for {_listed(sites)}?", yes=flags.yes)
     words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
     calls = calls_of(words, flags, several, said, sites)
-    return _show(screen, *_carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE))
+    begun = time.time()
+    ended = _carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE)
+    try:
+        return _show(screen, *ended)
+    finally:
+        _write_pages(screen, settings, begun)
+
+
+def _write_pages(screen: Screen, settings: Settings, since: float) -> None:
+    """Write the catalogue pages once for all sites, where a folder for them is configured; stops nothing."""
+    if settings.report_folder is None:
+        return
+    from maint.cli.site.page_files import after_all  # few configs ask for pages
+
+    try:
+        after_all(settings, since)
+    except (OSError, MaintError) as error:
+        screen.warn(f"the pages in {settings.report_folder} are not written: {error}")
 
 
 def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:

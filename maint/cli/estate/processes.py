@@ -19,6 +19,7 @@ from maint.errors import WorkFailed
 from maint.model.json import Json
 
 _OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process in so many words
+ONE_OF_MANY = "MAINT_ONE_OF_MANY"  # said to each process: who began it does what is done once for all
 _PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
 _LINES = 10_000  # of what a process says beside its result, the last ones are kept
 _LAST_LINES = 5.0  # seconds for them to arrive once the process has ended
@@ -99,7 +100,7 @@ class Processes:
         timer.start()
 
     def _start(self, call: Call, out: IO[bytes], words: IO[bytes]) -> "subprocess.Popen[bytes] | None":
-        environ = {key: value for key, value in os.environ.items() if key not in _OF_ONE}
+        environ = {key: value for key, value in os.environ.items() if key not in _OF_ONE} | {ONE_OF_MANY: "1"}
         with self._lock:
             if self._stopped is not None:
                 return None

@@ -9,6 +9,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option, seconds_of
 from maint.cli.screen import Screen, ask_change, table
+from maint.config.suggestions import meant
 from maint.engine import journal
 from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, RunState
@@ -43,7 +44,12 @@ def history(
         if keep is not None or age:
             raise UsageError("--keep and --age belong to --prune", hint="`maint playbook history --prune --dry-run`")
         wanted = Wanted(playbook, outcome or (), _since(since, site.clock.now()) if since else None, user)
-        _show(screen, [past for past in journal.history(site.state) if wanted.fits(past)])
+        runs = journal.history(site.state)
+        _show(screen, [past for past in runs if wanted.fits(past)])
+        known = sorted({past.plan.source for past in runs})
+        if playbook and playbook not in known:
+            words = f"there are runs of {', '.join(known) or 'no playbook'}"
+            screen.say(f"no run of {playbook!r} is kept; {meant(playbook, known, words)}")
         return 0
 
 

@@ -177,7 +177,15 @@ def kubectl(cluster: Kubernetes, call: Call) -> int:
     if not call.files.exists(place):
         raise Failed("The connection to the server localhost:8080 was refused - did you specify the right host?")
     verb, *rest = call.args or ["help"]
-    known = {"get": _get, "apply": _apply, "create": _create, "replace": _replace, "delete": _delete, "exec": _exec}
+    known = {
+        "get": _get,
+        "describe": _describe,
+        "apply": _apply,
+        "create": _create,
+        "replace": _replace,
+        "delete": _delete,
+        "exec": _exec,
+    }
     if verb not in known:
         raise NotSimulated(f"command {verb}")
     try:
@@ -218,6 +226,21 @@ def _get(call: Call, cluster: Kubernetes) -> int:
     shown = [found[name] for name in (names or found) if name in found]
     _show(call, kind, shown, options.get("o") or options.get("output"), single=len(names) == 1)
     return status
+
+
+def _describe(call: Call, cluster: Kubernetes) -> int:
+    """`kubectl describe nodes`, of which a reader needs what pods have asked for."""
+    if _KINDS.get((_options(call).operands or [""])[0]) != "node":
+        raise NotSimulated(f"describe {' '.join(call.args)}")
+    cluster.asks("get", "node")
+    for node in cluster.nodes():
+        size = node["status"]["allocatable"]
+        lines = [f"Name:               {node['metadata']['name']}", "Capacity:"]
+        lines += [f"  {kind}:  {amount}" for kind, amount in size.items()]
+        lines += ["Allocated resources:", "  Resource           Requests      Limits"]
+        lines += ["  cpu                850m (10%)    0 (0%)", "  memory             1536Mi (9%)   0 (0%)", ""]
+        call.out("\n".join(lines) + "\n")
+    return 0
 
 
 def _found(cluster: Kubernetes, kind: str, space: str) -> dict[str, Doc]:

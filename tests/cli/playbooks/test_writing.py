@@ -131,6 +131,8 @@ def test_the_schema_takes_every_shipped_playbook_and_refuses_mistakes() -> None:
 def test_every_shipped_playbook_names_the_schema_for_editors() -> None:
     first = {text.splitlines()[0] for text in playbooks().values()}
     assert first == {"# yaml-language-server: $schema=playbook.schema.json"}
+    shown = maint("playbook", "show", "probe")
+    assert "`maint generate schema playbook > playbook.schema.json`" in shown.err
 
 
 @pytest.mark.parametrize("verb", ["run", "plan"])

@@ -160,3 +160,10 @@ def test_several_steps_for_each_host_in_turn_are_an_own_playbook_that_another_in
     ]
     assert lab("playbook", "run", outer, "--yes").code == 0
     assert touched(lab, "b") == THREE
+
+
+def test_a_step_whose_hosts_are_all_left_out_says_so_once(lab):
+    spoil(lab, THREE[0])
+    said = lab.play(touch(lab, "a", hosts=THREE[:1], max_fail=1))
+    detail = said.json["actions"][0]["detail"]
+    assert (said.code, detail.count("left out"), detail.count(THREE[0])) == (7, 1, 1), detail

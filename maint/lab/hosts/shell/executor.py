@@ -303,8 +303,9 @@ class Shell:
             status = self._substituted
             return self._within(node, lambda: status)
         try:
-            keep = words[0] == "exec"
-            with self._redirected(node.redirections, keep=keep):
+            if not node.redirections:  # as for most: a check runs thousands of commands
+                return self._called(words, assignments)
+            with self._redirected(node.redirections, keep=words[0] == "exec"):
                 return self._called(words, assignments)
         except Failed as failure:
             status = self._complain(ShellFailure(failure.message))

@@ -181,7 +181,7 @@ def unescape(pattern: str) -> str:
 
 def is_magic(pattern: str) -> bool:
     """Return whether a pattern can match anything but one text."""
-    return _MAGIC.match(pattern) is not None
+    return not pattern.isalnum() and _MAGIC.match(pattern) is not None
 
 
 @lru_cache(maxsize=512)

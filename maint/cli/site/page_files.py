@@ -1,0 +1,103 @@
+"""The files of the catalogue pages: written of what was seen of each site; plots are drawn where that changed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.estate.processes import ONE_OF_MANY
+from maint.cli.site.page_facts import CHECKS, KEPT, gather, seen
+from maint.config.precedence import Settings
+from maint.files import keep_record, kept_record, locked, make_folder
+from maint.report import plots
+from maint.report.pages import write_estate, write_site
+from maint.report.plots import Plot
+from maint.report.site_facts import SiteFacts
+
+_PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
+
+
+def after(site: ConfiguredSite, unasked: str = "") -> None:
+    """Write the site's page anew, and that of all sites, where the config says where.
+
+    Args:
+        unasked: why no store is asked; empty: they are.
+
+    One of several sites at once is only looked at: see `after_all`.
+
+    Raises:
+        OSError: they cannot be written.
+        DeadlinePassed: a store did not answer within the limit around this.
+    """
+    folder = site.settings.report_folder
+    if folder is not None and ONE_OF_MANY in os.environ:
+        _keep(site, gather(site, unasked))
+    elif folder is not None:
+        of_site(site, folder, gather(site, unasked))
+        states = site.state.parent
+        with locked(states):
+            known = ((name, seen(states / name)) for name in site.settings.beside)
+            write_estate(folder, known, datetime.now(UTC))
+
+
+def after_all(settings: Settings, since: float) -> None:
+    """Write all pages where the config says where and a site was looked at `since` (seconds since 1970); OSError."""
+    folder, kept = settings.report_folder, [settings.state / name / KEPT for name in settings.names]
+    if folder is not None and any(one.exists() and one.stat().st_mtime >= since for one in kept):
+        with locked(settings.state):
+            write_estate(folder, others(folder, settings, [], anew=True), datetime.now(UTC))
+
+
+def others(
+    folder: Path, settings: Settings, written: list[str], *, anew: bool
+) -> Iterator[tuple[str, SiteFacts | None]]:
+    """Yield each site's facts, the pages of those written that lack one as new as these; `written` gets their names.
+
+    Args:
+        anew: whether all pages are written, since every time on them is told in words.
+    """
+    done = {Path(one).stem for one in written}
+    for name in settings.names:
+        state = settings.state / name
+        facts = seen(state)
+        if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):
+            written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
+        yield name, facts
+
+
+def _is_older(page: Path, state: Path) -> bool:
+    """Whether a page is missing, or older than what is kept of its site."""
+    kept = [path.stat().st_mtime_ns for path in (state / KEPT, state / CHECKS) if path.exists()]
+    return not page.exists() or page.stat().st_mtime_ns < max(kept, default=0)
+
+
+def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
+    """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
+    _keep(site, facts)
+    return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
+
+
+def _keep(site: ConfiguredSite, facts: SiteFacts) -> None:
+    with suppress(OSError):  # whoever may read the store need not own the state folder
+        make_folder(site.state)
+    keep_record(site.state / KEPT, facts)
+
+
+def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
+    """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
+    if not plots.available():
+        return {}
+    told = msgspec.structs.replace(
+        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", checks=None, runs=(), ended=(), windows=(),
+    )  # fmt: skip
+    digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
+    known = kept_record(path, dict[str, dict[str, Plot]]) or {}
+    if digest not in known:
+        known = {digest: plots.plots(facts)}
+        keep_record(path, known, durable=False)
+    return known[digest]

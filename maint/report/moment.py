@@ -1,0 +1,16 @@
+"""A time as reports tell it."""
+
+import msgspec
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A time in the reader's words, with the exact one beside; a template writes it as HTML."""
+
+    words: str
+    exact: str = ""
+    iso: str = ""
+
+    def __html__(self) -> str:
+        """Return it as HTML; all of it is ours."""
+        known = f'<time datetime="{self.iso}">{self.words}</time> <small>{self.exact}</small>'
+        return known if self.iso else self.words
