@@ -244,6 +244,8 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
         shown.set_viewport_size({"width": width, "height": 900})
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
         assert shown.evaluate(CUT) == [], f"cut at {width}"
+        if width in (420, 1280):  # for whoever wants to look, in the test's folder
+            shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
     found = axe.run(shown).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
     shown.emulate_media(media="print")
