@@ -46,6 +46,9 @@ class Step(Generic[A]):
     late: ClassVar[frozenset[str]] = frozenset()
     # names of the arguments that are expressions, as in `when`; `apply` is given what they come to
     expressions: ClassVar[frozenset[str]] = frozenset()
+    # names of the arguments that name local files which it reads, and those which it writes
+    reads: ClassVar[frozenset[str]] = frozenset()
+    writes: ClassVar[frozenset[str]] = frozenset()
     arguments: type[A]  # the model of what stands under `with:`: the one that its class names in brackets
 
     def __init_subclass__(cls) -> None:

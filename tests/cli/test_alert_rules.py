@@ -24,6 +24,7 @@ RAISED = {
         "4x200",
         {"verb": "backup create"},
     ),
+    "MaintPlaybookFailed": ("maint_verb_exit_code{site='prod',verb='nightly'}", "1x200", {"verb": "nightly"}),
     "MaintPartlyDone": ("maint_verb_exit_code{site='prod',verb='backup drill'}", "7x200", {"verb": "backup drill"}),
     "MaintStoreUnreachable": ("maint_store_reached{site='prod'}", "0x200", {}),
     "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
@@ -43,6 +44,7 @@ RAISED = {
     "MaintNoticeFailed": ("maint_notice_failed{site='prod',notice='chat'}", "1x200", {"notice": "chat"}),
 }
 QUIET = """
+      - {series: "maint_verb_scheduled{site='prod',verb='nightly'}", values: "1x200"}
       - {series: "maint_at_work_since_timestamp_seconds{site='idle'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='backup verify'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='vc job run'}", values: "1x200"}

@@ -87,6 +87,8 @@ _FINDING: Mapping[str, Json] = {
 _CONTACT: Mapping[str, Json] = {"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL}
 _VC: Mapping[str, Json] = {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
 _VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
+_SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
+_SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
 _RUNS_OR_PLANS = Output([_PLAN, _RUN])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN])
@@ -155,9 +157,7 @@ OUTPUTS: Mapping[str, Output] = {
     "restore plan": Output([_RESTORE, _PLAN]),
     "restore run": _RESTORES,
     "restore config": _RUNS_OR_PLANS,
-    "schedule show": Output(
-        [{"schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}), "last_verified": _SUCCESS}]
-    ),
+    "schedule show": Output([{"schedule": _SCHEDULE, "last_verified": _SUCCESS}]),
     **dict.fromkeys(
         ("schedule install", "playbook schedule"),
         Output(
@@ -266,7 +266,7 @@ def _output() -> dict[str, Json]:
         "playbooks": a_list(an_object({"name": TEXT, "summary": TEXT})),
         "sites": a_list({"anyOf": [TEXT, ref("site"), ref("outcome")]}),
         "files": {},
-        "schedule": an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL}),
+        "schedule": _SCHEDULE,
         "folder": TEXT,
         "pages": TEXTS,
         "version": TEXT,

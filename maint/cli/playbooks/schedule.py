@@ -1,7 +1,7 @@
 """`maint playbook schedule`: let any playbook run by itself, by a systemd timer or by cron."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +15,12 @@ from maint.cli.schedule.install import Folder, User, form_of, own, put, take_awa
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
 from maint.config.paths import absolute
 from maint.engine.load import Library, library
-from maint.engine.plan import parameters
-from maint.engine.read_step import is_file
+from maint.engine.plan import parameters, render
+from maint.engine.read_step import is_file, is_template
 from maint.errors import Refused, UsageError
+from maint.model.json import Json
 from maint.model.plan import Effect, Playbook
+from maint.render import template
 from maint.steps.registry import STEPS
 
 
@@ -41,6 +43,11 @@ def schedule(
 
     What was agreed to here is agreed to in each run: `--yes` is given to it, and `--confirm NAME` where it destroys.
     """
+    if airflow and (form or folder or jitter or user or remove):
+        hint = (
+            "leave out --form, --folder, --jitter, --user and --remove: the DAG is printed, and Airflow keeps the time"
+        )
+        raise UsageError("--airflow writes neither a timer nor a line for cron", hint=hint)
     shipped = library()
     playbook, word = _found(name, shipped)
     place, job = absolute(folder) if folder else None, f"playbook-{playbook.name}"
@@ -48,7 +55,9 @@ def schedule(
         settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
-    parameters(playbook, pairs_of("--set", values, "cluster=base"))  # what is missing is told now, not every night
+    filled = parameters(
+        playbook, pairs_of("--set", values, "cluster=base")
+    )  # what is missing is told now, not every night
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
     words += ["--yes", *_confirmed(flags, playbook)]
@@ -58,7 +67,10 @@ def schedule(
     settings = settings_of(flags)
     rhythm = calendar(at, every, jitter)
     by = f"maint playbook schedule {shlex.quote(word)}"
-    run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove")
+    read = [Path(word)] if is_file(name) else []
+    read += [Path(one) for one in _local(playbook, filled, shipped, "reads") if one.startswith("/")]
+    made = [_folder(one) for one in _local(playbook, filled, shipped, "writes")]
+    run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
     refuse_impossible(settings.site(), request)
     if any(STEPS[kind].asks for kind in kinds_of(playbook)):
@@ -84,3 +96,34 @@ def _confirmed(flags: Flags, playbook: Playbook) -> Sequence[str]:
             hint="give --confirm NAME, which each run is then given",
         )
     return ("--confirm", flags.confirm)
+
+
+def _local(playbook: Playbook, values: Mapping[str, Json], shipped: Library, what: str) -> Iterator[str]:
+    """Yield the local files that a playbook reads or writes, as `what` says: as far as it can be told now."""
+    for step in playbook.steps:
+        given = {key: _filled(value, values) for key, value in step.arguments.items()}
+        if step.include is not None:
+            inner = shipped.load(step.include)
+            known = {one.name: one.default for one in inner.parameters}
+            yield from _local(inner, {**known, **given}, shipped, what)
+        elif step.do is not None:
+            for key in sorted(getattr(STEPS[step.do], what)):
+                if given.get(key):
+                    yield str(given[key])
+
+
+def _filled(value: Json, values: Mapping[str, Json]) -> Json:
+    """Return an argument with the parameters in it, itself where it holds what is known in a run only."""
+    if isinstance(value, str) and is_template(value) and template(value).names() <= values.keys():
+        return render(value, values)
+    return value
+
+
+def _folder(path: str) -> Path:
+    """Return the folder of a file that runs write; of one that is named in a run, the folder that is sure."""
+    sure = path.partition("{")[0].rpartition("/")[0]
+    if not sure.startswith("/"):
+        raise Refused(
+            f"{path} does not say now where a run writes", hint="begin it with its folder: /srv/files/{{ name }}"
+        )
+    return Path(sure)

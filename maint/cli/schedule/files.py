@@ -1,11 +1,13 @@
 """Files of the schedule on this machine: written whole or not at all, and only ones of our own are ever touched."""
 
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from maint.cli.schedule.units import MARK, File
+from maint.cli.schedule.units import MARK, File, folder_of
+from maint.config.schema import SiteSettings
 from maint.errors import Refused, WorkFailed
 from maint.files import explaining, remove, replace
 
@@ -24,6 +26,18 @@ def is_ours(path: Path) -> bool:
 def site_of(path: Path) -> str:
     """Return the site that a file of ours is for, "" for one that serves all."""
     return path.read_text("utf-8").split("\n")[0].removeprefix(MARK).strip()
+
+
+def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping[str, Sequence[Path]]:
+    """Return the playbooks that run by themselves on a site by name, each with the files that say so."""
+    found: dict[str, list[Path]] = {}
+    for form in ("systemd", "cron"):
+        for path in sorted((folder or folder_of(form, user, os.environ)).glob("maint-playbook-*")):
+            if is_ours(path) and site_of(path) == site.name:
+                stem = path.name.removesuffix(".service").removesuffix(".timer")
+                listed = found.setdefault(stem[len("maint-playbook-") : -len(site.name) - 1], [])
+                listed += [] if path in listed else [path]
+    return found
 
 
 def state_of(file: File) -> str:

@@ -151,8 +151,15 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
             data, words = None, f"last verified restorable backup: cannot tell ({failure.message})"
         rows = [["files", ", ".join(map(str, found)) or "none: no schedule is installed"]]
         rows += [["when", ", ".join(when)]] * bool(when) + [["next", following or ""]] * bool(following)
+        books = installed.playbooks(site.settings, user=user, folder=place)
+        times = {name: [_rhythm(path) for path in files if _rhythm(path)] for name, files in books.items()}
+        rows += [[f"playbook {name}", ", ".join([*times[name], *map(str, files)])] for name, files in books.items()]
         label, _, rest = words.partition(": ")
         body: dict[str, Json] = {"files": [str(path) for path in found], "when": list(when), "next": following}
+        body["playbooks"] = [
+            {"name": name, "files": [str(path) for path in files], "when": list(times[name])}
+            for name, files in books.items()
+        ]
         screen.emit({"schedule": body, "last_verified": data}, table(["WHAT", "IS"], [*rows, [label, rest]]))
 
 

@@ -80,7 +80,12 @@ def _every(text: str) -> tuple[str, str, float]:
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Something that runs by itself: commands after `--site NAME`, and those that write its files and delete them."""
+    """Something that runs by itself: commands after `--site NAME`, and those that write its files and delete them.
+
+    Attributes:
+        reads: local files that it needs.
+        writes: folders in which it makes files, beside those of the site.
+    """
 
     name: str
     calendar: Calendar
@@ -88,6 +93,8 @@ class Job(msgspec.Struct, frozen=True):
     commands: Sequence[Sequence[str]]
     written: str = "maint schedule install"
     removed: str = "maint schedule remove"
+    reads: Sequence[Path] = ()
+    writes: Sequence[Path] = ()
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True):
@@ -205,6 +212,8 @@ def _call(values: Mapping[str, object]) -> Sequence[str]:
 def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> dict[str, object]:
     state = site.state.parent
     credentials = dict(_credentials(settings, site)) if request.form == "systemd" else {}
+    read, made = (request.own.reads, request.own.writes) if request.own else ((), ())
+    needed = [*_read(settings, site), *read, *made]
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
@@ -214,8 +223,8 @@ def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) ->
         "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
         "environment": [_word(f"{name}={value}") for name, value in environment.items()],
         "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
-        "in_tmp": any(Path(one).is_relative_to(tmp) for one in _read(settings, site) for tmp in ("/tmp", "/var/tmp")),
-        "writable": [_word(f"-{path}") for path in writable(site)],
+        "in_tmp": any(Path(one).is_relative_to(tmp) for one in needed for tmp in ("/tmp", "/var/tmp")),
+        "writable": [_word(f"-{path}") for path in dict.fromkeys([*writable(site), *made])],
         "cron_environment": {"MAINT_STATE": str(state)},
     }
 

@@ -1,7 +1,7 @@
 """The figures of a site, as Prometheus reads them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ import msgspec
 
 import maint
 from maint.cli.composition import ConfiguredSite
+from maint.cli.schedule.files import playbooks
 from maint.cli.screen import Screen
 from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
@@ -78,6 +79,7 @@ class Figures(msgspec.Struct, frozen=True):
     stored_bytes: int  # of all snapshots, what they share counted once
     added_bytes: int | None  # by the newest snapshot
     items: Mapping[str, int]  # what the newest restorable snapshot holds, by kind
+    scheduled: Collection[str]  # the verbs of playbooks that run by themselves on this machine
     ends: Mapping[str, Mapping[str, int]]  # how often each verb ended how
     states: dict[str, int]  # how many runs are kept in each state
     last_drill_seconds: float | None  # from opening the snapshot to the configuration read back
@@ -214,10 +216,16 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         stored_bytes=stored_bytes(known),
         added_bytes=_added(known),
         items=dict(newest.judgement.counts) if newest else {},
+        scheduled=_scheduled(site),
         ends={_label(verb): counts for verb, counts in outcomes.ends(site.state).items()},
         states=Counter(past.state for past in runs),
         last_drill_seconds=drill.rto_seconds if drill else None,
     )
+
+
+def _scheduled(site: ConfiguredSite) -> Collection[str]:
+    books = [*playbooks(site.settings, user=False, folder=None), *playbooks(site.settings, user=True, folder=None)]
+    return {_label(outcomes.verb_of(name)) for name in books}
 
 
 def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool | None:

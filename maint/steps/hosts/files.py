@@ -75,6 +75,7 @@ class PutFile(Step[PutArguments]):
 
     kind = "host.put"
     effect = Effect.CHANGE
+    reads = frozenset({"file"})
 
     def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
         hosts, content = chosen_hosts(sight, args), _local(args.file)
@@ -313,6 +314,7 @@ class FetchFile(Step[FetchArguments]):
 
     kind = "host.fetch"
     effect = Effect.READ
+    writes = frozenset({"to"})
 
     def plan(self, args: FetchArguments, sight: Sight) -> Iterable[Action]:
         """Plan it; whether the file is there is seen when its turn comes, since an earlier step may make it."""

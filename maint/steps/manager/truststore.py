@@ -50,6 +50,7 @@ class DeliverPassword(Step[DeliverArguments]):
 
     kind = "truststore.deliver"
     effect = Effect.READ
+    writes = frozenset({"file"})
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
         if bool(args.file) == bool(args.command):

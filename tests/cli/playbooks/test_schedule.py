@@ -1,11 +1,13 @@
 """Any playbook runs by itself: what its runs are given is looked at when it is scheduled."""
 
+import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.cli.test_schedule import accepted, settings
-from tests.steps.operator import maint
+from tests.steps.operator import Operator, maint
 
 CONFIG = """
 state: {state}
@@ -69,6 +71,50 @@ def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Sch
     assert type_.files == left
 
 
+def test_a_unit_lets_a_run_write_where_its_steps_write(type_: Scheduler, tmp_path: Path) -> None:
+    book = tmp_path / "fetch.yaml"
+    fetch = "{name: A, do: host.fetch, with: {host: cm, path: /etc/hosts, to: '/srv/%s'}}"
+    book.write_text(
+        "name: fetch\nsummary: X.\nparameters:\n  day: {type: string, help: X}\nsteps:\n"
+        f"  - {fetch % 'audit/{{ day }}/hosts'}\n"
+        f"  - {{name: B, each: [a, b], {(fetch % 'each/{{ item }}/hosts')[10:]}\n"
+        "  - {name: C, playbook: truststore-password, with: {file: /srv/trust/password}}\n"
+    )
+    said = type_(str(book), "--set", "day=monday", "--every", "6h", "--form", "systemd")
+    assert said.code == 0, said.err
+    writable = settings(type_.units / "maint-playbook-fetch-prod.service")["ReadWritePaths"]
+    assert {"-/srv/audit/monday", "-/srv/each", "-/srv/trust"} <= set(writable)
+    assert accepted(type_.units) == ""
+
+
+def test_a_playbook_under_tmp_is_not_hidden_by_a_private_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder, TemporaryDirectory(dir="/dev/shm") as home:
+        book = Path(folder, "mine.yaml")
+        book.write_text("name: mine\nsummary: X.\nsteps:\n  - {name: A, do: pause, with: {duration: 1s}}\n")
+        (program := Path(home, "maint")).symlink_to("/bin/true")  # this one may lie under /tmp itself
+        monkeypatch.setattr("sys.argv", [str(program)])
+        typed = Scheduler(Path(home))
+        assert typed(str(book), "--form", "systemd").code == 0
+        assert typed("probe", "--form", "systemd").code == 0
+        hidden = {
+            name: settings(typed.units / f"maint-playbook-{name}-prod.service")["PrivateTmp"]
+            for name in ("mine", "probe")
+        }
+    assert hidden == {"mine": ["no"], "probe": ["yes"]}
+
+
+@pytest.mark.parametrize("form", ["systemd", "cron"])
+def test_what_is_scheduled_is_shown(loaded: Operator, type_: Scheduler, form: str) -> None:
+    type_.config = str(loaded.lab.folder / "config.yaml")
+    assert type_("probe", "--every", "6h", "--form", form).code == 0
+    said = type_("-o", "json", verb="show")
+    [shown] = json.loads(said.out)["schedule"]["playbooks"]
+    assert shown["name"] == "probe"
+    assert [Path(one).name for one in shown["files"]] == [name for name in type_.files if "probe" in name]
+    assert len(shown["when"]) == 1
+    assert "playbook probe" in type_(verb="show").out
+
+
 @pytest.mark.parametrize("form", ["systemd", "cron"])
 def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str) -> None:
     assert type_("probe", "--every", "6h", "--form", form).code == 0
@@ -86,6 +132,7 @@ def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str
         (("probee",), 2, "did you mean 'probe'"),
         (("retire-cluster", "--set", "cluster=base"), 5, "--confirm"),
         (("probe", "--at", "25:00"), 2, "no time of day"),
+        (("probe", "--airflow"), 2, "neither a timer nor a line"),
     ],
 )
 def test_what_would_fail_every_night_is_refused_now(
