@@ -165,6 +165,6 @@ def test_a_run_that_left_something_out_is_partly_done_wherever_it_is_told(tmp_pa
 
 def test_a_playbook_that_never_ran_is_said_to_have_no_runs(operator: Operator) -> None:
     said = operator("playbook", "history", "--playbook", "frist")
-    assert (said.code, "no run of 'frist' is kept; did you mean 'first'?" in said.err) == (0, True)
-    assert "there are runs of first, second" in operator("playbook", "history", "--playbook", "export").err
-    assert "is kept" not in operator("playbook", "history", "--playbook", "first").err
+    assert (said.code, "no run of 'frist' is kept; " in said.err) == (0, True)
+    for known in listed(operator):
+        assert "is kept" not in operator("playbook", "history", "--playbook", known).err
