@@ -48,6 +48,12 @@ class DeadlinePassed(MaintError):
 
     otherwise = "give it more time with `--timeout`, or with `timeout` in the playbook"
 
+    def __init__(
+        self, message: str, *, detail: Sequence[str] = (), hint: str | None = None, limit: object = None
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.limit = limit  # the clock's own, which tells limits that nest apart
+
 
 class Transient(WorkFailed):
     """An answer that may be another one a moment later (M2.2, M2.4)."""

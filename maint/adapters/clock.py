@@ -24,6 +24,7 @@ class _Limit:
     def __init__(self, deadline: float, of: float) -> None:
         self.deadline = deadline
         self.of = of  # as it was set, in seconds
+        self.spent = False  # it has been raised, and is not raised again: what follows a failure has its own limits
 
     def put_off(self, until: float) -> None:
         """Set the deadline anew, in the seconds of the monotonic clock."""
@@ -57,24 +58,30 @@ class _Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
 
     def left(self) -> float | None:
-        deadlines = [limit.deadline for limit in list(self._open)]
+        deadlines = [limit.deadline for limit in list(self._open) if not limit.spent]
         return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
 
-    def again(self) -> None:
-        if self._open:
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+    def holds(self, limit: object) -> bool:
+        return limit in self._open
+
+    def again(self, lost: object) -> None:
+        for limit in self._open:
+            if limit is lost:
+                limit.spent = False
+                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
 
     def _arm(self) -> None:
-        nearest = min(limit.deadline for limit in self._open)
-        signal.setitimer(signal.ITIMER_REAL, max(nearest - time.monotonic(), _SOON))
+        left = self.left()
+        signal.setitimer(signal.ITIMER_REAL, 0 if left is None else max(left, _SOON))
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
-        passed = [limit.of for limit in self._open if limit.deadline <= now]
+        passed = [limit for limit in self._open if limit.deadline <= now and not limit.spent]
+        for limit in passed:
+            limit.spent = True
         if passed:
-            raise DeadlinePassed(f"the limit of {show_duration(passed[0])} has passed")
-        if self._open:  # it was put off, or the timer's clock ran a hair ahead of ours
-            self._arm()
+            raise DeadlinePassed(f"the limit of {show_duration(passed[0].of)} has passed", limit=passed[0])
+        self._arm()  # it was put off, or the timer's clock ran a hair ahead of ours
 
 
 _ALARM = _Alarm()
@@ -85,10 +92,15 @@ def seconds_left() -> float | None:
     return _ALARM.left()
 
 
+def is_of_another(passed: DeadlinePassed) -> bool:
+    """Whether a limit around this one has passed, not one that was opened and let go here."""
+    return _ALARM.holds(passed.limit)
+
+
 def raise_again(lost: object) -> None:
     """Have what a signal or a limit raised raised once more, a moment later: Python ignored it, as in a finalizer."""
     if isinstance(lost, DeadlinePassed):
-        _ALARM.again()
+        _ALARM.again(lost.limit)
     elif isinstance(lost, Interrupted):
         _thread.start_new_thread(_signal_main, (lost.signal_number,))  # `threading` may hold its locks just now
 
@@ -123,7 +135,7 @@ class SystemClock:
 
     @contextmanager
     def limit(self, seconds: float | None, of: float | None = None) -> Iterator[Callable[[float], None]]:
-        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
+        """Raise `DeadlinePassed` inside the block, one time, once the seconds have passed; None is no limit.
 
         Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own. What is
         yielded puts the limit off, from any thread, until a time of the monotonic clock.

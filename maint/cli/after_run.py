@@ -208,7 +208,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
         more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.way_on or "")}
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
-    tell_age(site, screen)
+    tell_age(site, screen, briefly=failure is not None)
 
 
 def _how(failure: Exception | None) -> str:
@@ -217,17 +217,18 @@ def _how(failure: Exception | None) -> str:
     return "is partly done" if isinstance(failure, PartlyDone) else "failed"
 
 
-def tell_age(site: ConfiguredSite, screen: Screen) -> None:
+def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> None:
     """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end."""
     backup, verb = site.settings.backup, outcomes.SCHEDULED[0]
     if backup is None or not any(one.ways(Kind.STALE, verb) for one in site.settings.notify):
         return
     now, before = site.clock.now(), outcomes.last(site.state, outcomes.FRESHNESS)
     try:
-        newest = newest_good(entries(site), now)
-    except DeadlinePassed:
-        raise
+        with site.clock.limit(_AFTER_FAILURE if briefly else None):
+            newest = newest_good(entries(site), now)
     except (OSError, MaintError) as error:
+        if isinstance(error, DeadlinePassed) and not briefly:  # it was not ours
+            raise
         screen.warn(f"how old the newest backup is cannot be told: {error}")
         return
     age = (now - newest.taken_at).total_seconds() if newest else None

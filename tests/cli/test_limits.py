@@ -1,12 +1,16 @@
 """`--timeout` holds for every command that looks: nothing answers, and each ends and says that its limit has passed."""
 
+import json
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from maint.adapters.seal import AgeSeal
+from maint.adapters.stores.local import LocalStore
+from maint.engine.lease import newest
 from tests.steps.operator import maint
 
 IDENTITY, RECIPIENT = AgeSeal().new_identity()
@@ -79,6 +83,27 @@ def test_the_limit_ends_whatever_waits_for_somebody_who_never_answers(words: str
     # A read that gets what is left of the limit may end by itself at that very moment.
     assert said.code in (1, 4), said.err + said.out
     assert "the limit of 0.3s has passed" in said.err or "no answer" in said.err, said.err
+
+
+@pytest.mark.parametrize("words", [f"backup verify {SNAPSHOT} --level 1", "backup verify"])
+def test_a_limit_that_passes_is_told_measured_and_keeps_no_other_machine_waiting(
+    words: str, silent: Path, tmp_path: Path
+) -> None:
+    told, verb = tmp_path / "told", " ".join(words.split()[:2])
+    keep = json.dumps([sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"])
+    (tmp_path / "config.yaml").write_text(
+        (silent / "config.yaml").read_text().replace(f"state: {silent}/state", f"state: {tmp_path}/state")
+        + f"    shared_state: {tmp_path}/shared\n    metrics: {tmp_path}/maint.prom\n"
+        f"    notify: [{{name: pager, on: [failure, stale], exec: {{command: {keep}}}}}]\n"
+    )
+    said = maint(*words.split(), "--timeout", "1s", "--allow-plain", "--config", str(tmp_path / "config.yaml"))
+    assert said.code in (1, 4), said.err
+    events = [json.loads(line) for line in told.read_text().splitlines()]
+    assert [(one["event"], one["verb"], one["exit"]) for one in events] == [("failure", verb, said.code)]
+    measured = f'maint_verb_exit_code{{site="silent",verb="{verb}"}} {said.code}'
+    assert measured in (tmp_path / "maint.prom").read_text()
+    row = newest(LocalStore(tmp_path / "shared"), "silent")
+    assert row is None or not row.claim.token, row
 
 
 def test_a_doctor_that_is_out_of_time_still_tells_what_it_has_seen(silent: Path) -> None:

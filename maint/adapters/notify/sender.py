@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from maint.adapters.clock import seconds_left
+from maint.adapters.clock import is_of_another
 from maint.adapters.notify.address import ping, post
 from maint.adapters.notify.mail import send
 from maint.adapters.notify.plugin import tell
@@ -56,7 +56,7 @@ class NoticeSender:
             with self._clock.limit(limit):
                 _WAYS[way](one, notice, self._say)
         except DeadlinePassed as error:
-            if seconds_left() == 0:  # a limit around the telling, not the telling's own
+            if is_of_another(error):  # one around the telling
                 raise
             return error.message
         except Interrupted:

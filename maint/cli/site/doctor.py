@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from maint.adapters.clock import seconds_left
+from maint.adapters.clock import is_of_another
 from maint.cli.after_run import tell_age
 from maint.cli.backup import rehearsal
 from maint.cli.command import command
@@ -288,8 +288,8 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
             cluster.token_until()
             cluster.info()
             cluster.job(_NOBODYS)  # who may not see jobs is told so
-    except DeadlinePassed:
-        if seconds_left() == 0:  # the time for all of them is up
+    except DeadlinePassed as error:
+        if is_of_another(error):  # the time for all of them is up
             raise
         raise TimedOut(f"no answer within {_REACH:g} s", hint=f"maint vc status --vc {name}") from None
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from maint.adapters.clock import SystemClock, seconds_left
+from maint.adapters.clock import SystemClock, is_of_another, seconds_left
 from maint.errors import DeadlinePassed
 
 
@@ -46,6 +46,30 @@ def test_an_outer_limit_still_holds_after_an_inner_one() -> None:
         with clock.limit(9000):
             pass
         _wait()
+
+
+def test_a_limit_that_has_passed_leaves_what_follows_the_failure_alone() -> None:
+    clock = SystemClock()
+    with clock.limit(0.05):
+        with pytest.raises(DeadlinePassed):
+            _wait()
+        with clock.limit(9000):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 8000
+        assert (signal.getitimer(signal.ITIMER_REAL)[0], seconds_left()) == (0, None)
+        time.sleep(0.1)
+        with pytest.raises(DeadlinePassed, match="0\\.1s") as passed, clock.limit(0.1):
+            _wait()
+        assert not is_of_another(passed.value)
+
+
+def test_a_limit_around_is_told_from_ones_own_even_where_both_have_passed() -> None:
+    clock = SystemClock()
+    with clock.limit(0.05):
+        with pytest.raises(DeadlinePassed) as passed, clock.limit(0.05):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            time.sleep(0.2)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+        assert is_of_another(passed.value)
 
 
 def test_limits_of_two_clocks_nest_as_well() -> None:
