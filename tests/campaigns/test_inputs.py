@@ -81,6 +81,7 @@ READERS: dict[str, tuple[str, ...]] = {
     f"{STATE}/keys/fingerprint": ("backup diff @SNAPSHOT@ @SNAPSHOT@", "backup create --yes"),
     f"{STATE}/keys/undo": ("playbook undo @SETTINGS@ --yes", "setting set dfs_replication 3 --service hdfs --yes"),
     f"{STATE}/outcomes/*.json": ("doctor", "backup hold @SNAPSHOT@ --reason so"),
+    f"{STATE}/ends.json": ("doctor", "backup verify"),
     f"{STATE}/reports/*": NOTHING,
     f"{STATE}/names.json": NOTHING,
     f"{STATE}/summary.json": ("site list",),

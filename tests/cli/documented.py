@@ -28,7 +28,7 @@ class Block:
         place: page and line.
         reason: why it is not run, "" where nobody says so.
         ends: the exit codes that its last command may have.
-        taken_as: config or playbook, where it is a file that maint reads.
+        taken_as: what kind of file it is, where it is one that is read: config, playbook, steps, test, toml or python.
     """
 
     place: str
@@ -56,9 +56,15 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the code blocks of a page."""
+    """Return the code blocks of a page, indented ones and those between fences."""
     lines, found, at = page.read_text().splitlines(), list[Block](), 0
     while at < len(lines):
+        if lines[at].startswith("```"):
+            end = lines.index("```", at + 1)
+            kind = lines[at].removeprefix("```")
+            found.append(_block(page, lines, at, lines[at + 1 : end], kind))
+            at = end + 1
+            continue
         end = at
         while end < len(lines) and (
             lines[end].startswith("    ")
@@ -68,16 +74,18 @@ def blocks(page: Path) -> list[Block]:
         if end == at or (at and lines[at - 1].strip()):
             at = max(end, at + 1)
             continue
-        mark = next((_MARK.match(line) for line in reversed(lines[:at]) if line.strip()), None)
-        reason = mark[2] if mark and mark[1] == "not run" else ""
-        ends = (
-            tuple(map(int, re.findall(r"\d+", mark[2].partition(";")[0]))) if mark and mark[1] == "ends with" else (0,)
-        )
-        taken_as = mark[2] if mark and mark[1] == "taken as" else ""
-        text = tuple(line[4:] for line in lines[at:end])
-        found.append(Block(f"{page.relative_to(ROOT)}:{at + 1}", text, reason, ends, taken_as))
+        found.append(_block(page, lines, at, [line[4:] for line in lines[at:end]]))
         at = end
     return found
+
+
+def _block(page: Path, lines: list[str], at: int, text: list[str], kind: str = "") -> Block:
+    """Return the block that begins at a line; what the mark above it says comes before the kind beside its fence."""
+    mark = next((_MARK.match(line) for line in reversed(lines[:at]) if line.strip()), None)
+    said = {mark[1]: mark[2]} if mark else {}
+    ends = tuple(map(int, re.findall(r"\d+", said["ends with"].partition(";")[0]))) if "ends with" in said else (0,)
+    reason, taken_as = said.get("not run", ""), said.get("taken as", "" if "not run" in said else kind)
+    return Block(f"{page.relative_to(ROOT)}:{at + 1}", tuple(text), reason, ends, taken_as)
 
 
 def folded(text: str) -> list[str]:

@@ -1,7 +1,10 @@
 """Every code block of the README and the help pages runs against a lab, or says why it cannot."""
 
+import ast
+import builtins
 import json
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 from maint.config.yaml import load
 from maint.lab.running import Lab
 from tests.cli.documented import PAGES, Block, blocks, folded
+from tests.house.source import ROOT
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
 
@@ -20,7 +24,7 @@ RUN = [block for block in BLOCKS if not block.reason and not block.taken_as]
 REST = {"manager": {"host": "cm.example.internal", "password": "env:PASSWORD"}, "hosts": [{"name": "ecs-1"}]}
 BACKUP = {"store": "/srv/backups", "identity": "env:IDENTITY"}
 # How many blocks are marked as not run: a new one is run, or takes the place of one that is.
-MARKED = 58
+MARKED = 56
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +48,44 @@ def test_a_block_is_run_or_says_why_not() -> None:
     assert sum(bool(block.reason) for block in BLOCKS) <= MARKED
 
 
+def bound(tree: ast.Module) -> set[str]:
+    """Return the names that Python code gives something to."""
+    nodes = list(ast.walk(tree))
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def unknown(code: str) -> list[str]:
+    """Return the names that Python code uses and nobody gives it, and those that it imports from us in vain."""
+    tree = ast.parse(code)
+    known, missing = bound(tree) | set(dir(builtins)), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = {one.name for one in node.names}
+            known |= names
+            if (module := node.module or "").startswith("maint."):
+                file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+                missing |= names - bound(ast.parse(file.read_text()))
+    known |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return sorted(missing | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known)
+
+
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.taken_as], ids=lambda block: block.place)
 def test_a_file_that_is_shown_is_taken(block: Block, tmp_path: Path) -> None:
     shown = "\n".join(block.lines).replace("age1…", f"age1{'q' * 58}")
     path = tmp_path / f"{block.taken_as}.yaml"
-    if block.taken_as == "playbook":
-        path.write_text(shown)
+    if block.taken_as == "toml":
+        assert tomllib.loads(shown)
+        return
+    if block.taken_as == "python":
+        assert unknown(shown) == []
+        return
+    if block.taken_as in ("playbook", "steps"):
+        path.write_text(shown if block.taken_as == "playbook" else f"name: x\nsummary: X.\nsteps:\n{shown}\n")
         said = maint("playbook", "lint", str(path))
+    elif block.taken_as == "test":
+        path.write_text(shown)
+        said = maint("playbook", "test", str(path))
     else:
         found: Any = load(shown, block.place).data
         site = found["sites"]["prod"] if "sites" in found else found

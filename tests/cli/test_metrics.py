@@ -22,7 +22,7 @@ from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint
 
-SAMPLE = re.compile(r'(maint_[a-z_]+)\{(site="[^"]+"(?:,[a-z]+="[^"]+")*)\} ([0-9.e+]+)')
+SAMPLE = re.compile(r'(maint_[a-z_]+)\{(site="[^"]+"(?:,[a-z]+="[^"]+")*)\} ([0-9.e+-]+)')
 
 
 @pytest.fixture
