@@ -135,15 +135,19 @@ def seal_certificates(
     work.note("sealed", None)
 
 
-def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> None:
-    """Let `maint vc undo` bring the secrets back that a user had before; `now`: digest of those that it has."""
-    if any(kept.old.values()) and digest(list(kept.old), kept.old) != now:
-        record = removed(site.state, work.run)
-        if record is None or kept.sealed not in record.names:
-            remember(site, work.run, vc, Sealed(_KEYTAB, user, kept.sealed))
-        files.remove(kept.path)
-    else:
+def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> str:
+    """Let `maint vc undo` of the run that replaced them bring a user's old secrets back, and return in words that it
+    does; `now`: digest of those that the user has.
+    """
+    if not any(kept.old.values()) or digest(list(kept.old), kept.old) == now:
         forget(kept, site.undo)
+        return ""
+    run = kept.run or work.run
+    record = removed(site.state, run)
+    if record is None or kept.sealed not in record.names:
+        remember(site, run, vc, Sealed(_KEYTAB, user, kept.sealed))
+    files.remove(kept.path)
+    return way_back(site.state, run)
 
 
 def way_back(state: Path, run: str) -> str:
