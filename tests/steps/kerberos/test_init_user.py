@@ -1,12 +1,13 @@
 """A user gets its Kerberos secrets: the old ones or the new ones, whatever happens on the way, and no copy is left."""
 
 import base64
+import json
 import re
 
 import pytest
 
 from maint.lab.hosts.shell.executor import run
-from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, USER, secrets_of
+from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER, secrets_of
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")
 
@@ -236,3 +237,48 @@ def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
     assert said.code == 0, said.err
     assert "not tried with kinit: it is not installed here" in said.err
     whole(owner)
+
+
+BOTH = f"""\
+name: both-users
+summary: Give the user of each virtual cluster its keys.
+steps:
+  - name: Give the user its keys
+    do: vc.init_user
+    each: [{FIRST}, {SECOND}]
+    with: {{vc: "{{{{ item }}}}", user: {USER}}}
+"""
+
+
+def test_what_a_run_replaced_in_several_virtual_clusters_comes_back_in_its_own(owner):
+    owner.vc(SECOND)["users"] = owner.vc()["users"]
+    second = owner.cluster(SECOND)
+    with second.lock:
+        second.set_kerberos(USER, PRINCIPAL)
+    before = [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)]
+    assert before[0] != before[1]
+    playbook = owner.folder / "both-users.yaml"
+    playbook.write_text(BOTH)
+    said = owner("playbook", "run", str(playbook), "--yes")
+    assert said.code == 0, said.err
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    assert [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)] != before
+    back = owner("vc", "undo", run_id, "--vc", FIRST, "--yes")
+    assert back.code == 0, back.err
+    assert dict(owner.cluster().secrets) == before[0]
+    assert dict(second.secrets) != before[1], "the other one was not meant"
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)] == before
+
+
+def test_what_an_earlier_version_kept_of_a_virtual_cluster_comes_back(owner):
+    before = secrets_of(owner)
+    said = owner(*INIT)
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    record = owner.state / "vc-undo" / f"{run_id}.json"
+    written = json.loads(record.read_text())
+    del written["objects"][0]["vc"]
+    record.write_text(json.dumps(written))
+    assert owner("vc", "undo", run_id, "--vc", SECOND, "--yes").code == 5
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert secrets_of(owner) == before
