@@ -21,6 +21,7 @@ from maint.config.notices import HOOKS
 from maint.engine import journal
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
+from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
@@ -64,7 +65,13 @@ def run_playbook(
             _refuse_stale(plan, expect)
         return plan
 
-    return run_plan(flags, make, beside, text=playbook.text)
+    return run_plan(flags, make, beside, text=_whole_text(playbook))
+
+
+def _whole_text(playbook: Playbook) -> str:
+    """Return a playbook's text with those of the operator's own ones that it includes."""
+    inner = [library().load(one.include) for one in playbook.steps if one.include and is_file(one.include)]
+    return "\n".join([playbook.text, *map(_whole_text, inner)])
 
 
 def run_plan(

@@ -182,8 +182,8 @@ class _Planner(msgspec.Struct, frozen=True):
                     at = step.argument_places[key]
                     raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
             raise
-        except (Invalid, UsageError) as error:
-            if (isinstance(error, Invalid) and error.at) or is_template(dict(step.arguments)):
+        except UsageError as error:
+            if is_template(dict(step.arguments)):
                 raise
             # Nothing was filled in: the mistake stands in the playbook.
             raise Invalid(error.message, at=step.at, detail=error.detail, hint=error.hint) from error

@@ -162,17 +162,24 @@ def _read_at(sight: Sight, snapshot: Snapshot) -> datetime | None:
 
 def _files(
     sight: Sight, snapshot: Snapshot, asked: _Asked | None, *, reading: bool
-) -> tuple[Sequence[Finding], Sequence[Finding]]:
-    """Return what is found of the stored files of virtual clusters, and in them where they can be opened."""
+) -> tuple[Sequence[Finding], Sequence[Finding] | NoKeyFits]:
+    """Return what is found of the stored files of virtual clusters, and in them, or that no key opens them."""
     known = _known(sight, asked) if asked else None
+    inside: Sequence[Finding] | NoKeyFits = known.clusters if known else ()
     if asked and not known:
-        with suppress(NoKeyFits):  # which says nothing of the bytes, and is told of the parts
+        try:
             return opened_clusters(sight, snapshot)
-    return stored_files(sight, snapshot, reading=reading), known.clusters if known else ()
+        except NoKeyFits as error:  # says nothing of the bytes
+            inside = error
+    return stored_files(sight, snapshot, reading=reading), inside
 
 
 def _deeper(
-    sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding]
+    sight: Sight,
+    snapshot: Snapshot,
+    seen: Verification,
+    asked: _Asked | None,
+    clusters: Sequence[Finding] | NoKeyFits,
 ) -> Verification:
     has_deployment = snapshot.has(DEPLOYMENT)
     try:
@@ -237,10 +244,12 @@ def failed_finding(rule: str, failure: Exception, name: str = "") -> Finding:
     return Finding(rule, False, f"{name}: {words}" if name else words)
 
 
-def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding]) -> _Content:
+def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKeyFits) -> _Content:
     """Level 2: open every part, and judge the deployment; the caller has just seen that all are there as stored."""
     if known := _known(sight, asked):
         return known
+    if isinstance(clusters, NoKeyFits):
+        raise clusters
     content = _Content(clusters=clusters)
     for part in asked.snapshot.parts:
         try:

@@ -392,3 +392,12 @@ def test_a_limit_that_passes_while_something_is_read_says_during_what():
         time.sleep(5)
     assert "it passed during: reading virtual cluster etl" in caught.value.detail
     assert "--timeout" in caught.value.way_on
+
+
+def test_a_mistake_of_the_config_is_not_blamed_on_a_shipped_playbook(loaded):
+    key = loaded.lab.folder / "ssh/id_ed25519"
+    key.rename(key.with_name("elsewhere"))
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert (said.code, f"the SSH key {key} is not there" in said.err, ".yaml:" in said.err) == (3, True, False), (
+        said.err
+    )

@@ -91,6 +91,17 @@ def test_a_runbook_that_was_edited_is_another_one(loaded, tmp_path):
     assert loaded(*run).code == 5
 
 
+def test_a_playbook_that_is_included_and_was_edited_is_another_command(loaded):
+    outer, inner = loaded.lab.folder / "outer.yaml", loaded.lab.folder / "inner.yaml"
+    inner.write_text(RUNBOOK.replace("HOST", loaded.lab.manager_host))
+    outer.write_text("name: outer\nsummary: O.\nsteps:\n  - {name: All of it, playbook: inner.yaml}\n")
+    run = ("playbook", "run", str(outer), "--yes", "--run-key", "k")
+    assert loaded(*run).code == 0
+    assert "done already" in loaded(*run).err
+    inner.write_text(inner.read_text().replace("default: one", "default: three"))
+    assert loaded(*run).code == 5
+
+
 def test_what_another_process_began_under_the_key_meanwhile_is_not_begun_again(loaded):
     assert loaded(*STOP, "--run-key", "k").code == 0
     [past] = known(loaded)

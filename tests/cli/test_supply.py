@@ -145,3 +145,30 @@ def test_the_containerfile_is_rootless_and_keeps_its_state_in_a_volume(tmp_path:
         file.write_text(text)
         ran = subprocess.run([program, str(file)], capture_output=True, text=True, check=False)
         assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_without_an_index_a_bundle_says_what_pip_said(tmp_path: Path):
+    said = maint("generate", "bundle", "--to", str(tmp_path / "b.tar.gz"), PIP_NO_INDEX="1", PIP_FIND_LINKS="")
+    assert (said.code, "pip could not fetch what was tested" in said.err) == (1, True), said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python(tmp_path: Path):
+    script, sums = tmp_path / "install.sh", tmp_path / "SHA256SUMS"
+    script.write_text(from_file("install.sh.j2", {"version": "1", "wheel": "maint-1-py3-none-any.whl"}))
+    words = ["sh", str(script), str(tmp_path / "opt")]
+    sums.write_text(f"{'0' * 64}  install.sh\n")
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    assert (ran.returncode != 0, "computed checksum did NOT match" in ran.stderr) == (True, True)
+    sums.write_text(f"{hashlib.sha256(script.read_bytes()).hexdigest()}  install.sh\n")
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PYTHON": "false"})
+    assert (ran.returncode, "Python 3.11 or newer is needed" in ran.stderr) == (1, True)
+    assert not (tmp_path / "opt").exists()
+
+
+def test_a_store_of_s3_without_its_library_names_the_extra(tmp_path: Path):
+    (tmp_path / "botocore.py").write_text("raise ImportError\n")
+    code = "import maint.adapters.stores.s3"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert "S3 stores need botocore, which is not installed" in ran.stderr

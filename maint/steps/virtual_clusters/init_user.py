@@ -293,7 +293,7 @@ class InitUser(Step[InitUserArguments]):
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, Cabinet(host, address.namespace), identity)
         replaced = partial(keep_replaced, site, work, settings.name, user)
-        result = yield from change.carry_out(found, user, replaced)
+        result = yield from change.carry_out(found, user, work.run, replaced)
         return msgspec.structs.replace(result, detail=f"{result.detail}{way_back(site.state, work.run)}")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
@@ -321,13 +321,16 @@ class _Change:
         self._wanted = _wanted(names, identity)
         self._fresh = digest(names.both, self._wanted)
 
-    def carry_out(self, found: Found, user: str, replaced: Callable[[OldSecrets, str], None]) -> Progress:
-        """Seal, write, look; `replaced` takes what was there before, and the digest of what is there now."""
+    def carry_out(self, found: Found, user: str, run: str, replaced: Callable[[OldSecrets, str], str]) -> Progress:
+        """Seal, write, look; `replaced` takes what was there before with the digest of what is there now, and returns
+        in words how it comes back.
+        """
         site, both = self._site, self._names.both
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)
-        now = digest(both, live)
-        kept = keep(path, site.undo, both, live, self._fresh, lambda one: replaced(one, now))
+        now, earlier = digest(both, live), list[str]()
+        kept = keep(path, site.undo, both, live, self._fresh, run, lambda one: earlier.append(replaced(one, now)))
+        yield from (f"the secrets of {user} before these are kept{words}" for words in earlier if words)
         if now == self._fresh:
             replaced(kept, now)
             return unchanged(f"{user} has these keys of {self._identity.principal} already")

@@ -144,9 +144,8 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         if not there and not args.if_exists:
             raise absent(f"job {args.job}", "`maint vc job list` shows what there is")
         callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
-        words = (
-            f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}{net(sight, args.no_safety_net)}"
-        )
+        words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}"
+        words += net(sight, args.no_safety_net) if there else ""
         yield self.action(
             f"job {args.job}",
             words if there else f"job {args.job} is not there: nothing to delete",

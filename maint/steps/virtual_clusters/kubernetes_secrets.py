@@ -31,6 +31,7 @@ _FOLDER = "user-secrets"
 class _Record(msgspec.Struct, frozen=True):
     sealed: str  # name of the sealed secrets that were there before
     fresh: str  # digest of those that are to be written
+    run: str = ""  # whose change that is; empty in old records
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -174,6 +175,7 @@ class OldSecrets(msgspec.Struct, frozen=True):
     old: Mapping[str, Manifest | None]  # by name; None for one that was not there
     sealed: str  # the name under which they are sealed
     path: Path  # the record that says so
+    run: str = ""  # the run that replaces them; empty where an old record does not say
 
 
 def record_of(state: Path, namespace: str, secret: str) -> Path:
@@ -187,6 +189,7 @@ def keep(
     names: Sequence[str],
     live: Mapping[str, Manifest],
     fresh: str,
+    run: str,
     replaced: Callable[[OldSecrets], None],
 ) -> OldSecrets:
     """Seal the secrets that are to come back on failure, on disk before this returns.
@@ -198,6 +201,7 @@ def keep(
         names: both secrets.
         live: what is there now.
         fresh: digest of the secrets that are to be written.
+        run: the run that is to write them.
         replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets.
     """
     before = _read_record(path, undo)
@@ -205,15 +209,18 @@ def keep(
         kept, wanted = before
         now = digest(names, live)
         if now not in (wanted, digest(names, kept.old)):
-            return kept
+            return _written(OldSecrets(kept.old, kept.sealed, path, run), fresh)
         if now == wanted:
             replaced(kept)
         else:
             forget(kept, undo)
     old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
-    sealed = undo.keep(json.dumps(old).encode())
-    files.replace(path, msgspec.json.encode(_Record(sealed, fresh)))
-    return OldSecrets(old, sealed, path)
+    return _written(OldSecrets(old, undo.keep(json.dumps(old).encode()), path, run), fresh)
+
+
+def _written(kept: OldSecrets, fresh: str) -> OldSecrets:
+    files.replace(kept.path, msgspec.json.encode(_Record(kept.sealed, fresh, kept.run)))
+    return kept
 
 
 def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
@@ -230,7 +237,7 @@ def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
             detail=[str(error)],
             hint="look at the user's secrets in the cluster; then move the file away",
         ) from None
-    return OldSecrets(old, record.sealed, path), record.fresh
+    return OldSecrets(old, record.sealed, path, record.run), record.fresh
 
 
 def forget(kept: OldSecrets, undo: Undo) -> None:

@@ -20,9 +20,9 @@ from maint.steps.virtual_clusters.safety_net import (
     drop_unfinished,
     net,
     remember,
-    removed,
     seal_before,
     seal_files,
+    sealed_in,
     signatures,
     way_back,
 )
@@ -246,8 +246,8 @@ class ForgetOld(VcStep[JobArguments]):
 
 def _hand_over(site: Site, run: str, vc: str, what: str, raw: Object, chunks: Sequence[KeptFile] = ()) -> None:
     """Remember what was there before the run, unless an earlier attempt did."""
-    record, name = removed(site.state, run), str(raw["name"])
-    there = next((one for one in record.objects if (one.what, one.name) == (what, name)), None) if record else None
+    name = str(raw["name"])
+    there = next((one for one in sealed_in(site.state, run, vc, what) if one.name == name), None)
     if there is None or list(there.files) != list(chunks) or json.loads(site.undo.fetch(there.definition)) != raw:
         sealed = Sealed(what, name, site.undo.keep(json.dumps(dict(raw)).encode()), chunks)
         remember(site, run, vc, sealed, first=True)

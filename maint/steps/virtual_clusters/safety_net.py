@@ -64,6 +64,7 @@ class Sealed(msgspec.Struct, frozen=True):
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
     whole: bool = True  # or only some files of a resource, which comes back without touching what else it holds
+    vc: str = ""  # the virtual cluster; empty in old records: that of the record
 
     @property
     def names(self) -> Iterator[str]:
@@ -74,9 +75,9 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What a run deleted or replaced in a virtual cluster."""
+    """What a run deleted or replaced in virtual clusters."""
 
-    vc: str  # the virtual cluster
+    vc: str  # the virtual cluster of what names none itself
     until: Moment  # when it may be dropped
     objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
 
@@ -84,6 +85,10 @@ class Removed(msgspec.Struct, frozen=True):
     def names(self) -> Iterator[str]:
         """The names of all that is sealed."""
         yield from (name for one in self.objects for name in one.names)
+
+    def named(self) -> Sequence[Sealed]:
+        """Return what it was, each with its virtual cluster."""
+        return [replace(one, vc=one.vc or self.vc) for one in self.objects]
 
 
 _RECORDS = UndoRecords(
@@ -95,6 +100,12 @@ _RECORDS = UndoRecords(
 removed, expire = _RECORDS.read, _RECORDS.expire
 
 
+def sealed_in(state: Path, run: str, vc: str, what: str) -> list[Sealed]:
+    """Return what of one kind (see `Sealed.what`) a run has sealed of a virtual cluster."""
+    record = removed(state, run)
+    return [one for one in record.named() if (one.vc, one.what) == (vc, what)] if record else []
+
+
 def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False) -> str:
     """Write down what a run is about to delete, and return in words how it comes back; old records go.
 
@@ -104,7 +115,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False)
     now = site.clock.now()
     expire(site.state, site.undo, now)
     before = removed(site.state, run)
-    others = tuple(before.objects) if before else ()
+    one, others = replace(one, vc=vc), tuple(before.named()) if before else ()
     record = Removed(vc, now + KEPT_FOR, (one, *others) if first else (*others, one))
     _RECORDS.write(site.state, run, record)
     return way_back(site.state, run)
@@ -115,8 +126,7 @@ def seal_certificates(
 ) -> Generator[str, None, None]:
     """Seal certificates with their keys that are about to be replaced, once in all attempts of the run."""
     drop_unfinished(site, work)
-    record = removed(site.state, work.run)
-    known = {one.name for one in record.objects if one.what == _CERTIFICATE} if record else set()
+    known = {one.name for one in sealed_in(site.state, work.run, vc, _CERTIFICATE)}
     for name, secret in cabinet.read(site.shell, [one for one in names if one not in known]).items():
         yield f"sealing {name}"
         sealed = site.undo.keep(json.dumps(secret).encode())
@@ -125,15 +135,19 @@ def seal_certificates(
     work.note("sealed", None)
 
 
-def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> None:
-    """Let `maint vc undo` bring the secrets back that a user had before; `now`: digest of those that it has."""
-    if any(kept.old.values()) and digest(list(kept.old), kept.old) != now:
-        record = removed(site.state, work.run)
-        if record is None or kept.sealed not in record.names:
-            remember(site, work.run, vc, Sealed(_KEYTAB, user, kept.sealed))
-        files.remove(kept.path)
-    else:
+def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> str:
+    """Let `maint vc undo` of the run that replaced them bring a user's old secrets back, and return in words that it
+    does; `now`: digest of those that the user has.
+    """
+    if not any(kept.old.values()) or digest(list(kept.old), kept.old) == now:
         forget(kept, site.undo)
+        return ""
+    run = kept.run or work.run
+    record = removed(site.state, run)
+    if record is None or kept.sealed not in record.names:
+        remember(site, run, vc, Sealed(_KEYTAB, user, kept.sealed))
+    files.remove(kept.path)
+    return way_back(site.state, run)
 
 
 def way_back(state: Path, run: str) -> str:
@@ -265,13 +279,15 @@ def _sealed(
     raw, kept = dict(live.raw), list[KeptFile]()
     if isinstance(live, Resource):
         going = [
-            file for file in live.files if not paths or (file.path in paths and not _held(site, work, live.name, file))
+            file
+            for file in live.files
+            if not paths or (file.path in paths and not _held(site, work, cluster, live.name, file))
         ]
         raw["files"] = [dict(file.raw) for file in going]
-        if (paths and not going) or _known(site, work, "resource", raw):
+        if (paths and not going) or _known(site, work, cluster, "resource", raw):
             return way_back(site.state, work.run)
         kept = yield from seal_files(site, work, cluster, live, going)
-    elif _known(site, work, "job", raw):
+    elif _known(site, work, cluster, "job", raw):
         return way_back(site.state, work.run)
     what = "job" if isinstance(live, Job) else "resource"
     one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths)
@@ -280,23 +296,20 @@ def _sealed(
     return words
 
 
-def _known(site: Site, work: Work, what: str, raw: Object) -> bool:
+def _known(site: Site, work: Work, cluster: VirtualClusterSight, what: str, raw: Object) -> bool:
     """Whether an earlier attempt sealed this very thing."""
-    record = removed(site.state, work.run)
-    return record is not None and any(
-        one.what == what and one.name == raw.get("name") and json.loads(site.undo.fetch(one.definition)) == raw
-        for one in record.objects
+    return any(
+        one.name == raw.get("name") and json.loads(site.undo.fetch(one.definition)) == raw
+        for one in sealed_in(site.state, work.run, cluster.settings.name, what)
     )
 
 
-def _held(site: Site, work: Work, resource: str, file: File) -> bool:
+def _held(site: Site, work: Work, cluster: VirtualClusterSight, resource: str, file: File) -> bool:
     """Whether an earlier attempt sealed this very file."""
-    record = removed(site.state, work.run)
-    return record is not None and any(
-        one.what == "resource"
-        and one.name == resource
+    return any(
+        one.name == resource
         and signatures(json.loads(site.undo.fetch(one.definition))).get(file.path) == file.signature
-        for one in record.objects
+        for one in sealed_in(site.state, work.run, cluster.settings.name, "resource")
     )
 
 
@@ -377,23 +390,25 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
         record = removed(sight.settings.state, args.run)
-        if record is None or (args.vc and args.vc != record.vc):
+        kept = [one for one in record.named() if args.vc in ("", one.vc)] if record else []
+        if not kept:
             raise Refused(
                 f"nothing that run {args.run} deleted is kept",
                 hint=f"it is kept for {KEPT_FOR.days} days; `maint playbook history` lists the runs",
             )
-        cluster = sight.virtual_cluster(record.vc)
+        several = len({one.vc for one in kept}) > 1
         # Of what was sealed several times the first is what was there before the run: it comes last, or alone.
-        backwards = reversed(record.objects)
-        first = {(one.what, one.name, *(file.path for file in one.files)): one for one in backwards}
+        first = {(one.vc, one.what, one.name, *(file.path for file in one.files)): one for one in reversed(kept)}
         for one in sorted(first.values(), key=lambda one: one.what == "job"):
+            cluster = sight.virtual_cluster(one.vc)
             there = one.what in (_CERTIFICATE, _KEYTAB) or _there(cluster, one)
             count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
-            words = f"bring back {one.what} {one.name}{count}"
+            place = f" of virtual cluster {one.vc}" if several else ""
+            words = f"bring back {one.what} {one.name}{count}{place}"
             words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
             words += "; schedule paused" if one.what == "job" else ""
-            arguments: dict[str, Json] = {"vc": record.vc, "run": args.run, "object": one.definition}
-            yield self.action(f"{one.what} {one.name}", words, arguments, facts={"there": there})
+            arguments: dict[str, Json] = {"vc": one.vc, "run": args.run, "object": one.definition}
+            yield self.action(f"{one.what} {one.name}{place}", words, arguments, facts={"there": there})
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         run, name = str(action.arguments["run"]), str(action.arguments["object"])
@@ -449,10 +464,10 @@ class UndoDeletions(VcStep[UndoArguments]):
         now = digest(list(raw), live)
         if now == digest(list(raw), old_ones):
             return ", as it was"
-        record = removed(site.state, work.run)
-        if live and not (record and any(each.what == _KEYTAB and each.name == one.name for each in record.objects)):
+        vc = cluster.settings.name
+        if live and all(each.name != one.name for each in sealed_in(site.state, work.run, vc, _KEYTAB)):
             sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
-            remember(site, work.run, cluster.settings.name, Sealed(_KEYTAB, one.name, sealed))
+            remember(site, work.run, vc, Sealed(_KEYTAB, one.name, sealed))
         kept = OldSecrets(old_ones, one.definition, path)
         yield from put_back(kept, cabinet, site.shell, apply=cabinet.takes_apply(site.shell, list(raw)))
         return " with its principal; running pods see it at their next run"

@@ -3,11 +3,13 @@
 import json
 import random
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
 from maint.errors import Refused, WorkFailed
+from maint.lab.siteconfig import SITE
 from maint.model.manager import Door, Presence
 from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import meaning, preview, tree_of_server
@@ -257,3 +259,15 @@ def test_drift_and_diff_by_command(loaded: Any) -> None:
     assert loaded.sent == []
     assert loaded("backup", "drift", ids[0], "--redacted", "-o", "json").json["differences"][0]["after"] == "/moved"
     assert "rackId" in loaded("backup", "drift").out
+
+
+def test_without_a_snapshot_the_way_to_one_is_named(loaded: Any) -> None:
+    rmtree(loaded.lab.folder / "backups" / SITE)
+    said = loaded("backup", "drift")
+    assert (said.code, "to compare with" in said.err, "maint backup create" in said.err) == (5, True, True), said.err
+
+
+def test_the_beginning_of_several_ids_is_refused_with_all_of_them(loaded: Any) -> None:
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    said = loaded("backup", "diff", "2", "latest")
+    assert (said.code, "2 snapshots begin with 2" in said.err) == (2, True), said.err

@@ -180,3 +180,13 @@ def test_a_document_that_is_not_the_one_stored_is_not_healed_from(place: Any, ru
     (place.folder(older.id) / part).write_bytes((place.folder(redacted.id) / part).read_bytes())
     with pytest.raises(WorkFailed, match="is not what was stored"):
         read_deployment(place, older)
+
+
+def test_a_machine_without_the_private_key_heals_nothing(make: Any) -> None:
+    operator = make()
+    assert operator("backup", "create", "--yes").code == 7
+    listed = operator("backup", "list", "-o", "json").json["snapshots"]
+    path = Path(operator.config)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
+    said = operator("backup", "heal", listed[-1]["id"], "--from", listed[0]["id"])
+    assert (said.code, "no private key" in said.err) == (5, True), said.err

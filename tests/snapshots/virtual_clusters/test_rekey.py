@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import NoKeyFits, Refused
@@ -15,9 +16,10 @@ from maint.snapshots import rekey as room
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.heal import heal, values_of
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import open_object, read_deployment, read_part
 from maint.snapshots.prune import remove
-from maint.snapshots.records import add_hold, begin_restore, end_restore, read_records
+from maint.snapshots.records import KEY, add_hold, begin_restore, end_restore, read_records
 from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
 from maint.snapshots.replicate import replicate
 from maint.snapshots.verify import verify
@@ -233,3 +235,17 @@ def test_healed_after_a_change_of_keys_the_files_of_virtual_clusters_open_with_t
     for file in (file for resource in document.resources for file in resource.files):
         with open_object(ground, document.stored(file)) as stream:  # type: ignore[arg-type]
             assert len(stream.read()) == file.size
+
+
+def test_where_no_key_opens_the_files_of_virtual_clusters_nothing_deeper_is_said_although_one_opens_the_parts(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    made = run(rekey(ground, aged(ground)[0].old, BY))
+    content = encode(replace(made, objects=old.objects))  # parts for the new key, files for the old one
+    for name, raw in ((MANIFEST, content), (SIGNATURE, ground.sign.sign(content))):
+        (ground.root / "prod" / made.id / name).write_bytes(raw)
+    assert verify(ground, made.id, 3).result is Trust.VERIFIED
+    ground.keys = ground.keys[1:]
+    for level in (2, 3):
+        judged = verify(ground, made.id, level)
+        assert (judged.depth, [one.rule for one in judged.findings if one.passed is None]) == (1, [KEY])

@@ -222,3 +222,12 @@ def test_an_answer_that_does_not_say_when_is_damaged_and_told_with_a_way_out(ben
     approval.answer(bench.site.state, past.id, token, approval.Approval(True, "bob@host", at))
     refused = bench.fails(past.plan, past=past)
     assert isinstance(refused, Refused) and "remove it" in str(refused.hint)
+
+
+def test_a_question_whose_time_is_over_is_not_answered(operator: Operator, tmp_path: Path) -> None:
+    path = tmp_path / "brief.yaml"
+    path.write_text(START + ASK % "10ms")
+    run = waiting(operator, str(path))
+    said = operator("playbook", "approve", run)
+    assert (said.code, "too old to be answered" in said.err) == (5, True), said.err
+    assert operator("playbook", "dismiss", run, "--reason", "tried").code == 0

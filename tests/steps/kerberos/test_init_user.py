@@ -1,12 +1,13 @@
 """A user gets its Kerberos secrets: the old ones or the new ones, whatever happens on the way, and no copy is left."""
 
 import base64
+import json
 import re
 
 import pytest
 
 from maint.lab.hosts.shell.executor import run
-from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, USER, secrets_of
+from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER, secrets_of
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")
 
@@ -64,12 +65,7 @@ def test_what_was_replaced_comes_back_and_what_stands_there_then_can_come_back_t
 
 def test_a_run_that_was_killed_once_all_was_written_keeps_the_old_ones_when_it_is_taken_up(owner):
     before = secrets_of(owner)
-    folder = owner.state / "vc-undo"
-    owner.state.mkdir(parents=True, exist_ok=True)
-    folder.write_text("in the way")  # so that it stops there
-    said = owner(*INIT)
-    assert (said.code, list(secrets_of(owner).values())) == (1, wanted(owner)), said.err
-    folder.unlink()
+    stopped_once_written(owner)
     said = owner("playbook", "resume", "--yes")
     assert said.code == 0, said.err
     run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
@@ -236,3 +232,106 @@ def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
     assert said.code == 0, said.err
     assert "not tried with kinit: it is not installed here" in said.err
     whole(owner)
+
+
+BOTH = f"""\
+name: both-users
+summary: Give the user of each virtual cluster its keys.
+steps:
+  - name: Give the user its keys
+    do: vc.init_user
+    each: [{FIRST}, {SECOND}]
+    with: {{vc: "{{{{ item }}}}", user: {USER}}}
+"""
+
+
+def test_what_a_run_replaced_in_several_virtual_clusters_comes_back_in_its_own(owner):
+    owner.vc(SECOND)["users"] = owner.vc()["users"]
+    second = owner.cluster(SECOND)
+    with second.lock:
+        second.set_kerberos(USER, PRINCIPAL)
+    before = [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)]
+    assert before[0] != before[1]
+    playbook = owner.folder / "both-users.yaml"
+    playbook.write_text(BOTH)
+    said = owner("playbook", "run", str(playbook), "--yes")
+    assert said.code == 0, said.err
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    assert [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)] != before
+    back = owner("vc", "undo", run_id, "--vc", FIRST, "--yes")
+    assert back.code == 0, back.err
+    assert dict(owner.cluster().secrets) == before[0]
+    assert dict(second.secrets) != before[1], "the other one was not meant"
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)] == before
+
+
+def test_what_an_earlier_version_kept_of_a_virtual_cluster_comes_back(owner):
+    before = secrets_of(owner)
+    said = owner(*INIT)
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    record = owner.state / "vc-undo" / f"{run_id}.json"
+    written = json.loads(record.read_text())
+    del written["objects"][0]["vc"]
+    record.write_text(json.dumps(written))
+    assert owner("vc", "undo", run_id, "--vc", SECOND, "--yes").code == 5
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert secrets_of(owner) == before
+
+
+def stopped_once_written(owner):
+    """Give the user its keys, but stop before it is put down that the old ones can come back; return the run."""
+    folder = owner.state / "vc-undo"
+    owner.state.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")
+    said = owner(*INIT)
+    assert (said.code, list(secrets_of(owner).values())) == (1, wanted(owner)), said.err
+    folder.unlink()
+    return max(path.stem for path in (owner.state / "runs").glob("*.jsonl"))
+
+
+def test_each_run_brings_back_what_was_there_before_it_although_nobody_took_up_the_one_before(owner):
+    before = secrets_of(owner)
+    first = stopped_once_written(owner)
+    between = secrets_of(owner)
+    owner.give(owner.kdc.keytab(PRINCIPAL))
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    whole(owner)
+    earlier, second = re.findall(r"`maint vc undo (\S+)` brings it back until", said.err)
+    assert earlier == first
+    assert owner("vc", "undo", second, "--yes").code == 0
+    assert secrets_of(owner) == between
+    assert owner("vc", "undo", first, "--yes").code == 0
+    assert secrets_of(owner) == before
+
+
+def test_a_record_of_an_earlier_version_does_not_say_whose_it_is_and_counts_for_the_present_run(owner):
+    before = secrets_of(owner)
+    stopped_once_written(owner)
+    (record,) = (owner.state / "user-secrets").glob("*")
+    written = json.loads(record.read_text())
+    written.pop("run", None)
+    record.write_text(json.dumps(written))
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    second = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    assert owner("vc", "undo", second, "--yes").code == 0
+    assert secrets_of(owner) == before
+
+
+def test_what_a_run_wrote_that_went_on_from_a_half_change_is_not_taken_for_half_itself(owner):
+    owner.lab.switch("vc-server-side-apply", "no")
+    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+    owner.give(owner.kdc.keytab(PRINCIPAL))
+    stopped_once_written(owner)
+    between = secrets_of(owner)
+    owner.give(owner.kdc.keytab(PRINCIPAL))
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    assert owner("vc", "undo", re.findall(r"`maint vc undo (\S+)` brings", said.err)[-1], "--yes").code == 0
+    assert secrets_of(owner) == between

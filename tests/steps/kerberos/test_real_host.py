@@ -200,7 +200,9 @@ def test_killed_in_the_middle_of_the_script_it_goes_on_to_its_end_on_the_host(re
     assert (real.held, real.left) == (real.wanted, [])
     assert real("playbook", "resume").code == 0
     assert real.held == real.wanted
-    assert not list((real.folder / "state" / "prod" / "undo").glob("*"))
+    (record,) = (real.folder / "state/prod/vc-undo").glob("*.json")
+    (old,) = (real.folder / "state/prod/undo").glob("*")  # the keytab that it replaced, which can be brought back
+    assert old.name in record.read_text()
 
 
 def test_where_the_script_fails_the_old_secrets_come_back(real):
