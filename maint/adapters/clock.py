@@ -15,6 +15,7 @@ from maint.model.formatting import show_duration
 from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
+_GRACE = 60.0  # seconds in which a failure is told and put in order; a limit that somebody swallowed passes again then
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
 
 
@@ -24,7 +25,6 @@ class _Limit:
     def __init__(self, deadline: float, of: float) -> None:
         self.deadline = deadline
         self.of = of  # as it was set, in seconds
-        self.spent = False  # it has been raised, and is not raised again: what follows a failure has its own limits
 
     def put_off(self, until: float) -> None:
         """Set the deadline anew, in the seconds of the monotonic clock."""
@@ -58,7 +58,7 @@ class _Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
 
     def left(self) -> float | None:
-        deadlines = [limit.deadline for limit in list(self._open) if not limit.spent]
+        deadlines = [limit.deadline for limit in list(self._open)]
         return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
 
     def holds(self, limit: object) -> bool:
@@ -67,21 +67,21 @@ class _Alarm:
     def again(self, lost: object) -> None:
         for limit in self._open:
             if limit is lost:
-                limit.spent = False
+                limit.put_off(time.monotonic())
                 signal.setitimer(signal.ITIMER_REAL, _AGAIN)
 
     def _arm(self) -> None:
-        left = self.left()
-        signal.setitimer(signal.ITIMER_REAL, 0 if left is None else max(left, _SOON))
+        signal.setitimer(signal.ITIMER_REAL, max(self.left() or 0.0, _SOON))
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
-        passed = [limit for limit in self._open if limit.deadline <= now and not limit.spent]
+        passed = [limit for limit in self._open if limit.deadline <= now]
         for limit in passed:
-            limit.spent = True
+            limit.put_off(now + _GRACE)
+        if self._open:  # where none has passed, one was put off, or the timer's clock ran a hair ahead of ours
+            self._arm()
         if passed:
             raise DeadlinePassed(f"the limit of {show_duration(passed[0].of)} has passed", limit=passed[0])
-        self._arm()  # it was put off, or the timer's clock ran a hair ahead of ours
 
 
 _ALARM = _Alarm()
@@ -135,7 +135,7 @@ class SystemClock:
 
     @contextmanager
     def limit(self, seconds: float | None, of: float | None = None) -> Iterator[Callable[[float], None]]:
-        """Raise `DeadlinePassed` inside the block, one time, once the seconds have passed; None is no limit.
+        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
 
         Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own. What is
         yielded puts the limit off, from any thread, until a time of the monotonic clock.
