@@ -6,7 +6,7 @@ import select
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
@@ -69,10 +69,7 @@ def opened(
     try:
         if warn_of_window:
             _warn_of_window(site, screen)
-        if limited_here:
-            with limited(flags, site, f"`maint {flags.command}`"):
-                yield site, screen
-        else:
+        with limited(flags, site, f"`maint {flags.command}`") if limited_here else nullcontext():
             yield site, screen
     except MaintError as error:
         if isinstance(error, CannotReach) and (way := way_to_lab(settings)):

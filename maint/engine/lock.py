@@ -53,9 +53,9 @@ def site_lock(state: Path, site: str, doing: str, clock: Clock) -> AbstractConte
 
 @contextmanager
 def manager_lock(site: SiteSettings, doing: str, clock: Clock) -> Iterator[None]:
-    """Hold off runs of other sites that have the same manager, and their state beside this one's, while the block runs.
+    """Hold off, while the block runs, the runs of other sites that have this manager and the same folder of states.
 
-    Where the folder of all sites' state is not ours to write to, nothing is held.
+    Where that folder is not ours to write to, nothing is held.
 
     Args:
         doing: what for, in the `Locked` of a process that finds it taken.

@@ -199,13 +199,18 @@ def test_a_run_that_nobody_took_up_does_not_make_its_leftovers_the_old_secrets(o
     clean(owner)
 
 
-def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
+def killed_amid_a_secret(owner):
+    """Begin, and kill it while kubectl makes a secret of what lies in its private folder."""
     owner.lab.switch("vc-server-side-apply", "no")
     owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
     process = owner.start(*INIT)
     owner.struck()
     process.kill()
     process.communicate()
+
+
+def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
+    killed_amid_a_secret(owner)
     assert owner.private
     assert all(path.stat().st_mode & 0o077 == 0 for path in owner.private)
     owner.lab.switch("vc-server-side-apply", "yes")
@@ -321,12 +326,7 @@ def test_a_record_of_an_earlier_version_does_not_say_whose_it_is_and_counts_for_
 
 
 def test_what_a_run_wrote_that_went_on_from_a_half_change_is_not_taken_for_half_itself(owner):
-    owner.lab.switch("vc-server-side-apply", "no")
-    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
-    process = owner.start(*INIT)
-    owner.struck()
-    process.kill()
-    process.communicate()
+    killed_amid_a_secret(owner)
     owner.give(owner.kdc.keytab(PRINCIPAL))
     stopped_once_written(owner)
     between = secrets_of(owner)
