@@ -77,7 +77,8 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert fits(said.json, schema, schema["$defs"])
     assert said.json["sha256"] == hashlib.sha256((folder / "bundle.tar.gz").read_bytes()).hexdigest()
     with tarfile.open(folder / "bundle.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # which 3.11.2 lacks
+        archive.extractall(folder)
     (found,) = (path for path in folder.iterdir() if path.is_dir())
     return found
 

@@ -64,7 +64,8 @@ class Place:
                 if not beginning:
                     continue
                 member.name = member.name[beginning.end() :]
-                tar.extract(member, self.folder, filter="tar")
+                tar.extraction_filter = getattr(tarfile, "tar_filter", None)  # which 3.11.2 lacks
+                tar.extract(member, self.folder)
                 if member.isfile() and not member.name.startswith(NEVER_SPELLED):
                     self._spell(self.folder / member.name)
 
