@@ -29,7 +29,8 @@ from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded
 
-_DROPPED = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
+# A connection cut within a handshake is the second for Python 3.11.2, the first for later ones.
+_DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
 _PORTS = {"http": 80, "https": 443}
 _SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
