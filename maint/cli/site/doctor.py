@@ -24,7 +24,7 @@ from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.cli.telling.metrics import last_drill
+from maint.cli.telling.figures import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.paths import home
 from maint.deployment.judge import broken
