@@ -114,7 +114,7 @@ def test_a_mistake_in_the_config_itself_stops_all_and_those_of_the_files_are_tol
 
 
 def test_a_program_inherits_no_variable_that_a_broken_site_names(tmp_path: Path) -> None:
-    config = write(tmp_path, one="sites: {c: {manager: {hots: x, password: 'env:MINE'}}}\n"))
+    config = write(tmp_path, one="sites: {c: {manager: {hots: x, password: 'env:MINE'}}}\n")
     config.write_text("state: /srv/maint\n")
     found = settings(config)
     assert found.broken and found.secret_variables() == {"MINE"}
