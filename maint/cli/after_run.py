@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 import maint
+from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
@@ -36,12 +37,13 @@ _LINES = 10  # of a failure's details that are told
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How something ended: what it was, when it began, its run (empty: it keeps no journal), why it failed."""
+    """How something ended: what, begun when, its run (empty: it keeps no journal), why it failed, start told."""
 
     verb: str
     begun: datetime
     run: str = ""
     failure: Exception | None = None
+    started: bool = False
 
     @property
     def exit(self) -> int:
@@ -65,6 +67,9 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         tell_takeover(site, screen)
         if not _called_off(ending.failure):
             _tell_end(site, screen, ending)
+        elif ending.started:
+            words = f"{ending.verb} was stopped at a terminal"
+            tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
         # What failed may have failed because a store is silent, which is asked again here.
         refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))
     except Interrupted:
@@ -150,7 +155,7 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
 
 
 def _called_off(failure: Exception | None) -> bool:
-    """Whether somebody at a terminal stopped it, who needs not be told."""
+    """Whether somebody at a terminal stopped it, who needs not be told; but a ping waits for an end of each start."""
     return isinstance(failure, Interrupted) and failure.signal_number == signal.SIGINT
 
 
@@ -163,6 +168,7 @@ def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[Callab
         if not at_work:
             at_work.append(metrics.AtWork(site))
             tell_start(site, screen, verb)
+            insist()
 
     failure: Exception | None = None
     try:
@@ -172,7 +178,7 @@ def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[Callab
     for one in at_work:
         one.end()
     if not isinstance(failure, Locked):
-        after_run(site, screen, Ending(verb, begun, failure=failure))
+        after_run(site, screen, Ending(verb, begun, failure=failure, started=bool(at_work)))
     if failure is not None:
         raise failure
 
