@@ -16,6 +16,7 @@ from threading import RLock
 from typing import TextIO, TypeVar
 
 from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
+from maint.cli.telling.width import columns, fitted, folded
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
@@ -316,12 +317,8 @@ def cell(value: Json) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under headings, in columns as wide as they need."""
-    lines = [list(headings), *[list(row) for row in rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
+    return fitted([headings, *rows], columns())
 
 
 def plan_text(plan: Plan) -> str:
@@ -334,7 +331,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"      {line}" for line in action.shown]
         if action.undo and action.effect > Effect.READ:
             lines.append(f"      undo: {action.undo}")
-    return "\n".join(lines)
+    return folded("\n".join(lines), columns())
 
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:

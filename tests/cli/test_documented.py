@@ -104,6 +104,7 @@ def test_no_page_shows_its_marks() -> None:
 @pytest.mark.parametrize("block", [block for block in RUN if block.can_run], ids=lambda block: block.place)
 def test_it_runs_and_says_what_is_shown(block: Block, lab: Operator, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "app.py").write_text("print('hello')\n")
     for line, shown in block.commands:
         said = lab(*words_of(line, lab), given="y\ny\n")
