@@ -5,8 +5,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,33 @@ from maint.retry import heeded
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
 _GRACE = 60.0  # seconds in which a failure is told and put in order; a limit that somebody swallowed passes again then
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the second, where there is no other, sleeps with it
+
+
+def uptime() -> float:
+    """Return seconds that never go back, and pass while the machine sleeps, too: limits and leases count by them."""
+    return time.clock_gettime(_CLOCK)
+
+
+class _Timer:
+    """Rings SIGALRM once by the clock of `uptime`: a limit that passed while the machine slept strikes as it wakes."""
+
+    def __init__(self) -> None:
+        import ctypes  # most commands set no limit
+
+        self._library, self._handle, self._setting = None, ctypes.c_void_p(), ctypes.c_long * 4
+        for name in (None, "librt.so.1"):  # where glibc before 2.34 has these functions
+            with suppress(OSError, AttributeError):
+                library = ctypes.CDLL(name)
+                if library.timer_create(_CLOCK, None, ctypes.byref(self._handle)) == 0:
+                    self._library = library
+                    return
+
+    def set(self, after: float) -> None:
+        """Ring after so many seconds, 0: never; where there is none, by the timer that sleeps with the machine."""
+        setting = self._setting(0, 0, int(after), int(after % 1 * 1e9))
+        if self._library is None or self._library.timer_settime(self._handle, 0, setting, None):
+            signal.setitimer(signal.ITIMER_REAL, after)
 
 
 class _Limit:
@@ -27,12 +55,12 @@ class _Limit:
         self.of = of  # as it was set, in seconds
 
     def put_off(self, until: float) -> None:
-        """Set the deadline anew, in the seconds of the monotonic clock."""
+        """Set the deadline anew, in the seconds of `uptime`."""
         self.deadline = until
 
 
 class _Alarm:
-    """The process's one interval timer, for the nearest open limit; an earlier user gets its timer back at the end."""
+    """The process's one SIGALRM, for the nearest open limit; an earlier user of it gets its timer back at the end."""
 
     def __init__(self) -> None:
         self._open: list[_Limit] = []  # the outermost first
@@ -41,12 +69,12 @@ class _Alarm:
     def push(self, limit: _Limit) -> None:
         if not self._open:
             left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-            self._before = (signal.signal(signal.SIGALRM, self._ring), left, time.monotonic())
+            self._before = (signal.signal(signal.SIGALRM, self._ring), left, uptime())
         self._open.append(limit)
         self._arm()
 
     def pop(self, limit: _Limit) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._timer.set(0)
         if limit in self._open:  # not always the last: what a cycle held is let go later
             self._open.remove(limit)
         if self._open:
@@ -55,11 +83,15 @@ class _Alarm:
         handler, left, since = self._before
         signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
         if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - since), _SOON))
+            signal.setitimer(signal.ITIMER_REAL, max(left - (uptime() - since), _SOON))
+
+    @cached_property
+    def _timer(self) -> _Timer:
+        return _Timer()
 
     def left(self) -> float | None:
         deadlines = [limit.deadline for limit in list(self._open)]
-        return max(min(deadlines) - time.monotonic(), 0.0) if deadlines else None
+        return max(min(deadlines) - uptime(), 0.0) if deadlines else None
 
     def holds(self, limit: object) -> bool:
         return limit in self._open
@@ -67,14 +99,14 @@ class _Alarm:
     def again(self, lost: object) -> None:
         for limit in self._open:
             if limit is lost:
-                limit.put_off(time.monotonic())
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                limit.put_off(uptime())
+                self._timer.set(_AGAIN)
 
     def _arm(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, max(self.left() or 0.0, _SOON))
+        self._timer.set(max(self.left() or 0.0, _SOON))
 
     def _ring(self, _signal: int, _frame: FrameType | None) -> None:
-        now = time.monotonic()
+        now = uptime()
         passed = [limit for limit in self._open if limit.deadline <= now]
         for limit in passed:
             limit.put_off(now + _GRACE)
@@ -122,8 +154,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        return time.monotonic()
+        """Return what `uptime` does."""
+        return uptime()
 
     def sleep(self, seconds: float) -> None:
         """Wait; WorkFailed in a thread whose work is over."""
@@ -138,7 +170,7 @@ class SystemClock:
         """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
 
         Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own. What is
-        yielded puts the limit off, from any thread, until a time of the monotonic clock.
+        yielded puts the limit off, from any thread, until a time of `monotonic`.
 
         Args:
             of: the whole limit of which the seconds are what is left, for the message.
@@ -146,7 +178,7 @@ class SystemClock:
         if seconds is None or threading.current_thread() is not threading.main_thread():
             yield _nowhere
             return
-        limit = _Limit(time.monotonic() + seconds, of or seconds)
+        limit = _Limit(uptime() + seconds, of or seconds)
         try:
             _ALARM.push(limit)
             yield limit.put_off

@@ -1,7 +1,8 @@
 """The lease of a shared state: a row of numbered files; the highest says which machine works on the site.
 
 Each number is created exclusively, so of two machines one gets it. No clocks of machines are compared: the age of a row
-follows from two times of the store, and its holder counts from before it wrote it, by a clock that never goes back.
+follows from two times of the store, and its holder counts from before it wrote it, by a clock that never goes back
+and does not stand still while the machine sleeps.
 """
 
 import secrets

@@ -45,7 +45,7 @@ class Clock(Protocol):
         """Return the time, UTC, aware."""
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
+        """Return seconds that never go back, and pass while the machine sleeps, too."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -4,7 +4,6 @@ import math
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import partial
@@ -21,7 +20,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import Timeout
 
-from maint.adapters.clock import seconds_left
+from maint.adapters.clock import seconds_left, uptime
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
 from maint.adapters.http.proxy import ProxyFailed, connect, login, named, way
@@ -30,7 +29,8 @@ from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded
 
-_DROPPED = (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError)
+# A connection cut within a handshake is the second for Python 3.11.2, the first for later ones.
+_DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
 _PORTS = {"http": 80, "https": 443}
 _SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
@@ -107,7 +107,7 @@ class Transport:
         prepared = call.prepare(auth, headers)
         left = seconds_left()
         limit = total if left is None else min(total, left + _GRACE)
-        exchange = _Exchange(time.monotonic() + limit, call.read)
+        exchange = _Exchange(uptime() + limit, call.read)
         under_way = _UNDER_WAY.set(exchange)
         try:
             limits = Timeout(connect=self.timeouts.connect, read=call.read)
@@ -171,7 +171,7 @@ class _Exchange:
     """One request under way.
 
     Attributes:
-        ends: on the monotonic clock, when all of it must be over.
+        ends: by `uptime`, when all of it must be over.
         sending: seconds that sending one block may take.
         connected: whether the connection, TLS included, stood: before that nothing can have left.
     """
@@ -188,7 +188,7 @@ _UNDER_WAY: ContextVar[_Exchange] = ContextVar("_UNDER_WAY")
 class _Timed(socket.socket):
     """A socket that is over at a moment, however little comes at a time."""
 
-    ends = math.inf  # on the monotonic clock
+    ends = math.inf  # by `uptime`
 
     @classmethod
     def over(cls, plain: socket.socket) -> Self:
@@ -228,21 +228,21 @@ def _received(sock: "_Timed | _TimedTls", receive: Callable[[], int]) -> int:
     stop, limit = heeded(), cast(float, sock.gettimeout())
     if stop is None:
         return receive()
-    until = time.monotonic() + limit
+    until = uptime() + limit
     try:
         while True:
-            sock.settimeout(max(min(until - time.monotonic(), _SLICE), _SOON))
+            sock.settimeout(max(min(until - uptime(), _SLICE), _SOON))
             try:
                 return receive()
             except TimeoutError:
-                if stop.is_set() or time.monotonic() >= until:
+                if stop.is_set() or uptime() >= until:
                     raise
     finally:
         sock.settimeout(limit)
 
 
 def _arm(sock: "_Timed | _TimedTls") -> None:
-    left = sock.ends - time.monotonic()
+    left = sock.ends - uptime()
     if left <= 0:
         raise TimeoutError("timed out")
     limit = sock.gettimeout()

@@ -17,13 +17,14 @@ from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
+from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.cli.telling.metrics import last_drill
+from maint.cli.telling.figures import last_drill
 from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.paths import home
 from maint.deployment.judge import broken
@@ -54,7 +55,7 @@ _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
 
 
-SKIP = "skip"  # could not be tried here, and that is no fault
+SKIP = "skip"  # could not be tried here, and that is no fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
@@ -105,9 +106,11 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         settings = settings_of(flags)
         settings.site()
     except MaintError as error:
-        yield Line("config", FAIL, error.message, error.way_on or "maint config validate")
+        yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
+    for name, wrong in settings.broken.items() if ONE_OF_MANY not in os.environ else ():
+        yield Line(f"site {name}", SKIP, f"cannot be used: {wrong.in_a_line}", wrong.way_on or "")
     with opened(flags, warn_of_window=False) as (site, screen):
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
