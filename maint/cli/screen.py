@@ -16,7 +16,6 @@ from threading import RLock
 from typing import TextIO, TypeVar
 
 from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
-from maint.cli.telling.width import columns, fitted, folded
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
@@ -324,11 +323,15 @@ def cell(value: Json) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
+    from maint.cli.telling.width import columns, fitted  # `--help` shows no table
+
     return fitted([headings, *rows], columns())
 
 
 def plan_text(plan: Plan) -> str:
     """Return a plan for people."""
+    from maint.cli.telling.width import columns, folded
+
     lines = [f"plan {plan.source} for site {plan.site} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):
         when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
