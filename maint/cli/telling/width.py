@@ -168,12 +168,17 @@ def _code(line: str, width: int) -> list[str]:
     if remark := _REMARK.match(line):
         return [*_filled(remark[3], width, remark[1], f"{remark[1]}# "), *_code(remark[1] + remark[2], width)]
     if line.startswith(f"{_CODE}maint "):
-        more = "" if "[" in line else " \\"
-        text = _OPTION.sub(f"\\1{_STAYS}", line.strip())
-        lines = [one.replace(_STAYS, " ") for one in _filled(text, width - len(more), _CODE, _CODE * 2)]
-        return [*(f"{one}{more}" for one in lines[:-1]), lines[-1]]
+        return call(line.strip(), width, _CODE)
     gap = _GAP.match(line)
     if gap and gap.end() <= width - _BESIDE:
         said = _cell(line[gap.end() :], width - gap.end())
         return [line[: gap.end()] + said[0], *(" " * gap.end() + one for one in said[1:])]
     return [line]
+
+
+def call(text: str, width: int, indent: str) -> list[str]:
+    """Return a call of ours as lines that can be copied: an option and its value stay together."""
+    more = "" if "[" in text else " \\"  # the square brackets of a usage line are not to be copied
+    words = _OPTION.sub(f"\\1{_STAYS}", text)
+    lines = [one.replace(_STAYS, " ") for one in _filled(words, width - len(more), indent, indent + _CODE)]
+    return [*(f"{one}{more}" for one in lines[:-1]), lines[-1]]
