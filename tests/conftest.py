@@ -15,6 +15,7 @@ from pathlib import Path
 # Many processes import the same modules: each finds them compiled, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.pop("COLUMNS", None)  # which a process of a parallel run is given: tables are as wide as for a program
 
 import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
