@@ -184,7 +184,7 @@ class Interrupted(MaintError):
 
     otherwise = "`maint playbook history` shows whether a run was stopped on its way"
 
-    def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
-        super().__init__("interrupted", hint=hint)
+    def __init__(self, signal_number: int) -> None:
+        super().__init__("interrupted")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
