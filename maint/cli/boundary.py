@@ -14,9 +14,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import DeadlinePassed, Interrupted, MaintError, UsageError
-
-BUG = 70
+from maint.errors import BUG, DeadlinePassed, Interrupted, MaintError, UsageError
 
 
 class ExitCode(msgspec.Struct, frozen=True):

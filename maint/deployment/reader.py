@@ -268,9 +268,9 @@ def read_into(target: Target, blocks: Iterable[bytes], *, pairs: bool = True) ->
     reader.close()
 
 
-def blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+def blocks(read: Callable[[int], bytes], size: int = BLOCK) -> Iterator[bytes]:
     """Yield what `read` returns until b''."""
-    while block := read(BLOCK):
+    while block := read(size):
         yield block
 
 
