@@ -5,7 +5,7 @@ import os
 import select
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -53,6 +53,7 @@ def opened(
     screen, settings = flags.screen(), settings_of(flags)
     client = client_site(os.environ) if flags.vendor and not settings.path else None
     found = client or settings.site()
+    warn_of_broken(screen, settings)
     if flags.insecure or flags.allow_plain:
         manager = found.manager.unverified() if flags.insecure else found.manager
         manager = manager.in_clear() if flags.allow_plain else manager
@@ -80,6 +81,19 @@ def opened(
         raise
     finally:
         site.close()
+
+
+def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:
+    """Say which sites of the config cannot be used, but for those that are told anyway; one of many says nothing."""
+    if not (left := [name for name in settings.broken if name not in told]):
+        return
+    from maint.cli.estate.processes import ONE_OF_MANY  # few configs are broken
+
+    if ONE_OF_MANY not in os.environ:
+        words = (
+            f"cannot be used, since the config is wrong there: {', '.join(left)} ({settings.broken[left[0]].message})"
+        )
+        screen.warn(f"{words}; `maint config validate` tells all")
 
 
 def way_to_lab(settings: Settings) -> str:

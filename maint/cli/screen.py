@@ -143,15 +143,9 @@ class Screen:
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
-        from maint.model.secret import scrub  # few commands fail
-
-        message, detail = scrub(failure.message), [scrub(line) for line in failure.detail]
-        body: dict[str, Json] = {
-            "message": message,
-            "detail": detail,
-            "hint": failure.way_on,
-            "exit": failure.exit_code,
-        }
+        body = error_object(failure)
+        message, detail = str(body["message"]), body["detail"]
+        assert isinstance(detail, list)
         if self.output == "json" and not self._as_json:
             shown = printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
             self._line(shown, level=_ERROR)
@@ -273,6 +267,18 @@ class Screen:
 
     def _paint(self, colour: str, words: str) -> str:
         return f"\x1b[{colour}m{words}\x1b[0m" if self._colored else words
+
+
+def error_object(failure: MaintError) -> dict[str, Json]:
+    """Return a failure as programs are told it: what, why, what next."""
+    from maint.model.secret import scrub  # few commands fail
+
+    return {
+        "message": scrub(failure.message),
+        "detail": [scrub(line) for line in failure.detail],
+        "hint": failure.way_on,
+        "exit": failure.exit_code,
+    }
 
 
 def _tell(text: str) -> None:

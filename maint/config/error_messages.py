@@ -73,7 +73,8 @@ def typed(model: type[M], values: Mapping[str, object]) -> M:
 def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:
     """Return one error at the first place for all mistakes, each further one a detail line with its own place."""
     first, *others = mistakes
-    more = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in others]
+    lines = [(f"{one.message}{f' ({one.hint})' if one.hint else ''}", *one.detail) for one in others]
+    more = [line for one in lines for line in one]
     message = first.message.removeprefix(f"{first.at}: ")
     return Invalid(message, at=first.at, detail=[*first.detail, *more], hint=first.hint or hint)
 

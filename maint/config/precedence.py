@@ -1,18 +1,16 @@
 """Where configuration comes from, in order: flags, the environment, a file, defaults; never the working folder."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from maint.config import yaml
-from maint.config.error_messages import decode, inside, members, together
-from maint.config.fields import Place
+from maint.config.error_messages import inside, members
 from maint.config.paths import config_file, expanded, state_folder
-from maint.config.rules import broken_rules
 from maint.config.schema import Config, Site, SiteSettings
-from maint.config.sites_folder import with_sites
+from maint.config.sites_folder import Gathered, distinct, gather, read_files, site_names
 from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
@@ -56,7 +54,6 @@ OVERRIDES: dict[str, str] = {
 }
 """Variables that replace one key of the site at hand; a password is still a reference, never the value."""
 
-_HINT = "maint help configuration describes every key; maint config validate looks at the file again"
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
 
@@ -80,9 +77,16 @@ class Origin(msgspec.Struct, frozen=True):
 
 class _Loaded(msgspec.Struct, frozen=True):
     path: Path
-    document: Document
-    config: Config
+    gathered: Gathered
     replaced: Mapping[KeyPath, str]
+
+    @property
+    def document(self) -> Document:
+        return self.gathered.document
+
+    @property
+    def config(self) -> Config:
+        return self.gathered.config
 
 
 class Settings:
@@ -109,8 +113,29 @@ class Settings:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the configured sites."""
-        return tuple(self._loaded.config.sites) if self._loaded else ()
+        """The names of the configured sites, of broken ones too."""
+        return self._loaded.gathered.names if self._loaded else ()
+
+    @property
+    def broken(self) -> Mapping[str, Invalid]:
+        """What is wrong with a site, or with what its file in `sites.d` holds, by name; the others can be used."""
+        return self._loaded.gathered.broken if self._loaded else {}
+
+    @property
+    def sites(self) -> Sequence[SiteSettings]:
+        """The settings of the sites that can be used."""
+        return [self.site(name) for name in self.names if name not in self.broken]
+
+    def labels(self, name: str) -> Mapping[str, Json]:
+        """Return a site's labels; of a broken one as they are written, none where they cannot be read."""
+        path = ("sites", name, "labels")
+        found = self._loaded.document.at(path) if self._loaded and path in self._loaded.document else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def mistakes(self) -> Sequence[Invalid]:
+        """What is wrong with broken sites, each mistake once."""
+        return distinct(self.broken.values())
 
     @property
     def report_folder(self) -> Path | None:
@@ -133,24 +158,32 @@ class Settings:
         return loaded.config.state or state_folder(loaded.path, self._environ)
 
     def site(self, name: str | None = None) -> SiteSettings:
-        """Return a site's settings, else those of the only one; UsageError: no such site, Invalid: none, or several."""
+        """Return a site's settings, else those of the only one.
+
+        Raises:
+            UsageError: there is no such site.
+            Invalid: there is none, there are several, or it is broken.
+        """
         loaded = self._required()
         chosen = name or self.chosen or _only(self.names)
         if chosen is None:
             raise Invalid(
                 "several sites are configured", detail=[", ".join(self.names)], hint="choose one: --site NAME"
             )
+        if chosen in self.broken:
+            raise self.broken[chosen]
         if chosen not in loaded.config.sites:
             hint = meant(chosen, self.names, "choose one of them: --site NAME")
-            raise UsageError(f"there is no site {chosen!r}", detail=[f"configured: {', '.join(self.names)}"], hint=hint)
+            detail = [f"configured: {', '.join(self.names)}", *(f"broken: {one.message}" for one in self.mistakes)]
+            raise UsageError(f"there is no site {chosen!r}", detail=detail, hint=hint)
         return SiteSettings.of(
             loaded.config.sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
-            beside=self.names,
+            beside={one: self.broken[one].in_a_line if one in self.broken else "" for one in self.names},
         )  # fmt: skip
 
     def secret_variables(self) -> frozenset[str]:
         """Return the environment variables that hold secrets, so that programs we start do not inherit them."""
-        found = [str(item.value) for item in self.origins()] if self._loaded else []
+        found = [str(value) for _, value in _leaves(self._loaded.document.data, ())] if self._loaded else []
         return frozenset(text.removeprefix("env:") for text in found if text.startswith("env:"))
 
     def origins(self) -> list[Origin]:
@@ -159,8 +192,8 @@ class Settings:
         given, giver = self._state
         origin = giver if given else self._origin(("state",)) if loaded.config.state else "default"
         found = [Origin("state", str(self.state), origin)]
-        whole = loaded.config.model_dump(mode="json")
-        for path, value in _leaves(whole["sites"], ("sites",)):
+        sites = loaded.config.model_dump(mode="json")["sites"]
+        for path, value in _leaves(sites, ("sites",)) if sites else ():
             shown = loaded.document.at(path) if path in loaded.document else value
             found.append(Origin(dotted(path), shown, self._origin(path)))
         return found
@@ -187,27 +220,22 @@ def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
 
 
 def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
-    document = with_sites(yaml.read(path), path)
-    chosen = flags.site or environ.get("MAINT_SITE") or _only(_site_names(document))
+    documents: dict[str, Document | Invalid] = {"": yaml.read(path), **read_files(path)}
+    names = {name for one in documents.values() for name in site_names(one)}
+    unread = any(isinstance(one, Invalid) for one in documents.values())
+    chosen = flags.site or environ.get("MAINT_SITE") or (None if unread else _only(tuple(names)))
     replaced: dict[KeyPath, str] = {}
-    if chosen in _site_names(document):
+    if chosen in names:
         for key, (value, giver) in _given(flags, environ).items():
             where: KeyPath = ("sites", str(chosen), *key.split("."))
-            document = document.with_value(where, value, Position(giver, 1, 1))
             replaced[where] = giver
-    config = checked(document, lambda text: path.parent / expanded(text, environ))
-    return _Loaded(path, document, config, replaced)
-
-
-def checked(document: Document, place: Place | None = None) -> Config:
-    """Return the configuration of a document, its paths made absolute by `place`; Invalid: all that is wrong."""
-    config = decode(Config, document, hint=_HINT, context=place)
-    broken = [rule for name, site in config.sites.items() for rule in broken_rules(site, ("sites", name))]
-    if broken:
-        raise together(
-            [Invalid(f"{dotted(one.path)}: {one.words}", at=document.where(one.path), hint=one.hint) for one in broken]
-        )
-    return config
+            for file, one in documents.items():
+                if isinstance(one, Document) and chosen in site_names(one):
+                    documents[file] = one.with_value(where, value, Position(giver, 1, 1))
+    main = documents.pop("")
+    assert isinstance(main, Document)
+    found = gather(main, documents, lambda text: path.parent / expanded(text, environ))
+    return _Loaded(path, found, replaced)
 
 
 def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
@@ -223,11 +251,6 @@ def _typed(key: str, text: str) -> Json:
     for step in key.split("."):
         kinds = members(inner for kind in kinds for inner in inside(kind, step))
     return int(text) if int in kinds and re.fullmatch(r"[0-9]{1,9}", text) else text
-
-
-def _site_names(document: Document) -> tuple[str, ...]:
-    found = document.data.get("sites") if isinstance(document.data, dict) else None
-    return tuple(found) if isinstance(found, dict) else ()
 
 
 def _only(names: tuple[str, ...]) -> str | None:

@@ -1,5 +1,6 @@
 """The configuration as models: every key, its meaning, default, example; sample, JSON schema and reference follow."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -376,11 +377,11 @@ class SiteSettings(Site):
     name: str
     state: Path
     report_folder: Path | None = None  # of the catalogue pages
-    beside: tuple[str, ...] = ()  # the names of all sites
+    beside: Mapping[str, str] = {}  # all sites by name: why one cannot be used, else empty
 
     @classmethod
     def of(
-        cls, site: Site, *, name: str, state: Path, report: Path | None = None, beside: tuple[str, ...] = ()
+        cls, site: Site, *, name: str, state: Path, report: Path | None = None, beside: Mapping[str, str] = {}
     ) -> Self:
         """Return what is configured of a site that was read, and of what is about all sites."""
         return cls.model_construct(

@@ -122,6 +122,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     store: str = ""  # the store of which this tells: a copy, where the first could not be read
     read: datetime | None = None  # when that was read; None: no store ever was
     problem: str = ""  # why not all could be read
+    unusable: str = ""  # why nothing can be done with it: what is wrong in its config
     shots: Sequence[Shot] = ()  # the oldest first
     stored: int | None = None  # bytes that they take, what they share counted once
     keep: str = ""  # how many of them stay, in words; empty: all

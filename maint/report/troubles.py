@@ -33,6 +33,9 @@ def state_of(found: Sequence[Trouble]) -> str:
 
 def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     here = f"--site {site.name}"
+    if site.unusable:
+        words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
+        yield Trouble(FAIL, words, "maint config validate")
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:

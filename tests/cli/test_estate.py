@@ -170,6 +170,67 @@ def test_a_label_chooses_sites_and_people_see_the_failed_one_first(config: Path)
     assert "1 site ended with 4" in found.out
 
 
+@pytest.fixture
+def mistaken(config: Path, tmp_path: Path) -> Path:
+    """The same sites, one of them in a file of its own, beside a file with a mistake and one that is no YAML."""
+    whole = json.loads(config.read_text())
+    down, pages = whole["sites"].pop("down"), tmp_path / "pages"
+    mine = tmp_path / "config.yaml"
+    mine.write_text(json.dumps(whole | {"state": str(tmp_path / "state"), "report": {"folder": str(pages)}}))
+    (tmp_path / "sites.d").mkdir()
+    files = {"down": {"sites": {"down": down}}, "odd": {"sites": {"odd": {"labels": {"region": "us"}, "mangler": {}}}}}
+    for name, body in files.items():
+        (tmp_path / "sites.d" / f"{name}.yaml").write_text(json.dumps(body))
+    (tmp_path / "sites.d" / "torn.yaml").write_text("sites: [")
+    return mine
+
+
+def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mistaken: Path) -> None:
+    found = said(mistaken, "site", "report", "--all", "-o", "json")
+    assert {one["site"]: one["exit"] for one in found.json["sites"]} == {
+        "one": 0,
+        "two": 0,
+        "down": 0,
+        "odd": 3,
+        "torn": 3,
+    }
+    assert found.code == 7
+    odd = found.json["sites"][3]["error"]
+    assert odd["message"].startswith(f"{mistaken.parent}/sites.d/odd.yaml:1:") and "mangler" in odd["message"]
+    assert odd["exit"] == 3 and odd["hint"]
+    assert found.err.count("mangler") == 0  # it is in the summary
+    assert {"one.html", "two.html", "down.html", "index.html"} <= {
+        one.name for one in (mistaken.parent / "pages").iterdir()
+    }
+    assert "torn" in (mistaken.parent / "pages/index.html").read_text()
+    shown = said(mistaken, "site", "status", "--label", "region=us")
+    assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
+    assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
+
+
+def test_a_site_beside_a_broken_file_works_and_warns_once(mistaken: Path) -> None:
+    found = said(mistaken, "backup", "list", "--site", "one")
+    assert found.code == 0
+    assert found.err.count("warning") == 1 and "odd, torn" in found.err
+    broken = said(mistaken, "backup", "list", "--site", "odd")
+    assert broken.code == 3 and "sites.d/odd.yaml:1:" in broken.err and "warning" not in broken.err
+    both = said(mistaken, "backup", "list", "--site", "odd", "--site", "torn", "-o", "json")
+    assert both.code == 3 and [one["site"] for one in both.json["sites"]] == ["odd", "torn"]
+
+
+def test_a_broken_site_is_listed_as_such_and_all_mistakes_are_told(mistaken: Path) -> None:
+    listed = {one["name"]: one for one in said(mistaken, "site", "list", "-o", "json").json["sites"]}
+    assert [name for name, one in listed.items() if one["error"]] == ["odd", "torn"]
+    assert listed["odd"]["labels"] == {"region": "us"}
+    shown = said(mistaken, "site", "list")
+    assert shown.code == 0 and sum("config is wrong" in line for line in shown.out.splitlines()) == 2
+    told = said(mistaken, "config", "validate")
+    assert told.code == 3 and "odd.yaml:1:" in told.err and "torn.yaml:1:" in told.err
+    doctor = said(mistaken, "doctor", "--site", "one")
+    assert "odd.yaml:1:" in doctor.out and "torn.yaml:1:" in doctor.out
+    assert said(mistaken, "generate", "alerts").code == 0
+
+
 def test_what_changes_is_asked_once_and_yes_goes_to_each(config: Path) -> None:
     refused = said(config, "backup", "create", "--site", "one", "--site", "two")
     assert refused.code == 5 and refused.err.count("[y/N]") == 1

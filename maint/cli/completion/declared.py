@@ -113,9 +113,8 @@ def sites(path: Path) -> dict[str, Json]:
     """Return the sites of a config with the names that it gives."""
     settings = load_settings(Flags(config=str(path)), os.environ)
     found: dict[str, Json] = {}
-    for name in settings.names:
-        site = settings.site(name)
-        found[name] = {
+    for site in settings.sites:
+        found[site.name] = {
             "state": str(site.state),
             "store": site.backup.store if site.backup else "",
             "hosts": [one.name for one in site.hosts],

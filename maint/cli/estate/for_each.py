@@ -9,9 +9,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import Call, Ended, Processes
-from maint.cli.open_site import limit_of
+from maint.cli.open_site import limit_of, warn_of_broken
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
-from maint.cli.screen import Screen, ask_change, table
+from maint.cli.screen import Screen, ask_change, error_object, table
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
@@ -116,16 +116,20 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     screen = flags.screen()
     _refuse(flags, several, said)
     settings = settings_of(flags)
-    sites = chosen(settings, flags)
+    names = chosen(settings, flags)
+    warn_of_broken(screen, settings, names)
+    sites = [site for site in settings.sites if site.name in names]
     changes = several.asks and not flags.dry_run
-    if changes:
+    if changes and sites:
         ask_change(screen, f"carry out `maint {' '.join(said.command)}` for {_listed(sites)}?", yes=flags.yes)
     words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
     calls = calls_of(words, flags, several, said, sites)
     begun = time.time()
-    ended = _carried_out(screen, by_manager(sites, calls), several.grace, flags.at_once or AT_ONCE)
+    broken = [Ended(name, one.exit_code, error_object(one)) for name, one in settings.broken.items() if name in names]
+    rows = by_manager(sites, calls)
+    ended, stopped = _carried_out(screen, rows, several.grace, flags.at_once or AT_ONCE, broken)
     try:
-        return _show(screen, *ended)
+        return _show(screen, sorted(ended, key=lambda one: names.index(one.site)), stopped)
     finally:
         _write_pages(screen, settings, begun)
 
@@ -142,18 +146,23 @@ def _write_pages(screen: Screen, settings: Settings, since: float) -> None:
         screen.warn(f"the pages in {settings.report_folder} are not written: {error}")
 
 
-def chosen(settings: Settings, flags: Flags) -> Sequence[SiteSettings]:
-    """Return the sites that `--site`, `--all` or `--label` choose, as the config orders them; UsageError: none."""
-    sites = [settings.site(name) for name in settings.names]
-    if flags.every:
-        return sites
+def chosen(settings: Settings, flags: Flags) -> Sequence[str]:
+    """Return the sites that `--site`, `--all` or `--label` choose, broken ones too, as the config orders them.
+
+    Raises:
+        UsageError: there is no such site.
+        Invalid: there is no config.
+    """
+    if flags.every and settings.names:
+        return settings.names
     if not flags.labels:
-        named = {settings.site(name).name for name in flags.sites}
-        return [site for site in sites if site.name in named]
+        named = {name for name in flags.sites if name in settings.broken or settings.site(name)}
+        return [name for name in settings.names if name in named] or [settings.site().name]
     wanted = [pairs_of("--label", [text], "region=eu") for text in flags.labels]
-    found = [site for site in sites if all(one.items() <= site.labels.items() for one in wanted)]
+    labels = {name: settings.labels(name) for name in settings.names}
+    found = [name for name, own in labels.items() if all(one.items() <= own.items() for one in wanted)]
     if not found:
-        known = sorted({f"{key}={value}" for site in sites for key, value in site.labels.items()})
+        known = sorted({f"{key}={value}" for own in labels.values() for key, value in own.items()})
         hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
         raise UsageError(f"no site has {' and '.join(flags.labels)}", detail=[", ".join(known) or "none"], hint=hint)
     return found
@@ -214,12 +223,16 @@ def _listed(sites: Sequence[SiteSettings]) -> str:
 
 
 def _carried_out(
-    screen: Screen, rows: Sequence[Sequence[Call]], grace: float, at_once: int
+    screen: Screen, rows: Sequence[Sequence[Call]], grace: float, at_once: int, told: Sequence[Ended]
 ) -> tuple[list[Ended], Interrupted | None]:
-    """Carry calls out, each row in its order and rows side by side; a signal is passed on, and waited for."""
+    """Carry calls out, each row in its order and rows side by side; a signal is passed on, and waited for.
+
+    Args:
+        told: sites for which nothing can be done.
+    """
     heard = screen.heard if screen.log_format == "json" else None
     processes, ended, stopped = Processes(grace, heard=heard), list[Ended](), None
-    count = sum(map(len, rows))
+    count = sum(map(len, rows)) + len(told)
 
     def tell(one: Ended) -> None:
         ended.append(one)
@@ -229,6 +242,8 @@ def _carried_out(
         screen.steps(len(ended), count, "sites")
 
     screen.steps(0, count, "sites")
+    for one in told:
+        tell(one)
     with ThreadPoolExecutor(at_once) as pool:
         ahead = {pool.submit(processes.carry_out, row[0]): row for row in rows}
         while ahead:
@@ -240,8 +255,7 @@ def _carried_out(
             except (Interrupted, KeyboardInterrupt) as signal:
                 stopped = signal if isinstance(signal, Interrupted) else Interrupted(2)
                 processes.forward(stopped.signal_number)
-    order = [call.site for row in rows for call in row]
-    return sorted(ended, key=lambda one: order.index(one.site)), stopped
+    return ended, stopped
 
 
 def _next(pool: ThreadPoolExecutor, processes: Processes, row: Sequence[Call]) -> dict[Future[Ended], Sequence[Call]]:

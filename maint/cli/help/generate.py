@@ -200,8 +200,8 @@ def alert_rules(max_age: int, drill_age: str) -> str:
 def _configured_age(flags: Flags) -> int:
     """Return `backup.max_age` in seconds, of the site that is chosen, else the shortest of all."""
     settings = settings_of(flags)
-    names = [] if settings.path is None else [settings.chosen] if settings.chosen else settings.names
-    backups = {name: settings.site(name).backup for name in names}
+    sites = [settings.site()] if settings.path and settings.chosen else settings.sites
+    backups = {site.name: site.backup for site in sites}
     ages = {name: backup.max_age for name, backup in backups.items() if backup is not None}
     if len(set(ages.values())) > 1:
         told = ", ".join(f"{name} {show_duration(age)}" for name, age in ages.items())

@@ -336,7 +336,7 @@ def _definitions() -> dict[str, Json]:
         ),
         "plan": an_object({"source": TEXT, "site": TEXT, "actions": a_list(action)}, parameters={"type": "object"}),
         "check": an_object(
-            {"label": TEXT, "state": {"enum": ["ok", "warn", "FAIL"]}, "words": TEXT, "hint": TEXT_OR_NULL}
+            {"label": TEXT, "state": {"enum": ["ok", "warn", "skip", "FAIL"]}, "words": TEXT, "hint": TEXT_OR_NULL}
         ),
     }
 
@@ -348,6 +348,7 @@ def _of_sites() -> dict[str, Json]:
             {"name": TEXT, "manager": TEXT, "store": TEXT},
             labels={"type": "object"},
             summary=or_null(an_object({"seen": TIME, "age": NUMBER, "snapshots": NUMBER})),
+            error=or_null(ref("error")),
         ),
         "outcome": an_object(
             {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}},

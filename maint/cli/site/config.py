@@ -4,14 +4,18 @@ from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.configless import settings_of
+from maint.cli.open_site import warn_of_broken
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
+from maint.config.error_messages import together
 
 
 @command(example="maint config show --origin")
 def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each value comes from.")] = False) -> None:
     """Show the configuration; secrets as their references."""
-    found = settings_of(flags).origins()
+    settings = settings_of(flags)
+    found = settings.origins()
+    warn_of_broken(flags.screen(), settings)
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
     rows = [[item.key, str(item.value), *([item.origin] if origin else [])] for item in found]
     flags.screen().emit({"values": values}, table(["KEY", "VALUE", *(["ORIGIN"] if origin else [])], rows))
@@ -21,8 +25,8 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
 def validate(flags: Flags) -> None:
     """Check the configuration without touching anything it names."""
     settings = settings_of(flags)
-    for name in settings.names:
-        settings.site(name)
+    if settings.mistakes:
+        raise together(settings.mistakes)
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")
 
 

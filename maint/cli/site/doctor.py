@@ -17,6 +17,7 @@ from maint.cli.backup import rehearsal
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
+from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
@@ -31,7 +32,7 @@ from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, DeadlinePassed, MaintError, TimedOut
+from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
@@ -54,7 +55,7 @@ _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
 
 
-SKIP = "skip"  # could not be tried here, and that is no fault
+SKIP = "skip"  # could not be tried here, and that is no fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
@@ -105,9 +106,11 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         settings = settings_of(flags)
         settings.site()
     except MaintError as error:
-        yield Line("config", FAIL, error.message, error.way_on or "maint config validate")
+        yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
+    for name, wrong in settings.broken.items() if ONE_OF_MANY not in os.environ else ():
+        yield Line(f"site {name}", SKIP, f"cannot be used: {wrong.in_a_line}", wrong.way_on or "")
     with opened(flags, warn_of_window=False) as (site, screen):
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
@@ -150,7 +153,7 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
-    except DeadlinePassed:
+    except Stopped:
         raise
     except CannotReach as error:
         yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")

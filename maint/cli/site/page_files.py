@@ -41,7 +41,7 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
         of_site(site, folder, gather(site, unasked))
         states = site.state.parent
         with locked(states):
-            known = ((name, seen(states / name)) for name in site.settings.beside)
+            known = ((name, _seen(states / name, wrong)) for name, wrong in site.settings.beside.items())
             write_estate(folder, known, datetime.now(UTC))
 
 
@@ -64,10 +64,17 @@ def others(
     done = {Path(one).stem for one in written}
     for name in settings.names:
         state = settings.state / name
-        facts = seen(state)
+        wrong = settings.broken.get(name)
+        facts = _seen(state, wrong.in_a_line if wrong else "")
         if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):
             written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
         yield name, facts
+
+
+def _seen(state: Path, unusable: str) -> SiteFacts | None:
+    """Return what was seen of a site last, and why its config cannot be used."""
+    facts = seen(state)
+    return msgspec.structs.replace(facts, unusable=unusable) if facts and unusable else facts
 
 
 def _is_older(page: Path, state: Path) -> bool:
@@ -93,7 +100,8 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     if not plots.available():
         return {}
     told = msgspec.structs.replace(
-        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", checks=None, runs=(), ended=(), windows=(),
+        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", unusable="", checks=None,
+        runs=(), ended=(), windows=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
-from maint.cli.open_site import opened
+from maint.cli.open_site import opened, warn_of_broken
 from maint.cli.options import LOOKS, Flags
-from maint.cli.screen import cell, table
+from maint.cli.screen import cell, error_object, table
 from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
 from maint.files import kept_record
@@ -22,19 +22,20 @@ from maint.steps.manager.window_record import remembered
 def list_sites(flags: Flags) -> None:
     """List the configured sites, with what was last seen of their backups, and when; reads no store."""
     settings, now = settings_of(flags), datetime.now(UTC)
-    sites = [settings.site(name) for name in settings.names]
-    seen = [kept_record(site.state / FILE, Summary) for site in sites]
-    rows = [
-        [site.name, site.manager.host, site.backup.store if site.backup else "-", cell(site.labels), *_seen(one, now)]
-        for site, one in zip(sites, seen, strict=True)
-    ]
-    found: list[Json] = [
-        {"name": row[0], "manager": row[1], "store": row[2], "labels": dict(site.labels),
-         "summary": one.to_json(now) if one else None}
-        for row, site, one in zip(rows, sites, seen, strict=True)
-    ]  # fmt: skip
+    rows, found = list[list[str]](), list[Json]()
+    for name in settings.names:
+        wrong = settings.broken.get(name)
+        site = None if wrong else settings.site(name)
+        one = kept_record(settings.state / name / FILE, Summary)
+        where = [site.manager.host, site.backup.store if site.backup else "-"] if site else ["config is wrong", "-"]
+        rows.append([name, *where, cell(settings.labels(name)), *_seen(one, now)])
+        found.append({
+            "name": name, "manager": where[0] if site else "-", "store": where[1], "labels": settings.labels(name),
+            "summary": one.to_json(now) if one else None, "error": error_object(wrong) if wrong else None,
+        })  # fmt: skip
     headings = ["SITE", "MANAGER", "STORE", "LABELS", "SNAPSHOTS", "LAST VERIFIED", "SEEN"]
     flags.screen().emit({"sites": found}, table(headings, rows))
+    warn_of_broken(flags.screen(), settings)
 
 
 def _seen(summary: Summary | None, now: datetime) -> list[str]:

@@ -1,4 +1,4 @@
-"""Real Airflow runs the printed DAG against a lab: `MAINT_TESTS_AIRFLOW` names the Python of an Airflow 3."""
+"""Real Airflow runs the printed DAG against a lab: maint beside it, or as an outside program."""
 
 import json
 import os
@@ -13,11 +13,11 @@ import pytest
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
+from tests.acceptance.airflow import environment
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator
 
-PYTHON = os.environ.get("MAINT_TESTS_AIRFLOW", "")
-pytestmark = pytest.mark.skipif(not PYTHON, reason="MAINT_TESTS_AIRFLOW names no Python with Airflow")
+pytestmark = [environment.wanted, pytest.mark.timeout(1800)]  # the environment may have to be made first
 MAINT = str(Path(sys.executable).parent / "maint")
 GONE = """
   gone:
@@ -36,7 +36,7 @@ with DAG("sensed", start_date=datetime(2026, 1, 1), schedule=None):
     fresh >> [old, wrong]
 """
 
-Test = Callable[[str, str], tuple[str, dict[str, str]]]
+Test = Callable[..., tuple[str, dict[str, str]]]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 @pytest.fixture(scope="module")
-def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
+def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
     """A function that runs a DAG's text, and returns what was said and how each task ended."""
     home = tmp_path_factory.mktemp("Überwachung, wie sie ist — 監視")
     dags = tmp_path_factory.mktemp("Pläne für dags elsewhere")
@@ -58,25 +58,26 @@ def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
     content = re.sub(r'password: "file:[^"]*/password"', 'password: "file:password"', content, count=1)
     extra = {"config_content": content, "state": str(lab.state.parent)}
     password = (lab.lab.folder / "password").read_text().strip()
-    environment = {
+    variables = {
         "PATH": os.defpath,
         "HOME": str(home),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
-        "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Asia/Kolkata",
+        "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Asia/Kathmandu",
         "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": password, "extra": extra}),
     }
 
-    def airflow(*words: str) -> str:
-        called = [PYTHON, "-m", "airflow", *words]
-        done = subprocess.run(called, env=environment, cwd=home, capture_output=True, text=True, timeout=600)
+    def airflow(*words: str, **more: str) -> str:
+        called = [python, "-m", "airflow", *words]
+        done = subprocess.run(called, env=variables | more, cwd=home, capture_output=True, text=True, timeout=600)
         return done.stdout + done.stderr
 
-    def test(name: str, text: str) -> tuple[str, dict[str, str]]:
+    def test(name: str, text: str, beside: Path | None = None) -> tuple[str, dict[str, str]]:
         path = dags / f"{name}.py"
         path.write_text(text.replace('"retries": 3', '"retries": 0'))
-        said = airflow("dags", "test", name, "-f", str(path))
+        more = {"PYTHONPATH": str(beside)} if beside else {}
+        said = airflow("dags", "test", name, "-f", str(path), **more)
         states = {}
         current = ""
         for line in said.splitlines():
@@ -88,11 +89,6 @@ def dags_test(lab: Operator, tmp_path_factory: pytest.TempPathFactory) -> Test:
 
     airflow("db", "migrate")
     return test
-
-
-def has_maint() -> bool:
-    """Whether that environment has maint too."""
-    return subprocess.run([PYTHON, "-I", "-c", "import maint.airflow.operator"], capture_output=True).returncode == 0
 
 
 def printed(lab: Operator, *words: str) -> str:
@@ -107,12 +103,12 @@ WELL = {"backup", "close", "verify", "copy", "drill_day", "drill"}
 
 
 @pytest.mark.parametrize("way", ["package", "program"])
-def test_the_printed_dag_backs_up_verifies_copies_and_drills(lab: Operator, dags_test: Test, way: str) -> None:
-    if way == "package" and not has_maint():
-        pytest.skip("that Airflow has no maint beside it")
-    words = ("--program", MAINT) if way == "program" else ()
+def test_the_printed_dag_backs_up_verifies_copies_and_drills(
+    lab: Operator, dags_test: Test, package: Path, way: str
+) -> None:
+    words, beside = (("--program", MAINT), None) if way == "program" else ((), package)
     before = len(lab("backup", "list", "-o", "json").json["snapshots"])
-    said, states = dags_test(f"estate_{way}", printed(lab, *words, "--dag-id", f"estate_{way}"))
+    said, states = dags_test(f"estate_{way}", printed(lab, *words, "--dag-id", f"estate_{way}"), beside)
     assert {f"keep.{one}/0": "success" for one in WELL}.items() <= states.items(), said[-6000:]
     listed = lab("backup", "list", "-o", "json").json
     assert len(listed["snapshots"]) == before + 1
@@ -143,12 +139,10 @@ def test_one_site_that_is_gone_fails_by_itself_and_is_told_once(lab: Operator, d
 
 
 def test_a_sensor_reads_the_config_from_a_connection_and_wrong_usage_is_not_tried_again(
-    lab: Operator, dags_test: Test
+    lab: Operator, dags_test: Test, package: Path
 ) -> None:
-    if not has_maint():
-        pytest.skip("that Airflow has no maint beside it")
     assert lab("backup", "create", "--yes").code == 0
-    said, states = dags_test("sensed", SENSED)
+    said, states = dags_test("sensed", SENSED, package)
     assert states == {"fresh": "success", "old": "failed", "wrong": "failed"}, said[-6000:]
     assert "No such option" in said
     assert not list(Path("/tmp").glob("maint-airflow-*/config.yaml"))

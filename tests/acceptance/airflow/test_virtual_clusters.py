@@ -1,4 +1,4 @@
-"""Real Airflow and the published provider run what a restore brought back (by hand, see tests/README.md)."""
+"""Real Airflow and the published provider run what a restore brought back."""
 
 import json
 import os
@@ -12,12 +12,10 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from tests.acceptance.airflow import environment
 from tests.steps.operator import Operator
 
-PYTHON = os.environ.get("MAINT_AIRFLOW_PYTHON", "")
-pytestmark = pytest.mark.skipif(
-    not PYTHON, reason="MAINT_AIRFLOW_PYTHON names no interpreter with Airflow and provider"
-)
+pytestmark = [environment.wanted, pytest.mark.timeout(1800)]  # the environment may have to be made first
 
 VC = "Default-VC-abc12345"
 # The lab's names are on loopback, and their port 443 is the lab's: the provider has no place for another one.
@@ -50,8 +48,8 @@ json.dump(told, open(sys.argv[1], "w"))
 class Airflow:
     """An Airflow of its own that knows the lab's virtual cluster as `cde_runtime_api`."""
 
-    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
-        self.folder, self.home = folder, folder / "airflow"
+    def __init__(self, python: str, folder: Path, told: dict[str, Any]) -> None:
+        self.python, self.folder, self.home = python, folder, folder / "airflow"
         (folder / "names").mkdir()
         (folder / "names" / "sitecustomize.py").write_text(NAMES)
         self.dags = self.home / "dags"
@@ -66,7 +64,7 @@ class Airflow:
         }
         connection |= {"login": Path(told["access_key_file"]).read_text(), "password": "A" * 43 + "="}
         self.environment = {
-            "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(python).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "PYTHONPATH": str(folder / "names"),
             "AIRFLOW_HOME": str(self.home),
@@ -81,7 +79,7 @@ class Airflow:
 
     def run(self, *words: str) -> str:
         """Run its Python; AssertionError with all that it said where it fails."""
-        done = subprocess.run([PYTHON, *words], env=self.environment, capture_output=True, text=True, timeout=900)
+        done = subprocess.run([self.python, *words], env=self.environment, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         return done.stdout + done.stderr
 
@@ -106,9 +104,9 @@ def restored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 @pytest.fixture(scope="module")
-def airflow(restored: Operator, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+def airflow(python: str, restored: Operator, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     """An Airflow beside it."""
-    made = Airflow(tmp_path_factory.mktemp("airflow"), restored.lab.status()["virtual_clusters"][0])
+    made = Airflow(python, tmp_path_factory.mktemp("airflow"), restored.lab.status()["virtual_clusters"][0])
     made("db", "migrate")
     return made
 
