@@ -32,7 +32,7 @@ from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, DeadlinePassed, MaintError, TimedOut
+from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
@@ -153,7 +153,7 @@ def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> I
     """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
-    except DeadlinePassed:
+    except Stopped:
         raise
     except CannotReach as error:
         yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")

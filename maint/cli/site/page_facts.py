@@ -13,7 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.telling import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
-from maint.errors import DeadlinePassed, MaintError, Refused
+from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
@@ -137,7 +137,7 @@ def _told(
 def _noting(problems: list[str]) -> Iterator[None]:
     try:
         yield
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         problems.append(error.in_a_line)
@@ -181,7 +181,7 @@ def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str,
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         return {}, error.message
@@ -267,7 +267,7 @@ def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
         return known
     try:
         found = _compared(site, before, after)
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         return Day(before.id, after.id, after.taken_at, problem=error.message)

@@ -470,7 +470,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
             remember(site, work.run, vc, Sealed(_KEYTAB, one.name, sealed))
         kept = OldSecrets(old_ones, one.definition, path)
-        yield from put_back(kept, cabinet, site.shell, apply=cabinet.takes_apply(site.shell, list(raw)))
+        yield from put_back(kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw)))
         return " with its principal; running pods see it at their next run"
 
     @staticmethod
