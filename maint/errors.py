@@ -31,6 +31,16 @@ class MaintError(Exception):
         return self.hint or self.otherwise or None
 
 
+BUG = 70  # the exit code of a failure that nobody foresaw
+
+
+def exit_of(failure: BaseException | None) -> int:
+    """Return the exit code that stands for a failure; 0 for none."""
+    if failure is None:
+        return 0
+    return failure.exit_code if isinstance(failure, MaintError) else BUG
+
+
 class WorkFailed(MaintError):
     """A step, a check or a verification failed."""
 
@@ -188,7 +198,7 @@ class Interrupted(Stopped):
 
     otherwise = "`maint playbook history` shows whether a run was stopped on its way"
 
-    def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
-        super().__init__("interrupted", hint=hint)
+    def __init__(self, signal_number: int) -> None:
+        super().__init__("interrupted")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number

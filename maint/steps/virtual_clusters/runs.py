@@ -18,7 +18,7 @@ from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
+from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes, watched
 from maint.steps.virtual_clusters.jobs import JobArguments
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
 from maint.steps.virtual_clusters.undo import generation
@@ -28,6 +28,7 @@ _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are thrott
 _LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
 LONGEST_LOG = 64 * 1024 * 1024  # bytes
 _LAST = 64 * 1024  # bytes of a log in which its last words are
+_LAST_LINES = 5
 OUTPUT = "driver/stdout"
 
 
@@ -197,7 +198,7 @@ def room_hint(words: Sequence[str]) -> str:
     )
 
 
-def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> list[str]:
+def last_words(cluster: VirtualClusterSight, run_id: int) -> list[str]:
     """Return the last lines of the most telling log of a run."""
     kinds = cluster.log_types(run_id)
     for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
@@ -205,7 +206,7 @@ def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> lis
             with cluster.log(run_id, kind) as answer:
                 text = _end_of(answer).decode(errors="replace") if answer is not None else ""
             if text := scrub(text.strip()):
-                return [f"{kind}: {line}" for line in text.splitlines()[-lines:]]
+                return [f"{kind}: {line}" for line in text.splitlines()[-_LAST_LINES:]]
     return []
 
 
@@ -235,6 +236,8 @@ def once(
     before = cluster.run(known) if isinstance(known, int) and known != work.noted("told") else None
     if before is not None and succeeded(before):
         return before
+    total = sum(one.size for one in files.values())
+    files = {path: watched(site, one, total) for path, one in files.items()}
     fresh = yield from _made(cluster, work, definition, files)
     # A job that is made now has no run yet: one of an earlier attempt was swept away with its job.
     number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)
