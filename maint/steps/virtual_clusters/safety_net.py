@@ -152,8 +152,7 @@ def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, 
 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
-    record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
+    return _RECORDS.way_back(state, run, "vc undo")
 
 
 def _drop(undo: Undo, one: Sealed) -> None:
