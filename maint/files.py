@@ -192,14 +192,27 @@ def sweep(folder: Path, before: float) -> None:
                     staged.unlink()
 
 
-def publish(folder: int, staging: str, name: str) -> None:
-    """Give a finished file its name in the same folder (a descriptor), on disk; FileExistsError changes nothing."""
+class NoHardLinks(Exception):
+    """A file system has no hard links, by which alone of two machines one gets a name."""
+
+
+def publish(folder: int, staging: str, name: str, *, alone: bool = False) -> None:
+    """Give a finished file its name in the same folder (a descriptor), on disk; FileExistsError changes nothing.
+
+    Args:
+        alone: whether writers on other machines count, so that nothing but a hard link will do.
+
+    Raises:
+        NoHardLinks: `alone`, and the file system has none.
+    """
     try:
         os.link(staging, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         os.unlink(staging, dir_fd=folder)
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
             raise
+        if alone:
+            raise NoHardLinks from None
         _rename_new(folder, staging, name)
     os.fsync(folder)
 

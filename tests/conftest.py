@@ -19,6 +19,7 @@ os.environ.pop("COLUMNS", None)  # which a process of a parallel run is given: t
 
 import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 from maint.lab.http import ports  # noqa: E402
 
@@ -26,6 +27,9 @@ from maint.lab.http import ports  # noqa: E402
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    st.text().validate()  # leaves the table of all characters on disk, which each process would make for itself else
 
 gc.disable()  # until all is collected, of which nothing goes
 
@@ -71,6 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was collected stays to the end: it is never looked through again for what nobody holds
+    gc.set_threshold(50_000)  # as often as Python does it by itself takes a twentieth of the time
     gc.enable()
 
 

@@ -128,16 +128,17 @@ class ConfiguredSite:
         """The state that all machines see, None where there is none."""
         if self.settings.shared_state is None:
             return None
-        return self._opened(self.settings.shared_state, self.settings.backup or BackupSettings.model_construct())
+        how = self.settings.backup or BackupSettings.model_construct()
+        return self._opened(self.settings.shared_state, how, shared=True)
 
     def store_at(self, location: str) -> "Store":
         """Return another store, reached as the config says."""
         return self._opened(location, self._backup)
 
-    def _opened(self, location: str, how: BackupSettings) -> "Store":
+    def _opened(self, location: str, how: BackupSettings, *, shared: bool = False) -> "Store":
         from maint.adapters.stores.open import Access, open_store
 
-        store = open_store(location, Access(how, self.settings.ssh, self.secrets))
+        store = open_store(location, Access(how, self.settings.ssh, self.secrets, shared))
         self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection
         return store
 

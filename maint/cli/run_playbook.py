@@ -350,7 +350,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         one.end()
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
-        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure))
+        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work)))
     _show(screen, session, results, where)
     if failure is None and plan.locks:
         screen.say(f"done: run {session.run_id}")

@@ -21,7 +21,7 @@ from maint.config.fields import (
 
 HOOKS = ("before_run", "after_run", "on_failure")
 WAYS = ("webhook", "mail", "ping", "exec", "plugin")
-_PINGED = ("start", "success", "failure")
+_PINGED = ("start", "success", "failure", "stopped")
 _DIRECT = ("message", "test")
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 

@@ -14,10 +14,10 @@ from maint.engine.plan import render
 from maint.engine.repeat import repeated
 from maint.errors import (
     CannotReach,
-    DeadlinePassed,
     Interrupted,
     MaintError,
     Refused,
+    Stopped,
     StoreFailed,
     Unfinished,
     UnknownName,
@@ -150,7 +150,7 @@ class Runner:
                 if not self._settled(index, action, needed=needed):
                     yield from self._carry_out(index, action)
             except MaintError as error:
-                if not action.lane or isinstance(error, Interrupted | DeadlinePassed | LeaseLost):
+                if not action.lane or isinstance(error, Stopped | LeaseLost):
                     raise
                 held[action.lane] = error
         if held:

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     FAILURE = "failure"
     STALE = "stale"  # the newest verified restorable backup is older than it may be
     RECOVERED = "recovered"  # the first success after a failure of the same, or a backup that is fresh again
+    STOPPED = "stopped"  # somebody at a terminal stopped it: for those alone who were told the start
     MESSAGE = "message"  # of a step in a playbook
     TEST = "test"
 

@@ -155,8 +155,8 @@ class ManagerSight(Protocol):
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
 
-    def deployment(self, *, redacted: bool = False) -> AbstractContextManager[Answer]:
-        """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view."""
+    def deployment(self) -> AbstractContextManager[Answer]:
+        """Stream `GET /cm/deployment` at the pinned version."""
 
     def get(self, path: str) -> Json:
         """Return the JSON of any other read, `path` without `/api/vN`."""

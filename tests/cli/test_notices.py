@@ -3,10 +3,14 @@
 import fcntl
 import json
 import re
+import signal
 import sys
+import threading
 from pathlib import Path
 
+import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
@@ -127,6 +131,33 @@ def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operat
         assert httpserver.log == []
     assert loaded("backup", "verify", "--level", "1").code == 0
     assert [request.path for request, _ in httpserver.log] == ["/p/start", "/p"]
+
+
+@pytest.mark.parametrize("words", [("backup", "create"), ("backup", "verify", "--level", "1")])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_stopped_while_its_start_is_told_is_told_its_end(
+    loaded: Operator, words: tuple[str, ...], number: int
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def answer(request: Request) -> Response:
+        if request.path == "/p/start":
+            begun.set()
+            ended.wait(60)
+        return Response("OK")
+
+    told = listening(loaded)
+    with HTTPServer(threaded=True) as server:
+        server.expect_request(re.compile("/p.*")).respond_with_handler(answer)
+        configured(loaded, f"      - {{name: dead-man, ping: {{url: '{server.url_for('/p')}'}}}}\n")
+        process = loaded.start(*words, "--allow-plain")
+        assert begun.wait(60)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        ended.set()
+    assert process.returncode == 128 + number
+    assert f"/p/{128 + number}" in [request.path for request, _ in server.log]
+    assert [exit_ for _, _, exit_ in events(told)] == ([143] if number == signal.SIGTERM else [])
 
 
 def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Operator) -> None:

@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 from maint.adapters.stores.stored_files import STAGING, Writer, reader, split_name, split_prefix
 from maint.errors import StoreFailed
-from maint.files import make_folder, publish, write_all
+from maint.files import NoHardLinks, make_folder, publish, write_all
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TRIES = 100  # to enter a folder that others remove again
@@ -34,10 +34,15 @@ _HINTS = {
 
 
 class LocalStore:
-    """`ports.Store` in a folder, made at the first write: folders 0700, files 0600, no symbolic link is followed."""
+    """`ports.Store` in a folder, made at the first write: folders 0700, files 0600, no symbolic link is followed.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        shared: whether of two machines exactly one may create a file; StoreFailed where the file system cannot do that.
+    """
+
+    def __init__(self, root: Path, *, shared: bool = False) -> None:
         self._root = root
+        self._shared = shared
 
     @property
     def location(self) -> str:
@@ -82,7 +87,14 @@ class LocalStore:
                     yield cast(BinaryIO, Writer(partial(write_all, handle), partial(self._failing, words)))
                     with self._failing(words, FileExistsError):
                         os.fsync(handle)
-                        _commit(folder, staging, last, handle)
+                        _commit(folder, staging, last, handle, alone=self._shared)
+            except NoHardLinks:
+                _forget(folder, staging)
+                raise StoreFailed(
+                    f"{self._root} cannot hold a shared state: its file system has no hard links",
+                    detail=["without them two machines may both create the same file, and work at once"],
+                    hint="name a folder on NFS or another file system with hard links, or SFTP or S3: `shared_state`",
+                ) from None
             except BaseException:
                 _forget(folder, staging)
                 raise
@@ -264,9 +276,9 @@ def _forget(folder: int, name: str) -> None:
         return
 
 
-def _commit(folder: int, staging: str, name: str, handle: int) -> None:
+def _commit(folder: int, staging: str, name: str, handle: int, *, alone: bool) -> None:
     try:
-        publish(folder, staging, name)
+        publish(folder, staging, name, alone=alone)
     except FileExistsError:
         raise
     except BaseException:

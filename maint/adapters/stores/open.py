@@ -19,6 +19,7 @@ class Access(msgspec.Struct, frozen=True):
     backup: BackupSettings  # how stores are reached
     ssh: SshSettings | None  # how the site's hosts are; what `backup` leaves open comes from here
     secrets: Secrets
+    shared: bool = False  # whether of two machines exactly one may create a file
 
 
 def open_store(location: str, access: Access | None = None) -> Store:
@@ -27,7 +28,7 @@ def open_store(location: str, access: Access | None = None) -> Store:
     Local folders need no access; Invalid for a relative path, an unknown scheme, or a URL that says too little.
     """
     if location.startswith("/"):
-        return LocalStore(Path(location))
+        return _local(location, access)
     scheme, colon, _ = location.partition(":")
     if not colon:
         raise Invalid(
@@ -44,11 +45,15 @@ def open_store(location: str, access: Access | None = None) -> Store:
     return OPENERS[scheme](location, access)
 
 
-def _open_local(location: str, access: Access | None) -> Store:  # noqa: ARG001 - the signature of all openers
+def _local(path: str, access: Access | None) -> Store:
+    return LocalStore(Path(path), shared=access is not None and access.shared)
+
+
+def _open_local(location: str, access: Access | None) -> Store:
     parts = urlsplit(location)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         raise Invalid(f"{location!r} is not an absolute path", hint="write file:///var/lib/maint/backups")
-    return LocalStore(Path(unquote(parts.path)))
+    return _local(unquote(parts.path), access)
 
 
 def _open_sftp(location: str, access: Access | None) -> Store:

@@ -8,7 +8,7 @@ import msgspec
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.snapshots.catalogue import Entry
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import Drill
 
 FILE = "summary.json"  # in a site's state folder
@@ -47,7 +47,7 @@ def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Su
         seen=now,
         snapshots=len(known),
         restorable=sum(one.offered for one in known),
-        damaged=sum(one.snapshot is None or candidate(one).damage is not None for one in known),
+        damaged=sum(damage(one) is not None for one in known),
         bytes=sum(part.bytes for snapshot in held for part in snapshot.parts),
         last_verified=newest.taken_at if newest else None,
         last_drill=drill.at if drill else None,

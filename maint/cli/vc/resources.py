@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from maint.cli.command import command
-from maint.cli.open_site import limited, opened
+from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
@@ -95,7 +95,7 @@ def download(
     local: Annotated[str, option("--local-path", "A new file here; else the file's own name.")] = "",
 ) -> None:
     """Download a file of a resource, and check it against its signature."""
-    with opened(ready(flags)) as (site, screen), limited(flags, site, f"downloading {path} of resource {name}"):
+    with opened(ready(flags)) as (site, screen):
         place = Path(local) / PurePosixPath(path).name if Path(local).is_dir() else Path(local)
         cluster = site.virtual_cluster(chosen(flags))
         file = _findable(cluster, name, path, place)

@@ -1,6 +1,5 @@
 """Snapshots as steps: take one, or require that a restorable one is at hand before anything is destroyed."""
 
-import os
 from collections.abc import Generator, Iterable, Sequence
 
 from pydantic import Field
@@ -228,7 +227,7 @@ def alone_once(
     """Take a snapshot of one virtual cluster, unless an earlier attempt of this action committed a sound one."""
     if (found := committed(site, work)) is not None:
         return found
-    snapshot_id = new_id(site.clock.now(), os.urandom)
+    snapshot_id = new_id(site.clock.now())
     work.note(NOTE, snapshot_id)
     recipients = recipients_of(site)
     taken = yield from take_alone(
