@@ -149,7 +149,7 @@ def host_facts(
 
 
 def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[ManagerFacts, datetime]:
-    """Return what the manager says, `full` with services, and when; one that does not answer is a reason, no failure."""
+    """Return what the manager says, `full` with services, and when; no answer is a reason, not a failure."""
     chain = ends = ""
     try:
         presence = manager.presence()
