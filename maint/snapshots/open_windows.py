@@ -12,7 +12,7 @@ from maint.model.json import Json
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
 from maint.snapshots.records import Record, read_kinds, write_record
-from maint.snapshots.replicate import WINDOW, with_store
+from maint.snapshots.replicate import WINDOW, every_store
 
 OPENED, CLOSED = "opened", "closed"
 
@@ -127,7 +127,7 @@ def is_ours(sight: Sight, window: AnnouncedWindow) -> bool:
 
 
 def _stores(site: Site) -> Sequence[Site]:
-    return [site, *(with_store(site, copy) for copy in site.copies)] if site.settings.backup is not None else ()
+    return every_store(site) if site.settings.backup is not None else ()
 
 
 def _key(record: Record) -> tuple[str, str]:

@@ -37,6 +37,7 @@ from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.certificate import served
+from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     Cabinet,
@@ -152,8 +153,7 @@ def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, 
 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
-    record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
+    return _RECORDS.way_back(state, run, "vc undo")
 
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
@@ -492,6 +492,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             if here.get(file.path) == wanted.get(file.path, ""):
                 continue
             yield f"uploading {file.path}"
-            if cluster.upload(one.name, file.path, content(site.undo, file)) != wanted.get(file.path):
+            sealed = watched(site, content(site.undo, file), file.size)
+            if cluster.upload(one.name, file.path, sealed) != wanted.get(file.path):
                 raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
         return f" with {show_count(len(one.files), 'file')}"
