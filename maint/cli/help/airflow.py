@@ -87,10 +87,9 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
 
 
 _NEEDED = (
-    "from datetime import datetime, timedelta, timezone",
+    "from datetime import datetime, timedelta",
     "from zoneinfo import ZoneInfo",
-    "from airflow.sdk import DAG, CronTriggerTimetable, task, task_group",
-    "from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException",
+    "from airflow.sdk import DAG, task, task_group",
 )
 
 
