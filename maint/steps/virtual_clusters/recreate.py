@@ -13,11 +13,13 @@ from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
+from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
     drop_unfinished,
+    drop_unnamed,
     net,
     remember,
     seal_before,
@@ -83,8 +85,7 @@ class KeepJob(VcStep[KeepArguments]):
         generation = before.generation + 1 if before else 1
         kept = Kept(generation, False, sealed, tuple(files), cluster.settings.name)
         write(site.state, work.run, kept)
-        for name in before.names if before else ():
-            site.undo.drop(name)
+        drop_unnamed(site, work.run, before.names if before else ())
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
 
@@ -127,7 +128,7 @@ def _others_back(
     for file in kept.files:
         if live.file(file.path) is None:
             yield f"putting {file.path} back"
-            cluster.upload(live.name, file.path, content(site.undo, file))
+            cluster.upload(live.name, file.path, watched(site, content(site.undo, file), file.size))
 
 
 def _kept(site: Site, work: Work) -> Kept:
@@ -163,7 +164,7 @@ class PutBack(VcStep[PutBackArguments]):
         same = _same_files(cluster, resource)
         live = cluster.job(name)
         if same and same_job(live, sendable_job(job)):
-            mark_put_back(site.state, work.run, kept, site.undo)
+            _over(site, work, kept)
             return unchanged(f"job {name} is as it was")
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
         theirs, waived = "", str(action.arguments.get("no_safety_net") or "")
@@ -178,9 +179,14 @@ class PutBack(VcStep[PutBackArguments]):
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
         paused = create_asleep(cluster, job)
-        mark_put_back(site.state, work.run, kept, site.undo)
+        _over(site, work, kept)
         words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")
+
+
+def _over(site: Site, work: Work, kept: Kept) -> None:
+    mark_put_back(site.state, work.run, kept)
+    drop_unnamed(site, work.run, kept.names)
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
@@ -216,7 +222,7 @@ def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Objec
     cluster.create_resource(sendable_resource(resource))
     for file in kept.files:
         yield f"uploading the old {file.path}"
-        cluster.upload(name, file.path, content(site.undo, file))
+        cluster.upload(name, file.path, watched(site, content(site.undo, file), file.size))
 
 
 class ForgetOld(VcStep[JobArguments]):

@@ -37,6 +37,7 @@ from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.certificate import served
+from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     Cabinet,
@@ -153,11 +154,6 @@ def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
     return _RECORDS.way_back(state, run, "vc undo")
-
-
-def _drop(undo: Undo, one: Sealed) -> None:
-    for name in one.names:
-        undo.drop(name)
 
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
@@ -314,12 +310,17 @@ def _held(site: Site, work: Work, cluster: VirtualClusterSight, resource: str, f
 
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
-    record = removed(site.state, work.run)
-    known = set(record.names) if record else set()
-    for name in cast(list[str], work.noted("sealed") or []):
-        if name not in known:
-            site.undo.drop(name)
+    drop_unnamed(site, work.run, cast(list[str], work.noted("sealed") or []))
     work.note("sealed", None)
+
+
+def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
+    """Drop what was sealed, but what a record of the run names: that of its recreation may have been handed over."""
+    records = removed(site.state, run), read(site.state, run)
+    named = {name for record in records if record is not None for name in record.names}
+    for name in names:
+        if name not in named:
+            site.undo.drop(name)
 
 
 def seal_files(
@@ -419,7 +420,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         own = {"job": self._job_back, _CERTIFICATE: self._certificate_back, _KEYTAB: self._keytab_back}
         words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
         _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
-        _drop(site.undo, one)
+        drop_unnamed(site, run, one.names)
         return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
 
     @staticmethod
@@ -491,6 +492,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             if here.get(file.path) == wanted.get(file.path, ""):
                 continue
             yield f"uploading {file.path}"
-            if cluster.upload(one.name, file.path, content(site.undo, file)) != wanted.get(file.path):
+            sealed = watched(site, content(site.undo, file), file.size)
+            if cluster.upload(one.name, file.path, sealed) != wanted.get(file.path):
                 raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
         return f" with {show_count(len(one.files), 'file')}"
