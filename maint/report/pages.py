@@ -97,7 +97,7 @@ def _head(path: Path) -> bytes:
 def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
-    said = f"{maint.__version__} {site.name} {at.words} {day.before} {len(day.changes)} {day.problem}"
+    said = f"{maint.__version__} {site.name} {at.words} {day.before} {day.count} {day.problem} {site.config}"
     mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
     if mark.encode() in _head(path):
         return
@@ -202,7 +202,7 @@ def _gaps(site: SiteFacts, now: datetime) -> Sequence[Values]:
 
 
 def _link(site: SiteFacts, day: Day, now: datetime) -> Values:
-    words = day.problem or (show_count(len(day.changes), "change") if day.changes else "nothing changed")
+    words = day.problem or (show_count(day.count, "change") if day.changes else "nothing changed")
     state = WARN if day.problem else "skip" if day.changes else OK
     return {"page": f"{site.name}-{day.page}", "at": moment(day.at, now), "words": words, "state": state}
 
@@ -218,8 +218,9 @@ def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
         for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
     ]
     return {
-        **_frame(now), "name": site.name, "before": day.before, "after": day.after,
-        "groups": groups, "count": show_count(len(day.changes), "change"), "problem": day.problem,
+        **_frame(now), "name": site.name, "here": site.here, "before": day.before, "after": day.after,
+        "groups": groups, "count": show_count(day.count, "change"), "problem": day.problem,
+        "more": day.more,
     }  # fmt: skip
 
 

@@ -86,6 +86,12 @@ class Day(msgspec.Struct, frozen=True):
     at: datetime
     changes: Sequence[Change] = ()
     problem: str = ""  # why they cannot be compared
+    more: int = 0  # changes beyond those
+
+    @property
+    def count(self) -> int:
+        """How many changes there are."""
+        return len(self.changes) + self.more
 
     @property
     def page(self) -> str:
@@ -132,6 +138,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     drills: Sequence[Drill] = ()  # the oldest first
     runs: Sequence[Run] = ()  # the newest first
     days: Sequence[Day] = ()  # the oldest first
+    changed: Sequence[tuple[datetime, int]] = ()  # changes a day, of those days and of earlier ones; the oldest first
     ended: Sequence[Ended] = ()
     windows: Sequence[str] = ()  # open redaction windows, in words
     checks: HostChecks | None = None

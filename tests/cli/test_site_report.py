@@ -4,13 +4,18 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import load
+from maint.files import keep_record, kept_record
 from maint.lab.running import Lab
+from maint.report.site_facts import SiteFacts
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Operator, maint
 
@@ -73,6 +78,20 @@ def test_commands_to_copy_name_a_config_that_no_command_finds_by_itself(operator
     assert maint(*words, "-o", "json", HOME=str(tmp_path / "home")).json["sites"]
     assert "--config" not in "".join(path.read_text() for path in told)
     assert all(path.stat().st_mtime_ns != before[path] for path in told)
+
+
+def test_changes_of_days_that_were_told_earlier_are_told_as_long_as_snapshots_go_back(operator: Operator) -> None:
+    words = ("site", "report", "--site", SITE, "--config", operator.config)
+    assert maint(*words).code == 0
+    kept = operator.state / KEPT
+    facts = kept_record(kept, SiteFacts)
+    assert facts is not None
+    oldest = facts.shots[0].taken_at
+    told = [(oldest - timedelta(days=1), 7), (oldest + timedelta(days=2), 8), (oldest + timedelta(days=3), 0)]
+    keep_record(kept, msgspec.structs.replace(facts, changed=told))
+    assert maint(*words).code == 0
+    after = kept_record(kept, SiteFacts)
+    assert after is not None and [(at, n) for at, n in after.changed if at > oldest] == told[1:]
 
 
 def test_of_several_sites_at_once_the_pages_are_written_once_when_all_have_ended(operator: Operator) -> None:
