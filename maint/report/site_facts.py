@@ -118,6 +118,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     manager: str
     seen: datetime
     labels: Mapping[str, str] = {}
+    config: str = ""  # what a command is told so that it finds the config; empty: nothing
     first: str = ""  # the store that backups go to
     store: str = ""  # the store of which this tells: a copy, where the first could not be read
     read: datetime | None = None  # when that was read; None: no store ever was
@@ -136,6 +137,11 @@ class SiteFacts(msgspec.Struct, frozen=True):
     checks: HostChecks | None = None
     backup_limit: float = 26 * 3600.0  # seconds
     drill_limit: float = 35 * 86400.0
+
+    @property
+    def here(self) -> str:
+        """What a command is told so that it is about this site."""
+        return f"{self.config} --site {self.name}".strip()
 
     @property
     def unknown(self) -> bool:

@@ -1,6 +1,7 @@
 """`maint site report`: the pages of real sites, written by the command and after each run."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,26 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     assert "nothing is known of its backups" in away
     assert "There is no way back" not in away and "No restore has been rehearsed" not in away
     assert ">away<" in (tmp_path / "out/index.html").read_text()
+
+
+def test_commands_to_copy_name_a_config_that_no_command_finds_by_itself(operator: Operator, tmp_path: Path) -> None:
+    words, out = ("site", "report", "--to", str(tmp_path / "out"), "--all"), tmp_path / "out"
+    elsewhere = Path(operator.config).parent.parent / "pages"
+    shutil.rmtree(elsewhere, ignore_errors=True)
+    assert maint(*words, "--config", operator.config, "-o", "json").json["sites"]
+    assert not elsewhere.exists()
+    told = {path: path.read_text() for path in out.glob("*.html")}
+    assert {path.name for path in told} >= {"index.html", "away.html", f"{SITE}.html"}
+    pages = "".join(re.sub(r"</?span>", "", text) for text in told.values())
+    assert f"maint restore plan --config {operator.config} --site {SITE} --snapshot " in pages
+    assert f"maint doctor --config {operator.config} --site away" in pages
+    assert not re.search(r"<code>maint [a-z ]*--site", pages)
+    (tmp_path / "home/.config").mkdir(parents=True)
+    (tmp_path / "home/.config/maint").symlink_to(Path(operator.config).parent)
+    before = {path: path.stat().st_mtime_ns for path in told}
+    assert maint(*words, "-o", "json", HOME=str(tmp_path / "home")).json["sites"]
+    assert "--config" not in "".join(path.read_text() for path in told)
+    assert all(path.stat().st_mtime_ns != before[path] for path in told)
 
 
 def test_of_several_sites_at_once_the_pages_are_written_once_when_all_have_ended(operator: Operator) -> None:

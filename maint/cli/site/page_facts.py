@@ -101,7 +101,7 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
     ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
     return SiteFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
-        first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
+        config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
         windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
