@@ -31,6 +31,16 @@ class MaintError(Exception):
         return self.hint or self.otherwise or None
 
 
+BUG = 70  # the exit code of a failure that nobody foresaw
+
+
+def exit_of(failure: BaseException | None) -> int:
+    """Return the exit code that stands for a failure; 0 for none."""
+    if failure is None:
+        return 0
+    return failure.exit_code if isinstance(failure, MaintError) else BUG
+
+
 class WorkFailed(MaintError):
     """A step, a check or a verification failed."""
 
@@ -43,8 +53,12 @@ class NotUp(TimedOut):
     """The manager was waited for, and does not serve."""
 
 
-class DeadlinePassed(MaintError):
-    """A limit set by the operator or the playbook has passed; nobody catches this to go on."""
+class Stopped(MaintError):
+    """Nothing more may be begun; nobody catches this to go on with something else."""
+
+
+class DeadlinePassed(Stopped):
+    """A limit set by the operator or the playbook has passed."""
 
     otherwise = "give it more time with `--timeout`, or with `timeout` in the playbook"
 
@@ -179,12 +193,12 @@ class Differences(MaintError):
     exit_code = 8
 
 
-class Interrupted(MaintError):
+class Interrupted(Stopped):
     """A signal, SIGHUP (1), SIGINT (2) or SIGTERM (15), ended the run; the exit code is 128 more."""
 
     otherwise = "`maint playbook history` shows whether a run was stopped on its way"
 
-    def __init__(self, signal_number: int, *, hint: str | None = None) -> None:
-        super().__init__("interrupted", hint=hint)
+    def __init__(self, signal_number: int) -> None:
+        super().__init__("interrupted")
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number

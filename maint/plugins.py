@@ -1,6 +1,8 @@
 """What installed packages offer of their own by entry points: step kinds, checks, notices; one loader for all."""
 
+import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
@@ -12,6 +14,12 @@ T = TypeVar("T")
 
 def offered(group: str) -> Mapping[str, EntryPoint]:
     """Return what installed packages offer in a group, by name; loads nothing."""
+    return _found(group, *sys.path)
+
+
+@cache
+def _found(group: str, *_path: str) -> Mapping[str, EntryPoint]:
+    # All that is installed is looked through: once, unless there is more to look through.
     return {entry.name: entry for entry in reversed(list(entry_points(group=group)))}  # the first on the path counts
 
 

@@ -15,9 +15,11 @@ from pathlib import Path
 # Many processes import the same modules: each finds them compiled, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.pop("COLUMNS", None)  # which a process of a parallel run is given: tables are as wide as for a program
 
 import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 from maint.lab.http import ports  # noqa: E402
 
@@ -64,12 +66,19 @@ _NEEDED = os.environ.get("MAINT_TESTS_NEED_REAL_PARTS") == "1"
 _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|cannot be had|could not be found")
 
 
+@pytest.hookimpl(trylast=True)  # when Hypothesis expects to be used, and before further processes begin
+def pytest_sessionstart() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        st.text().validate()  # leaves a table of all characters on disk, which each process would make for itself
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -_SECONDS.get(_file_of(item.nodeid), 0.0))  # stable: the order within a file stays
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was collected stays to the end: it is never looked through again for what nobody holds
+    gc.set_threshold(50_000)  # as often as Python does it by itself takes a twentieth of the time
     gc.enable()
 
 

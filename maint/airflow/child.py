@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +24,15 @@ class Child:
 
     Args:
         words: the program and its arguments.
-        more: variables beside those of this process; Airflow's own, which hold its passwords, are left out.
+        more: variables beside those of this process. Airflow's own, which hold its passwords, are left out, and for a
+            program outside its environment where its Python finds packages.
         tell: receives each line of its standard error.
     """
 
     def __init__(self, words: Sequence[str], more: Mapping[str, str], tell: Callable[[str], None]) -> None:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW_", "_AIRFLOW_"))}
+        outside = words[0] != sys.executable
+        left = ("AIRFLOW_", "_AIRFLOW_", "__AIRFLOW_", *(("PYTHONPATH", "PYTHONHOME") if outside else ()))
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(left)}
         self._process = subprocess.Popen(
             list(words),
             env={**kept, **more},

@@ -9,8 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException
+try:
+    from airflow.sdk import BaseHook
+except ImportError:  # Airflow 3.0
+    from airflow.hooks.base import BaseHook
+try:
+    from airflow.sdk.exceptions import AirflowFailException as AirflowFailException
+except ImportError:  # Airflow 3.0 and 3.1
+    from airflow.exceptions import AirflowFailException as AirflowFailException
 
 
 class Call(NamedTuple):

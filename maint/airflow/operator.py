@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from maint.airflow.child import Child, report_in
-from maint.airflow.hook import MaintHook
+from maint.airflow.hook import AirflowFailException, MaintHook
 from maint.airflow.outcome import Outcome, outcome_of, reason, told
 
 
@@ -54,7 +53,7 @@ class MaintOperator(BaseOperator):
 
         Raises:
             AirflowFailException: another try would end the same way.
-            AirflowException: another try may go on.
+            RuntimeError: another try may go on.
         """
         hook = MaintHook(self.maint_conn_id, self.config, self.program)
         with hook.call() as call:
@@ -95,7 +94,7 @@ class MaintOperator(BaseOperator):
             return result
         if result is not None:
             context["ti"].xcom_push(key="result", value=result)
-        kind = AirflowException if outcome is Outcome.AGAIN else AirflowFailException
+        kind = RuntimeError if outcome is Outcome.AGAIN else AirflowFailException
         raise kind(reason(code, child.lines))
 
 

@@ -5,10 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
-from airflow.sdk.exceptions import AirflowFailException
 
 from maint.airflow.child import Child
-from maint.airflow.hook import MaintHook
+from maint.airflow.hook import AirflowFailException, MaintHook
 from maint.airflow.outcome import Outcome, outcome_of, reason
 
 

@@ -14,7 +14,7 @@ from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteF
 from maint.checks.plan import folders, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Invalid, MaintError
+from maint.errors import Invalid, MaintError, Stopped
 from maint.model.fleet import Reply
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -155,6 +155,8 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
         chain = presence.chain or ""
         end = manager.certificate_end()
         ends = show_time(end) if end else ""
+    except Stopped:
+        raise
     except MaintError as failure:
         return ManagerFacts(failure.message)
     try:
@@ -163,6 +165,8 @@ def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
         items = listed.get("items") if isinstance(listed, Mapping) else None
         hosts = [_host(item) for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
         clusters = [_cluster(manager, cluster.name, cluster.type, full) for cluster in manager.clusters()]
+    except Stopped:
+        raise
     except MaintError as failure:
         return ManagerFacts(failure.message, chain=chain, ends=ends)
     return ManagerFacts("", release, chain, hosts, clusters, ends)

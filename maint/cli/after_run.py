@@ -20,7 +20,17 @@ from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
-from maint.errors import DeadlinePassed, Interrupted, Locked, MaintError, PartlyDone, Unfinished, UsageError
+from maint.errors import (
+    DeadlinePassed,
+    Interrupted,
+    Locked,
+    MaintError,
+    PartlyDone,
+    Stopped,
+    Unfinished,
+    UsageError,
+    exit_of,
+)
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
@@ -31,7 +41,6 @@ from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.services.kept_settings import expire
 
-_BUG = 70
 _AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
 _LINES = 10  # of a failure's details that are told
 
@@ -48,24 +57,31 @@ class Ending(msgspec.Struct, frozen=True):
     @property
     def exit(self) -> int:
         """The exit code."""
-        if self.failure is None:
-            return 0
-        return self.failure.exit_code if isinstance(self.failure, MaintError) else _BUG
+        return exit_of(self.failure)
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
-    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing."""
-    files = _report(site, screen, ending.run) if ending.run else {}
-    if ending.run:
-        _forget(site, screen)
-    tell_takeover(site, screen)
-    if not _called_off(ending.failure):
-        _tell_end(site, screen, ending)
-    elif ending.started:
-        words = f"{ending.verb} was stopped at a terminal"
-        tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
-    # What failed may have failed because a store is silent, which is asked again here.
-    refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))
+    """Do what follows whatever worked on a site, and return the files of a run's report, by kind; stops nothing.
+
+    Raises:
+        Interrupted: a signal came while this was done after something that worked.
+    """
+    files: Mapping[str, str] = {}
+    try:
+        if ending.run:
+            files = _report(site, screen, ending.run)
+            _forget(site, screen)
+        tell_takeover(site, screen)
+        if not _called_off(ending.failure):
+            _tell_end(site, screen, ending)
+        elif ending.started:
+            words = f"{ending.verb} was stopped at a terminal"
+            tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
+        # What failed may have failed because a store is silent, which is asked again here.
+        refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))
+    except Interrupted:
+        if ending.failure is None:  # else that is what is still told
+            raise
     return files
 
 
@@ -102,7 +118,7 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
     """Warn of what fails in the block, with these words before why; it stops nothing."""
     try:
         yield
-    except DeadlinePassed:
+    except Stopped:
         raise
     except (OSError, MaintError) as error:
         screen.warn(f"{words}: {error}")
@@ -115,7 +131,7 @@ def _summarize(site: ConfiguredSite, unasked: str) -> None:
             known = entries(site)
             seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
             keep_record(site.state / summary.FILE, seen)
-        except DeadlinePassed:
+        except Stopped:
             raise
         except (OSError, MaintError):
             return
@@ -259,6 +275,8 @@ def tell(
         return ()
     try:
         told = site.notices.tell(notices, names)
+    except Stopped:
+        raise
     except MaintError as error:
         screen.warn(f"nobody could be told: {error.message}")
         return ()

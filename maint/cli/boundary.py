@@ -14,9 +14,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import DeadlinePassed, Interrupted, MaintError, UsageError
-
-BUG = 70
+from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError
 
 
 class ExitCode(msgspec.Struct, frozen=True):
@@ -131,7 +129,7 @@ class _Unraisable:
         self._before = before
 
     def __call__(self, unraisable: "sys.UnraisableHookArgs", /) -> None:
-        if isinstance(unraisable.exc_value, Interrupted | DeadlinePassed):
+        if isinstance(unraisable.exc_value, Stopped):
             raise_again(unraisable.exc_value)
         else:
             self._before(unraisable)

@@ -13,6 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_of
 from maint.cli.options import Flags, seconds_of
 from maint.cli.screen import Screen
+from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError
@@ -27,8 +28,6 @@ class TerminalPerson:
     @property
     def name(self) -> str:
         """Who runs this, as `user@host`."""
-        from maint.config.actor import actor  # most commands ask nobody
-
         return actor()
 
     def ask(self, question: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
-from maint.errors import Invalid, MaintError, Unfinished
+from maint.errors import Invalid, MaintError, Stopped, Unfinished
 from maint.files import whole
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
@@ -154,8 +154,12 @@ def _look(site: ConfiguredSite, action: Action) -> dict[str, Json]:
     settings = cluster.settings
     answers, holds = cluster.answers(settings.base_url), None
     if answers:
-        with suppress(MaintError):  # whoever is not let in learns so when the run looks
+        try:
             holds = contents_of(cluster)
+        except Stopped:
+            raise
+        except MaintError:  # whoever is not let in learns so when the run looks
+            pass
     if settings.base_url.rstrip("/") != str(action.arguments["source"]).rstrip("/"):
         holds = None  # a new one, where things come back
     return {"name": settings.name, "base_url": settings.base_url, "answers": answers, "holds": holds or None}

@@ -17,6 +17,7 @@ from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import metrics, outcomes
+from maint.cli.telling.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import journal
 from maint.engine.load import library
@@ -166,7 +167,7 @@ def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
 
 def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
     """Show a plan and ask where it changes something; False where it was only to be shown."""
-    text = f"{plan_text(plan)}\n\n{beside}" if beside else plan_text(plan)
+    text = f"{plan_text(plan)}\n\n{folded(beside, columns())}" if beside else plan_text(plan)
     if flags.dry_run:
         screen.emit({**plan_json(plan), **more}, text)
         return False

@@ -322,16 +322,16 @@ def cell(value: Json) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows under headings, in columns as wide as they need."""
-    lines = [list(headings), *[list(row) for row in rows]]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
+    from maint.cli.telling.width import columns, fitted  # `--help` shows no table
+
+    return fitted([headings, *rows], columns())
 
 
 def plan_text(plan: Plan) -> str:
     """Return a plan for people."""
+    from maint.cli.telling.width import columns, folded
+
     lines = [f"plan {plan.source} for site {plan.site} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):
         when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
@@ -340,7 +340,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"      {line}" for line in action.shown]
         if action.undo and action.effect > Effect.READ:
             lines.append(f"      undo: {action.undo}")
-    return "\n".join(lines)
+    return folded("\n".join(lines), columns())
 
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:

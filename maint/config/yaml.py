@@ -35,8 +35,12 @@ _NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 _MAY_BE_NUMBER = tuple("+-.0123456789")  # what all of these begin with
 # YAML 1.1 breaks lines at the last three, YAML 1.2 does not: an editor and the parser would count lines differently.
 _UNWANTED = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+_NOWHERE = "[\0\ud800-\udfff]"
 _LAYOUT = {ord(character): None for character in "\t\n\r"}
 _BREAK = r"\r\n|\r|\n"
+# PyYAML has a parser in Python and one in C, which takes a fifth of the time and is not everywhere. Here the two would
+# read differently, or count places differently, so that only the first reads such a text.
+_READ_APART = r"\t|\?(\s|\Z)|[|>]\S*#|---\s*(#|\Z)|:\s+[],}]"
 _SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here and in the line before"
 
 
@@ -132,9 +136,14 @@ def load(text: str, name: str) -> Document:
 
 @lru_cache(8)
 def _loaded(text: str, name: str) -> Document:
-    # A command reads its config more than once, a process of many commands very often; it takes 10 ms each time.
+    # A command reads its config more than once, a process of many commands very often.
     _refuse_unreadable(text, name)
-    return _Reader(text, name).document()
+    if yaml.__with_libyaml__ and not re.search(_READ_APART, text):
+        try:
+            return _Reader(name, yaml.CSafeLoader(text)).document()
+        except Invalid:
+            pass  # the parser in Python says why: in the same words on every machine
+    return _Reader(name, yaml.SafeLoader(text)).document()
 
 
 def dump(value: Json) -> str:
@@ -187,9 +196,9 @@ def _unwanted(text: str) -> re.Match[str] | None:
 class _Reader:
     """Builds plain values from the parser's events, one at a time, so that nothing is expanded or resolved for us."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, name: str, parser: "yaml.SafeLoader | yaml.CSafeLoader") -> None:
         self._name = name
-        self._parser = yaml.SafeLoader(text)
+        self._parser = parser
         self._places: dict[KeyPath, tuple[Position, Position]] = {}
 
     def document(self) -> Document:
@@ -212,15 +221,16 @@ class _Reader:
 
     def _next(self) -> yaml.Event:
         try:
-            event: yaml.Event = self._parser.get_event()  # type: ignore[no-untyped-call]  # the stubs leave it bare
+            event: yaml.Event | None = self._parser.get_event()
         except yaml.MarkedYAMLError as error:
             raise self._not_yaml(error) from None
         except (yaml.YAMLError, ValueError, OverflowError):
             # The parser trusts escapes such as "\UFFFFFFFF" and turns them into characters that do not exist.
-            place = self._position(self._parser.get_mark())
+            place = self._position(self._parser.get_mark() if isinstance(self._parser, yaml.SafeLoader) else None)
             raise Invalid(
                 "this is not YAML: an escape or number here has no meaning", at=place, hint=_SYNTAX_HINT
             ) from None
+        assert event is not None  # there are none but after the stream's end
         return event
 
     def _not_yaml(self, error: yaml.MarkedYAMLError) -> Invalid:
@@ -292,7 +302,7 @@ class _Reader:
     def _scalar(self, event: yaml.ScalarEvent) -> Json:
         self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
         text: str = event.value
-        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+        if re.search(_NOWHERE, text):
             raise self._invalid("no file or command can have a character of this text", event, hint="leave it out")
         if event.tag is None and event.implicit[0]:
             return self._resolved(text, event)

@@ -39,7 +39,6 @@ class DeploymentSummary(msgspec.Struct, frozen=True):
     settings: Mapping[str, str] = msgspec.field(default_factory=dict)  # the manager's that concern TLS
     truststore_password: bool = False  # whether it is readable
     secrets: int = 0  # readable ones
-    named_secrets: int = 0  # of these, the settings that no flag tells to be secret
 
     @property
     def web_tls(self) -> bool:
@@ -125,7 +124,6 @@ class Judge:
             settings=self._settings,
             truststore_password=self._truststore_password,
             secrets=self._redactions.readable + self._redactions.readable_of_peers + self._accounts.secrets,
-            named_secrets=self._redactions.named,
         )
 
     def _judgement(self) -> Judgement:

@@ -80,7 +80,6 @@ class Redactions:
         self.flagged = False
         self.hidden = 0
         self.readable = 0
-        self.named = 0  # of these, those that their names alone tell
         self.readable_of_peers = 0
 
     def items(self, items: Iterable[Item], plain: int = 0) -> None:
@@ -98,7 +97,6 @@ class Redactions:
                 self._hide(str(name))
             elif sensitive(name, flag):
                 self._secret += 1
-                self.named += flag is not True and readable(value)
                 self._show(name, value)
 
     def peer(self, peer: Fields) -> None:

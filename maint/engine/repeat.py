@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 
-from maint.errors import DeadlinePassed, Interrupted, MaintError
+from maint.errors import DeadlinePassed, MaintError, Stopped
 from maint.model.events import Result
 from maint.model.formatting import show_duration
 from maint.model.json import Json
@@ -49,10 +49,9 @@ def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) 
         try:
             with clock.limit(limit):
                 return (yield from attempt())
-        except Interrupted:
-            raise
-        except DeadlinePassed as error:
-            error.detail = error.detail or _waited_for(action)
+        except Stopped as error:
+            if isinstance(error, DeadlinePassed):
+                error.detail = error.detail or _waited_for(action)
             raise
         except MaintError as error:
             if number == attempts:

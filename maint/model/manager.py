@@ -71,7 +71,12 @@ class Place(msgspec.Struct, frozen=True):
             return service
         if self.host:
             return f"host {self.hostname or self.host}"
-        return f"cluster {self.cluster}" if self.cluster else "the manager"
+        return f"cluster {self.cluster}" if self.is_cluster else "the manager"
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether it is a cluster as a whole."""
+        return bool(self.cluster) and not (self.service or self.role or self.role_group or self.host)
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -156,8 +156,8 @@ class ManagerSight(Protocol):
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
 
-    def deployment(self, *, redacted: bool = False) -> AbstractContextManager[Sized]:
-        """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view."""
+    def deployment(self) -> AbstractContextManager[Sized]:
+        """Stream `GET /cm/deployment` at the pinned version."""
 
     def get(self, path: str) -> Json:
         """Return the JSON of any other read, `path` without `/api/vN`."""
@@ -486,3 +486,6 @@ class Work(Protocol):
 
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key, None where nothing was."""
+
+    def alone(self) -> bool:
+        """Whether no other machine can have begun to work on the site, as this one lost its lease."""

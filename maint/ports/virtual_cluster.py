@@ -54,8 +54,8 @@ class VirtualClusterSight(Protocol):
     def certificates(self) -> Mapping[str, bytes]:
         """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not."""
 
-    def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
-        """Return the jobs that all filters (J3.4) let through, by name; `latest` adds `latestRunInfo`."""
+    def jobs(self, filters: Sequence[str] = ()) -> Sequence[Job]:
+        """Return the jobs that all filters (J3.4) let through, by name."""
 
     def job(self, name: str) -> Job | None:
         """Return a job, None where there is none."""

@@ -1,6 +1,5 @@
 """Take a snapshot: one pass over the network, two copies, read back before anything is promised."""
 
-import os
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
@@ -37,10 +36,8 @@ def take(
     site: Site,
     *,
     purpose: Purpose = Purpose.BACKUP,
-    redacted: bool = False,
     accept_empty: bool = False,
     snapshot_id: str | None = None,
-    chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of the manager's configuration under the site's lock; yields words on the progress.
 
@@ -51,7 +48,7 @@ def take(
         StoreFailed: neither the first store nor, for a backup, any copy could hold it.
     """
     recipients = recipients_of(site)
-    order = _Order(purpose, redacted, accept_empty, recipients, snapshot_id, chance)
+    order = _Order(purpose, accept_empty, recipients, snapshot_id)
     if purpose is not Purpose.BACKUP:  # a safety copy must lie where the destroying run looks for it
         return (yield from _take_into(site, order))
     return (yield from with_failover(site, lambda place: _take_into(place, order)))
@@ -59,17 +56,15 @@ def take(
 
 class _Order(msgspec.Struct, frozen=True):
     purpose: Purpose
-    redacted: bool
     accept_empty: bool
     recipients: Sequence[str]
     snapshot_id: str | None
-    chance: Callable[[int], bytes]
 
 
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     sweep(site, now)
-    snapshot_id = order.snapshot_id or new_id(now, order.chance)
+    snapshot_id = order.snapshot_id or new_id(now)
     flagged = storing(site) if site.settings.virtual_clusters else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, order.recipients) as writer:
         run = _Run(site, order, writer, now)
@@ -106,9 +101,7 @@ class _Run:
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writer.known)
         begun = self._site.clock.monotonic()
-        part = exported(
-            self._site, lambda answer: writer.raw(answer.read, answer.length), redacted=self._order.redacted
-        )
+        part = exported(self._site, lambda answer: writer.raw(answer.read, answer.length))
         took = self._site.clock.monotonic() - begun
         yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
         part, verdict = writer.judged(judge)
@@ -265,7 +258,7 @@ def taken_once(
     found = committed(site, work)
     if found is not None:
         return found
-    snapshot_id = new_id(site.clock.now(), os.urandom)
+    snapshot_id = new_id(site.clock.now())
     work.note(NOTE, snapshot_id)
     taken = yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)
     if taken.verification.depth < _SOUND:

@@ -13,26 +13,25 @@ _PAUSE, _LONGEST = 1.0, 5.0  # seconds
 T = TypeVar("T")
 
 
-def exported(sight: Sight, use: Callable[[Sized], T], *, redacted: bool = False) -> T:
+def exported(sight: Sight, use: Callable[[Sized], T]) -> T:
     """Return what is made of the present deployment as it comes.
 
     Args:
         use: reads it to its end, and leaves nothing behind where that raises; it is called again where it was cut.
-        redacted: the redacted view, whatever the server's own setting is.
 
     Raises:
         Cut: it was cut off each time, or nothing more came in time.
     """
     for pause in delays(_PAUSE, _LONGEST, times=_TIMES):
         try:
-            return _once(sight, use, redacted=redacted)
+            return _once(sight, use)
         except Cut as failure:
             if failure.late:
                 raise
             sight.clock.sleep(pause)
-    return _once(sight, use, redacted=redacted)
+    return _once(sight, use)
 
 
-def _once(sight: Sight, use: Callable[[Sized], T], *, redacted: bool) -> T:
-    with sight.manager.deployment(redacted=redacted) as answer:
+def _once(sight: Sight, use: Callable[[Sized], T]) -> T:
+    with sight.manager.deployment() as answer:
         return use(answer)

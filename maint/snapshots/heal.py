@@ -3,7 +3,6 @@
 It bears the time of the redacted one, when its configuration was in force; its secrets are those of the source.
 """
 
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeAlias
@@ -63,7 +62,6 @@ def heal(
     source: str,
     *,
     purpose: Purpose = Purpose.BACKUP,
-    chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Healed]:
     """Fill what can be filled, and store it as a new snapshot, under the site's lock; yields words on the progress.
 
@@ -88,13 +86,13 @@ def heal(
         )
     yield f"{show_count(filled, 'value')} filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
-    snapshot_id = new_id(redacted.taken_at, chance)
+    snapshot_id = new_id(redacted.taken_at)
     flagged = storing(site) if redacted.objects else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, recipients) as writer:
         snapshot = _written(site, writer, redacted, document)
         if set(recipients) != set(redacted.recipients):  # who loses the old key must not lose what it opens
             yield "encrypting the files of virtual clusters anew, for the recipients of today"
-            snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients, chance)))
+            snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients)))
         origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
         named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
         snapshot = writer.with_recipe(named)

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -42,9 +43,9 @@ _TIME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
 PATTERN = re.compile(rf"{_TIME.pattern}-[0-9a-f]{{4}}")
 
 
-def new_id(now: datetime, chance: Callable[[int], bytes]) -> str:
+def new_id(now: datetime) -> str:
     """Return an id such as `20261121T021500.123Z-4f3a`."""
-    return f"{stamp(now)}-{chance(2).hex()}"
+    return f"{stamp(now)}-{os.urandom(2).hex()}"
 
 
 def stamp(now: datetime) -> str:

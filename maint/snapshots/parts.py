@@ -77,12 +77,11 @@ class Tally:
         self.bytes += len(block)
 
 
-def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack, *, restorable: bool = False) -> Part:
+def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack) -> Part:
     """Write one part into `<site>/<id>` and commit it; nothing is left when it fails.
 
     Args:
         pack: moves the content, compressed or encrypted, into a file.
-        restorable: something can be rebuilt from this part alone.
     """
     content = Tally(source)
     with store.create(f"{folder}/{name}") as file:
@@ -94,7 +93,6 @@ def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack, *
         sha256=stored.sha256,
         content_bytes=content.bytes,
         content_sha256=content.sha256,
-        restorable=restorable,
     )
 
 

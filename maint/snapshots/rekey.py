@@ -3,8 +3,7 @@
 Nothing is edited in place: the old one stays until it is pruned, and a kill leaves either the old one or both.
 """
 
-import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 
 import msgspec
@@ -21,7 +20,7 @@ from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, write_record
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import every_store
 from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -54,9 +53,7 @@ def aged(site: Site) -> Sequence[Aged]:
     ]
 
 
-def rekey(
-    site: Site, old: Entry, by: str, chance: Callable[[int], bytes] = os.urandom
-) -> Generator[str, None, Snapshot]:
+def rekey(site: Site, old: Entry, by: str) -> Generator[str, None, Snapshot]:
     """Make a new snapshot of an old one, under the site's lock, and verify it; yields words on the progress.
 
     Args:
@@ -70,11 +67,11 @@ def rekey(
     assert before is not None  # `aged` names no other
     recipients = recipients_of(site)
     flagged = storing(site) if before.objects else nullcontext()
-    with flagged, SnapshotWriter(site, _id_after(before, chance), recipients) as writer:
+    with flagged, SnapshotWriter(site, _id_after(before), recipients) as writer:
         yield f"encrypting {before.id} anew"
         _rewrite(site, writer, before)
         origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
-        objects = resealed(site, before, Objects(site, recipients, chance))
+        objects = resealed(site, before, Objects(site, recipients))
         named = replace(before, id=writer.id, recipients=tuple(recipients), rekeyed_from=origin, objects=objects)
         made = writer.with_recipe(named)
         writer.commit(made)
@@ -98,8 +95,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     Proving takes hours where there is much, so what holds the old one is read anew right before it goes.
     """
     _refuse_needed(one.old)
-    places: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
-    for place in places:
+    for place in every_store(site):
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
         record(place, seen)
@@ -125,9 +121,9 @@ def _refuse_needed(old: Entry) -> None:
         raise Refused(f"{old.id} stays: a restore needs it", detail=needed, hint="prune once that has ended")
 
 
-def _id_after(before: Snapshot, chance: Callable[[int], bytes]) -> str:
+def _id_after(before: Snapshot) -> str:
     """Return an id of the same time; behind the old one where it can be, so that the new one counts as the newer."""
-    drawn = [new_id(before.taken_at, chance) for _ in range(_TRIES)]
+    drawn = [new_id(before.taken_at) for _ in range(_TRIES)]
     return next((one for one in drawn if one > before.id), next(one for one in drawn if one != before.id))
 
 

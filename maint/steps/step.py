@@ -111,6 +111,6 @@ def unchanged(detail: str, value: Json = None) -> Result:
     return Result(Outcome.UNCHANGED, detail, value)
 
 
-def skipped(detail: str, value: Json = None) -> Result:
+def skipped(detail: str) -> Result:
     """Return the result of an action that does not apply here."""
-    return Result(Outcome.SKIPPED, detail, value)
+    return Result(Outcome.SKIPPED, detail)

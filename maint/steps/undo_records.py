@@ -74,6 +74,11 @@ class UndoRecords(RunRecords[R]):
         else:
             files.remove(self.path(state, run))
 
+    def way_back(self, state: Path, run: str, command: str) -> str:
+        """Return in words how what a run changed comes back; empty where nothing is kept."""
+        record = self.read(state, run)
+        return f"; `maint {command} {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
+
     def expire(self, state: Path, undo: Undo, now: datetime) -> None:
         """Drop what was kept for its time."""
         for run, record in self.all(state):

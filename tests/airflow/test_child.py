@@ -59,6 +59,16 @@ def test_airflows_own_variables_stay_with_airflow(monkeypatch: pytest.MonkeyPatc
     assert [name for name in made.result if name.startswith("AIRFLOW")] == []
 
 
+def test_a_program_outside_finds_its_own_packages_whatever_airflows_python_looks_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    outside = Child(["sh", "-c", 'echo "[\\"$PYTHONPATH\\"]"'], {}, print)
+    beside = child("import os, json; print(json.dumps([os.environ['PYTHONPATH']]))", [])
+    assert (outside.wait(), outside.result) == (0, [""])
+    assert (beside.wait(), beside.result) == (0, [str(tmp_path)])
+
+
 def test_the_report_of_a_run_is_found_where_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "run.md").write_text("# Report\n")
     assert report_in({"report": {"md": str(tmp_path / "run.md")}}) == "# Report\n"

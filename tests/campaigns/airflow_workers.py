@@ -1,9 +1,9 @@
 """CeleryExecutor, Redis and two workers as machines of their own; one is killed in a redaction window (by hand, root).
 
-    AIRFLOW=airflow/bin/python .venv/bin/python -m tests.campaigns.airflow_workers FOLDER [SITES]
+    MAINT_TESTS_AIRFLOW=3.3.2 .venv/bin/python -m tests.campaigns.airflow_workers FOLDER [SITES]
 
-needs an Airflow 3 with the Celery provider (celery < 5.7), `redis-server` and `unshare`. Each worker has its own host
-name, processes and state folder; stores and signing keys are shared.
+needs `redis-server`, `unshare` and moto; Airflow is the one of the acceptance tests. Each worker has its own host name,
+processes and state folder; the shared state and the backups lie in S3, the signing key is one.
 """
 
 import json
@@ -16,19 +16,25 @@ import sys
 import time
 from collections import Counter
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from maint.adapters.seal import AgeSeal
 from maint.config.yaml import dump, load
-from maint.lab.http.request_log import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from tests.acceptance.airflow.environment import VERSION, python_of
+from tests.campaigns.two_machines import s3
 from tests.steps.operator import Operator, maint
 
-PYTHON = str(Path(os.environ.get("AIRFLOW", "python")).absolute())
+PYTHON = str(python_of(VERSION))
 BROKER, API = 26391, 26392
 SWITCHES = {"down-seconds": "0.2", "starting-seconds": "1", "command-seconds": "0.05"}
-DAG = "maint_estate"
+ACCESS = {"ACCESS": "some-id", "SECRET": "some-secret"}
 LIMIT = 3000  # seconds for the whole
+SERVER = "base-01.example.internal"
+RETRY = 30  # seconds; with three retries longer than a dead worker's lease
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -36,6 +42,7 @@ def settings(folder: Path) -> dict[str, str]:
     redis = f"redis://127.0.0.1:{BROKER}"
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "MAINT_"))},
+        **ACCESS,
         "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}",
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -55,20 +62,22 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 def laid_out(stack: ExitStack, folder: Path, count: int) -> list[Lab]:
-    """Bring labs up, write one config for all, and make the keys that its sites share."""
-    labs, sites = [], {}
+    """Bring labs and an S3 up, write one config for all, and make the keys that its sites share."""
+    url, access = s3(stack, folder)
+    (folder / "shared").write_text(AgeSeal().new_identity()[0].reveal())
+    (folder / "shared").chmod(0o600)
+    labs, sites = list[Lab](), dict[str, Any]()
     for number in range(count):
         lab = stack.enter_context(Lab(folder / f"lab{number:02}", Options(switches=SWITCHES)))
-        site = dict(load((lab.folder / "config.yaml").read_text(), "config.yaml").data["sites"]["lab"])
+        whole: Any = load((lab.folder / "config.yaml").read_text(), "config.yaml").data
+        name, site = f"site{number:02}", whole["sites"]["lab"]
         site.pop("virtual_clusters", None)
-        shared = {
-            name: f"file:{folder}/lab00/state/lab/keys/{name.split('_')[0]}"
-            for name in ("signing_key", "fingerprint_key")
-        }
-        site["backup"] = {**site["backup"], "on_redacted": "window", **shared}
-        sites[f"site{number:02}"] = site
+        site["backup"] |= {**access, "store": f"{url}/{name}/backups", "on_redacted": "window"}
+        site["backup"] |= {"signing_key": f"file:{folder}/lab00/state/lab/keys/signing"}
+        site |= {"shared_state": f"{url}/{name}/state", "shared_state_key": f"file:{folder}/shared"}
+        sites[name] = site
         labs.append(lab)
-    maint("backup", "create", "--config", str(labs[0].folder / "config.yaml"), "--allow-plain")
+    Operator(labs[0])("backup", "create")  # makes the signing key of all
     path = folder / "config.yaml"
     path.write_text(dump({"state": str(folder / "state"), "sites": sites}))
     path.chmod(0o600)
@@ -115,23 +124,38 @@ def states(folder: Path) -> Counter[str]:
     return Counter(f"{task} {state}" for task, state in found)
 
 
-def verdict(folder: Path, labs: list[Lab]) -> dict[str, object]:
+def ended(folder: Path, name: str) -> dict[str, str]:
+    """Return how the act that closes the window ended in each run that a worker's state folder knows of a site."""
+    told = {}
+    for path in (folder / name).glob("runs/*.jsonl"):
+        head, *rest = map(json.loads, path.read_text().splitlines())
+        kinds = [action["kind"] for action in head["plan"]["actions"]]
+        acts = [line for line in rest if "index" in line and kinds[line["index"]] == "window.close"]
+        told[path.stem] = next((line["outcome"] for line in reversed(acts) if "outcome" in line), "not tried")
+    return told
+
+
+def verdict(folder: Path, labs: list[Lab], left: list[str]) -> dict[str, object]:
     """Return what became of the sites."""
-    restarts, open_, proven, several = [], [], 0, []
+    restarts, open_, proven, several = Counter[int](), list[str](), 0, list[str]()
     for number, lab in enumerate(labs):
-        words = ("--config", str(folder / "config.yaml"), "--site", f"site{number:02}", "-o", "json", "--allow-plain")
-        listed = maint("backup", "list", *words, MAINT_STATE=str(folder / "state-w2")).json["snapshots"]
+        name = f"site{number:02}"
+        words = ("--config", str(folder / "config.yaml"), "--site", name, "-o", "json", "--allow-plain")
+        listed = maint("backup", "list", *words, **ACCESS, MAINT_STATE=str(folder / "state-w2")).json["snapshots"]
         proven += bool(listed and listed[-1].get("proven"))
-        several += [f"site{number:02}"] if len([one for one in listed if one["restorable"]]) > 1 else []
-        open_ += [f"site{number:02}"] if "redaction=false" in Operator(lab).options.read_text() else []
-        sent = [f"{line['method']} {line['path']}" for line in read_requests(lab.log.path)]
-        restarts.append(sum(line.startswith(("PUT", "POST", "DELETE")) for line in sent))
+        several += [name] if len([one for one in listed if one["restorable"]]) > 1 else []
+        open_ += [name] if "redaction=false" in Operator(lab).options.read_text() else []
+        commands = (lab.folder / "hosts" / SERVER / "commands.jsonl").read_text()
+        restarts[commands.count("systemctl restart")] += 1
     return {
         "sites": len(labs),
         "proven": proven,
         "backed_up_twice": several,
         "redaction_off": open_,
-        "sent": max(restarts),
+        "sites by restarts of their manager": restarts,  # two are a window
+        "closing, by run": {
+            site: {worker: ended(folder / f"state-{worker}", site) for worker in ("w1", "w2")} for site in left
+        },
     }
 
 
@@ -142,10 +166,11 @@ def main(folder: Path, count: int) -> None:
     with ExitStack() as stack:
         labs = laid_out(stack, folder, count)
         program = str(Path(sys.executable).parent / "maint")
+        never = f"{datetime.now(UTC) + timedelta(days=3):%a}"
         said = maint(
-            "generate", "airflow", "--program", program, "--config", str(folder / "config.yaml"), "--drill", "Mon"
+            "generate", "airflow", "--program", program, "--config", str(folder / "config.yaml"), "--drill", never
         )
-        text = said.out.replace("timedelta(minutes=5)", "timedelta(seconds=15)")
+        text = said.out.replace("timedelta(minutes=5)", f"timedelta(seconds={RETRY})")
         (folder / "dags" / "estate.py").write_text(
             re.sub(r'"retry_exponential_backoff": True', '"retry_exponential_backoff": False', text)
         )
@@ -168,7 +193,7 @@ def main(folder: Path, count: int) -> None:
             "left": left,
             "seconds": round(time.monotonic() - begun),
             "tasks": states(folder),
-            **verdict(folder, labs),
+            **verdict(folder, labs, left),
         }
         sys.stdout.write(json.dumps(told, indent=1) + "\n")
 

@@ -16,7 +16,8 @@ def dag(*words: str) -> str:
 
 def test_it_says_when_where_and_how_many_at_once() -> None:
     text = dag("--at", "03:40", "--timezone", "Europe/Berlin", "--drill", "Wed", "--pool", "p", "--at-once", "5")
-    assert 'CronTriggerTimetable("40 3 * * *", timezone="Europe/Berlin")' in text
+    assert 'schedule="40 3 * * *"' in text
+    assert 'tzinfo=ZoneInfo("Europe/Berlin")),' in text
     assert 'ZoneInfo("Europe/Berlin")).weekday() != 2' in text
     assert "airflow pools set p 5" in text
     assert "WHERE = {}" in text
@@ -54,5 +55,5 @@ def test_one_playbook_is_a_dag_too_with_its_parameters_agreed_to() -> None:
     assert said.code == 0, said.err
     ast.parse(said.out, feature_version=(3, 10))
     assert "['playbook', 'run', 'start-cluster', '--set', 'cluster=base', '--yes']" in said.out
-    assert 'CronTriggerTimetable("30 3 * * Sun"' in said.out
+    assert 'schedule="30 3 * * Sun"' in said.out
     assert maint("playbook", "schedule", "retire-cluster", "--set", "cluster=base", "--airflow").code == 5

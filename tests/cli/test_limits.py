@@ -1,7 +1,10 @@
 """`--timeout` holds for every command that looks: nothing answers, and each ends and says that its limit has passed."""
 
 import json
+import re
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.engine.lease import newest
-from tests.steps.operator import maint
+from tests.steps.operator import environment, maint
 
 IDENTITY, RECIPIENT = AgeSeal().new_identity()
 SNAPSHOT = "20260102T030405.000000Z-aaaaaaaa"
@@ -42,6 +45,13 @@ LOOKING = [
     "restore config --manager --dry-run",
     "schedule show",
 ]
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +121,22 @@ def test_a_doctor_that_is_out_of_time_still_tells_what_it_has_seen(silent: Path)
     states = {line["label"]: (line["state"], line["words"]) for line in said.json["checks"]}
     assert (said.code, states["config"][0]) == (1, "ok")
     assert ("FAIL", "the limit of 0.3s has passed") in states.values()
+
+
+@pytest.mark.parametrize("words", ["doctor", "site report --to pages", "backup prune --yes"])
+def test_ctrl_c_ends_what_looks_at_one_thing_after_another(
+    words: str, silent: Path, taken: socket.socket, tmp_path: Path
+) -> None:
+    far = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    config = re.sub(r"http://127.0.0.1:\d+", far, (silent / "config.yaml").read_text())
+    (tmp_path / "config.yaml").write_text(config.replace(f"state: {silent}/state", f"state: {tmp_path}/state"))
+    command = [sys.executable, "-m", "maint", *words.split(), "--timeout", "1m", "--config", "config.yaml"]
+    pipe = subprocess.PIPE
+    at_work = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True)
+    asked, _ = taken.accept()
+    with asked:
+        at_work.send_signal(signal.SIGINT)
+        out, err = at_work.communicate()
+    assert at_work.returncode == 130, err
+    assert "interrupted" not in out and "error: interrupted" in err
+    assert not (tmp_path / "pages").exists()

@@ -183,6 +183,22 @@ def test_any_text_loads_or_is_invalid(text: str) -> None:
         assert yaml.load(yaml.dump(data), "again").data == data
 
 
+@given(PIECES)
+def test_a_file_means_the_same_where_the_parser_in_c_is_not_there(text: str) -> None:
+    def read() -> tuple[Json, object] | str:
+        yaml._loaded.cache_clear()
+        try:
+            document = yaml.load(text, "f.yaml")
+        except Invalid as error:
+            return str(error)
+        return document.data, document._places
+
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr("yaml.__with_libyaml__", False)
+        expected = read()
+    assert read() == expected
+
+
 TEXTS = st.one_of(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), PIECES)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

@@ -199,11 +199,10 @@ class ManagerClient:
         return [decoding.instance(item) for item in self._since(_SINCE_INSTANCES, "/cm/instances")]
 
     @contextmanager
-    def deployment(self, *, redacted: bool = False) -> Iterator[Sized]:
-        """Stream `GET /cm/deployment` at the pinned version; with `redacted`, its `export_redacted` view (M7)."""
+    def deployment(self) -> Iterator[Sized]:
+        """Stream `GET /cm/deployment` at the pinned version (M7)."""
         root = self._calls.root(self._calls.settings.api.deployment)
-        path = f"{root}/cm/deployment?view={'export_redacted' if redacted else 'export'}"
-        answer = self._calls.stream(path, self._calls.timeouts.export)
+        answer = self._calls.stream(f"{root}/cm/deployment?view=export", self._calls.timeouts.export)
         role = "does the account have the role Full Administrator?"
         with closing(Streamed(answer, "the export", is_object=True, empty=role)) as stream:
             yield stream

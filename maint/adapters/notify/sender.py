@@ -38,7 +38,7 @@ class NoticeSender:
         self._clock = clock
 
     def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:
-        """Tell, each within its limit and all within a minute; never raises."""
+        """Tell, each within its limit and all within a minute; DeadlinePassed: a limit around this one has passed."""
         end, found = self._clock.monotonic() + _MOST, list[Told]()
         for one in self._configured:
             for way, notice in _chosen(one, notices) if names is None or one.name in names else ():

@@ -20,7 +20,7 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
     staging_name,
 )
-from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, StoreFailed, WorkFailed
+from maint.errors import CannotReach, Invalid, Stopped, StoreFailed, WorkFailed
 from maint.files import spool
 
 try:
@@ -418,7 +418,7 @@ class _Upload:
 def _insist(error: BaseException) -> None:
     """Raise the signal or the limit that struck within botocore, which takes every failure for one of the network."""
     found: BaseException | None = error
-    while found is not None and not isinstance(found, Interrupted | DeadlinePassed):
+    while found is not None and not isinstance(found, Stopped):
         found = found.__cause__ or found.__context__
     if found is not None:
         raise found

@@ -75,7 +75,6 @@ class Listing(Struct, frozen=True):
 
 
 _JOBS = Listing("jobs", "jobs", "name", (("orderby", "name"),))
-_WITH_RUNS = Listing("jobs", "jobs", "name", (("orderby", "name"), ("latestjob", "true")))
 
 
 class Jobs:
@@ -84,9 +83,9 @@ class Jobs:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def jobs(self, filters: Sequence[str] = (), *, latest: bool = False) -> Sequence[Job]:
+    def jobs(self, filters: Sequence[str] = ()) -> Sequence[Job]:
         """Return all jobs that all filters let through."""
-        return tuple(Job(raw) for raw in (_WITH_RUNS if latest else _JOBS).whole(self._calls, filters))
+        return tuple(Job(raw) for raw in _JOBS.whole(self._calls, filters))
 
     def job(self, name: str) -> Job | None:
         """Return a job, None where there is none."""

@@ -13,6 +13,7 @@ from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.open_site import limit_of, warn_of_broken
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, error_object, table
+from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
@@ -138,7 +139,7 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
 def _pages_folder(settings: Settings, said: Said) -> Path | None:
     """Return where pages of what was looked at go: where `maint site report` was told, else where the config says."""
     given = said.options.get("to") if [*said.command] == ["site", "report"] else None
-    return Path(given[0].partition("=")[2]).absolute() if given else settings.report_folder
+    return absolute(given[0].partition("=")[2]) if given else settings.report_folder
 
 
 def _write_pages(screen: Screen, settings: Settings, folder: Path | None, since: float) -> None:

@@ -153,12 +153,12 @@ def man(
     flags.screen().emit({"written": [] if flags.dry_run else [str(path) for path in found]}, words)
 
 
-def save(files: Mapping[Path, str], *, mode: int = 0o644) -> None:
+def save(files: Mapping[Path, str]) -> None:
     """Write files that anybody may read, over what is there; WorkFailed: one cannot be written."""
     for path, text in files.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace(path, text.encode(), mode=mode)
+            replace(path, text.encode(), mode=0o644)
 
 
 @command(example="maint generate schema output vc run list")

@@ -6,12 +6,34 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from maint.cli.schedule.units import MARK, File, folder_of
+import msgspec
+
 from maint.config.schema import SiteSettings
 from maint.errors import Refused, WorkFailed
 from maint.files import explaining, remove, replace
 
 MANAGED = Path("/run/systemd/system")  # exists where systemd runs the machine
+SYSTEM_UNITS = Path("/etc/systemd/system")
+CRON_FILES = Path("/etc/cron.d")
+OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
+MARK = "# maint-schedule"
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file of the schedule."""
+
+    path: Path
+    content: str
+
+
+def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
+    """Return where files of a form belong."""
+    if form == "cron":
+        return OWN_CRONTAB if user else CRON_FILES
+    if not user:
+        return SYSTEM_UNITS
+    home = Path(environ.get("HOME", "/"))
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd/user"
 
 
 def is_ours(path: Path) -> bool:

@@ -15,14 +15,13 @@ from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
+from maint.cli.schedule.files import File, folder_of
 from maint.cli.schedule.units import (
     FAILURE,
     JOBS,
-    File,
     ScheduleRequest,
     calendar,
     files_of,
-    folder_of,
     names_of,
     references,
     refuse_impossible,

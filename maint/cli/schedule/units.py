@@ -11,19 +11,14 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.options import seconds_of
+from maint.cli.schedule.files import MARK, File, folder_of
 from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.render import from_file
 
-SYSTEM_UNITS = Path("/etc/systemd/system")
-CRON_FILES = Path("/etc/cron.d")
-OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
 STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
-MARK = "# maint-schedule"
-
-
 USUAL = "02:15"
 _AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
 _MOST_JITTER = 900.0
@@ -108,23 +103,6 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
     folder: Path | None = None
     verify: Calendar | None = None
     own: Job | None = None
-
-
-class File(msgspec.Struct, frozen=True):
-    """A file of the schedule."""
-
-    path: Path
-    content: str
-
-
-def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
-    """Return where files of a form belong."""
-    if form == "cron":
-        return OWN_CRONTAB if user else CRON_FILES
-    if not user:
-        return SYSTEM_UNITS
-    home = Path(environ.get("HOME", "/"))
-    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd/user"
 
 
 def timers_of(site: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.telling import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
-from maint.errors import DeadlinePassed, MaintError, Refused
+from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
@@ -36,14 +36,14 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.snapshots.catalogue import Entry, entries, folders, stored_bytes
+from maint.snapshots.catalogue import Entry, committed_ids, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
-from maint.snapshots.manifest import MANIFEST, time_of
+from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good
 from maint.snapshots.records import drills
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import every_store, with_store
 from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window_record import remembered
 
@@ -68,7 +68,7 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     facts = msgspec.structs.replace(facts, changed=before.changed if before else ())
     if site.settings.backup is None:
         return msgspec.structs.replace(facts, problem="the site has no `backup` in its config")
-    stores: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
+    stores = every_store(site)
     problems = [unasked] * len(stores) if unasked else []
     read: list[tuple[Site, Sequence[Entry]]] = []
     for store in stores[len(problems) :]:
@@ -140,7 +140,7 @@ def _told(
 def _noting(problems: list[str]) -> Iterator[None]:
     try:
         yield
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         problems.append(error.in_a_line)
@@ -155,15 +155,15 @@ def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
 
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
-    snapshot, damage = one.snapshot, candidate(one).damage
-    kind = DAMAGED if snapshot is None or damage else RESTORABLE if one.offered else AUDIT_ONLY
-    if snapshot is not None and not damage and snapshot.purpose.value != "backup":
+    snapshot, seen = one.snapshot, candidate(one, ())
+    kind = DAMAGED if snapshot is None or seen.damage else RESTORABLE if one.offered else AUDIT_ONLY
+    if snapshot is not None and not seen.damage and snapshot.purpose.value != "backup":
         kind = OTHER
     verified = f"{one.verified.result.value}, level {one.verified.level}" if one.verified else ""
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),
-        one.problem or damage or (candidate(one).kind if kind != RESTORABLE else ""),
+        one.problem or seen.damage or (seen.kind if kind != RESTORABLE else ""),
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str,
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         return {}, error.message
@@ -207,7 +207,7 @@ def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Ite
 
 def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
     wanted = {one.id for one in known if one.snapshot is not None}
-    there = {one for one, names in folders(with_store(site, store)).items() if MANIFEST in names}
+    there = {*committed_ids(with_store(site, store))}
     return Copy(
         store.location,
         len(there),
@@ -278,7 +278,7 @@ def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
         return known
     try:
         found = _compared(site, before, after)
-    except DeadlinePassed:
+    except Stopped:
         raise
     except MaintError as error:
         return Day(before.id, after.id, after.taken_at, problem=error.message)

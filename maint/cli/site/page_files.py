@@ -96,7 +96,7 @@ def keep(site: ConfiguredSite, facts: SiteFacts) -> None:
     """Keep what is told of a site for whoever writes the pages; OSError."""
     with suppress(OSError):  # whoever may read the store need not own the state folder
         make_folder(site.state)
-    keep_record(site.state / KEPT, facts)
+        keep_record(site.state / KEPT, facts)
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
@@ -111,5 +111,6 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
-        keep_record(path, known, durable=False)
+        with suppress(OSError):
+            keep_record(path, known, durable=False)
     return known[digest]

@@ -13,12 +13,12 @@ from maint.cli.telling import outcomes
 from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
-from maint.errors import DeadlinePassed, MaintError
+from maint.errors import MaintError, Stopped
 from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.open_windows import announced
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import RECORD
@@ -69,7 +69,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     if stores and site.settings.backup:
         try:
             known, drill, reached = [*entries(site)], last_good(drills(site)), True
-        except DeadlinePassed:
+        except Stopped:
             raise
         except (OSError, MaintError):  # the copies are asked all the same
             reached = False
@@ -128,7 +128,7 @@ def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     try:
         row = newest_row(site.shared, site.settings.name)
         held = row is not None and bool(row.claim.token)
-    except DeadlinePassed:
+    except Stopped:
         raise
     except (OSError, MaintError):  # the rest of the figures is not lost with it
         held = None
@@ -148,7 +148,7 @@ def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     name = _label(copy.location)
     try:
         known = entries(with_store(site, copy))
-    except DeadlinePassed:
+    except Stopped:
         raise
     except (OSError, MaintError):
         return CopyFigures(name, reached=False)
@@ -165,7 +165,7 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
-        if one.snapshot is None or candidate(one).damage is not None:
+        if one.snapshot is None or damage(one) is not None:
             kind = "damaged"
         elif one.snapshot.purpose is Purpose.SAFETY:
             kind = "safety"

@@ -9,7 +9,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.cli.telling.figures import Figures, gathered
 from maint.engine import journal
-from maint.errors import DeadlinePassed, MaintError
+from maint.errors import MaintError, Stopped
 from maint.files import replace
 from maint.steps.manager.window_record import RECORD
 
@@ -48,7 +48,7 @@ def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
         kept = {name: lines for name, lines in before.items() if name.startswith(stays)}
         text = "".join((now | _said(site, _IDLE) | kept).values())
         replace(path, text.encode(), mode=0o644)  # nothing in it is secret
-    except DeadlinePassed:
+    except Stopped:
         raise
     except (OSError, MaintError) as error:
         screen.warn(f"the metrics {path} are not written: {error}")

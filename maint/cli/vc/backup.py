@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import limited, opened
+from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, VC, DagRace, Flags, argument, option
 from maint.cli.run_playbook import carry_out, run_steps
 from maint.cli.screen import Screen, table
@@ -41,10 +41,7 @@ def drift(
 ) -> int:
     """Show what differs between a snapshot and the live virtual cluster; no file is downloaded, no value shown."""
     name = chosen(flags)
-    with (
-        opened(ready(flags)) as (site, screen),
-        limited(flags, site, f"comparing virtual cluster {name} with a snapshot"),
-    ):
+    with opened(ready(flags)) as (site, screen):
         cluster = site.virtual_cluster(name)
         held = chosen_cluster(site, snapshot, cluster.settings.name)
         found = drift_of(read_document(site, held, cluster.settings.name), cluster)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from msgspec.structs import replace
 
-from maint.cli.open_site import limited, opened
+from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
 from maint.errors import Refused, UsageError
@@ -53,7 +53,7 @@ def ready(flags: Flags) -> Flags:
 def reading(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen]]:
     """Yield a virtual cluster to look at, and the screen; `--timeout` bounds the whole command."""
     name = chosen(flags)
-    with opened(ready(flags)) as (site, screen), limited(flags, site, f"reading virtual cluster {name}"):
+    with opened(ready(flags)) as (site, screen):
         yield site.virtual_cluster(name), screen
 
 

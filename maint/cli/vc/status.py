@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from maint.cli.command import command
-from maint.cli.open_site import limited, opened
+from maint.cli.open_site import opened
 from maint.cli.options import VC, Flags, argument, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import Screen, cell, table
@@ -48,7 +48,7 @@ def status(flags: Flags) -> None:
 @contextmanager
 def _let_in(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen, float | None, Object]]:
     """Log in; yield how long the token is good, and the virtual cluster's own words; else say what is missing."""
-    with opened(ready(flags)) as (site, screen), limited(flags, site, f"logging in at virtual cluster {chosen(flags)}"):
+    with opened(ready(flags)) as (site, screen):
         cluster = site.virtual_cluster(chosen(flags))
         try:
             seconds, info = cluster.token_until(), cluster.info()

@@ -179,15 +179,15 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
 REDACTION = "com.cloudera.api.redaction"
 
 
-def java_options(text: str, variable: str = "CMF_JAVA_OPTS") -> list[str]:
-    """Return the words of a variable after the file has been read from top to bottom."""
+def java_options(text: str) -> list[str]:
+    """Return the words of CMF_JAVA_OPTS after the file has been read from top to bottom."""
     values: dict[str, str] = {}
     for line in _logical_lines(text):
         for assignment in _assignments(line):
             found = _ASSIGNMENT.fullmatch(assignment)
             if found:
                 values[found[1]] = _value(found[2], values)
-    return values.get(variable, "").split()
+    return values.get("CMF_JAVA_OPTS", "").split()
 
 
 def redaction_property(text: str) -> bool | None:

@@ -60,8 +60,8 @@ class Objects:
     # What an earlier snapshot lists is used again; where nobody has read it for `backup.reread`, it is read first, and
     # stored anew where it is not what it was.
 
-    def __init__(self, site: Site, recipients: Sequence[str], chance: Callable[[int], bytes] = os.urandom) -> None:
-        self._site, self._recipients, self._chance = site, tuple(recipients), chance
+    def __init__(self, site: Site, recipients: Sequence[str]) -> None:
+        self._site, self._recipients = site, tuple(recipients)
         self._key = site.fingerprint_key.reveal().strip().encode()
         self._suffix = ",".join(sorted(recipients))
         self._now = site.clock.now()
@@ -140,7 +140,7 @@ class Objects:
 
     def _store(self, file: File, what: str, read: Callable[[int], bytes], stop: threading.Event) -> None:
         key = self.key(file)
-        object_id = f"{key}{self._chance(_CHANCE).hex()}"
+        object_id = f"{key}{os.urandom(_CHANCE).hex()}"
         name = object_name(self._site.settings.name, object_id)
         with self._site.store.create(name) as target:
             arriving = _Arriving(metered(self._site, "fetching files of virtual clusters", read, self.awaited), stop)

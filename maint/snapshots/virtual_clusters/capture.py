@@ -1,8 +1,7 @@
 """Take virtual clusters into a snapshot: those of a site beside its manager, or one alone."""
 
-import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from datetime import datetime
 
@@ -119,7 +118,6 @@ def take_alone(
     purpose: Purpose = Purpose.BACKUP,
     accept_empty: bool = False,
     snapshot_id: str | None = None,
-    chance: Callable[[int], bytes] = os.urandom,
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of one virtual cluster alone; yields words on the progress.
 
@@ -129,7 +127,7 @@ def take_alone(
     """
 
     def take(place: Site) -> Generator[str, None, Taken]:
-        fresh = snapshot_id or new_id(place.clock.now(), chance)
+        fresh = snapshot_id or new_id(place.clock.now())
         return (yield from _take_into(place, name, recipients, purpose, accept_empty, fresh))
 
     if purpose is not Purpose.BACKUP:

@@ -78,6 +78,6 @@ def _mover(site: Site, place: Place, arguments: Json) -> Mover:
 def _refuse(args: CommandArguments, place: Place) -> None:
     if args.name in _SECRET:
         raise Refused(f"{args.name} takes a password, which a plan would keep", hint="do it in the manager's own pages")
-    own = _GUARDED.get(args.name) if str(place).startswith("cluster ") else None
+    own = _GUARDED.get(args.name) if place.is_cluster else None
     if own:
         raise Refused(f"{args.name} of {place} has a step of its own", hint=f"use `{own}`")

@@ -82,8 +82,7 @@ def _changes(state: Path, place: Place, name: str) -> Iterator[tuple[str, dateti
 
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
-    found = _RECORDS.read(state, run)
-    return f"; `maint playbook undo {run}` puts it back until {found.until:%Y-%m-%d}" if found else ""
+    return _RECORDS.way_back(state, run, "playbook undo")
 
 
 def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:

@@ -39,7 +39,7 @@ class RestoreSettings(Step[RestoreArguments]):
     def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting that differs; refuses a snapshot that is not proven."""
         place = find_place(sight.manager, args)
-        if str(place).startswith("cluster "):
+        if place.is_cluster:
             raise Refused("a cluster has no settings of its own", hint="name a service")
         snapshot = chosen(sight, args.snapshot)
         put_proof(sight, snapshot.id)

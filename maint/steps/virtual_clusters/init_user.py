@@ -340,7 +340,7 @@ class _Change:
         try:
             yield from self._write(found, user, apply=apply)
         except (MaintError, KeyboardInterrupt) as error:
-            yield from self._back(kept, error, apply=apply)
+            yield from self._back(kept, error, partial(replaced, kept, self._fresh), apply=apply)
             raise
         replaced(kept, self._fresh)
         way = _APPLY if apply else _SCRIPT
@@ -352,7 +352,7 @@ class _Change:
         shell, both = self._site.shell, self._names.both
         if apply:
             yield f"writing both secrets by {_APPLY}"
-            self._cabinet.apply(shell, list(self._wanted.values()))
+            self._cabinet.apply(shell, self._site.state, list(self._wanted.values()))
         else:
             yield f"calling {_SCRIPT} on {found.host}"
             self._call(found, user)
@@ -367,13 +367,21 @@ class _Change:
         how = f'-h {self._address.host} -u {shlex.quote(user)} -p "$d/in/principal" -k "$d/in/keytab"'
         call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
 
-    def _back(self, kept: OldSecrets, error: BaseException, *, apply: bool) -> Generator[str, None, None]:
-        """Put the old secrets back; where that fails too, they stay sealed for the next attempt."""
+    def _back(
+        self, kept: OldSecrets, error: BaseException, replaced: Callable[[], str], *, apply: bool
+    ) -> Generator[str, None, None]:
+        """Put the old secrets back, unless the change has come about; where that fails too, they stay sealed for the
+        next attempt.
+        """
         shell, both = self._site.shell, self._names.both
         try:
-            sweep(shell, self._cabinet.host, self._site.state)  # which waits for a script that still goes on
-            if digest(both, self._cabinet.read(shell, both)) not in (digest(both, kept.old), self._fresh):
-                yield from put_back(kept, self._cabinet, shell, apply=apply)
+            sweep(shell, self._cabinet.host, self._site.state)  # which waits for what still goes on there
+            now = digest(both, self._cabinet.read(shell, both))
+            if now == self._fresh:
+                replaced()
+                return
+            if now != digest(both, kept.old):
+                yield from put_back(kept, self._cabinet, shell, self._site.state, apply=apply)
         except MaintError as second:
             raise WorkFailed(
                 f"{error}; and the old secrets could not be put back: {second.message}",

@@ -16,7 +16,7 @@ from maint import files
 from maint.errors import NotKept, Refused, WorkFailed
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Undo
-from maint.steps.virtual_clusters.init_host import kubectl
+from maint.steps.virtual_clusters.init_host import SETUP, fed, kubectl, script
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{24,}")
@@ -102,9 +102,19 @@ class Cabinet:
             return False
         raise self._failed("secrets could not be written", ran)
 
-    def apply(self, shell: Shell, manifests: Sequence[Manifest]) -> None:
-        """Write secrets by server-side apply: each one old or new at any time; WorkFailed: not all could be written."""
-        ran = self._act(shell, f"apply -n {self._space} -f -", *_APPLY, stdin=_listed(manifests))
+    def apply(self, shell: Shell, state: Path, manifests: Sequence[Manifest]) -> None:
+        """Write secrets by server-side apply: each one old or new at any time; where the caller is gone, `sweep` waits.
+
+        Args:
+            state: the site's state folder.
+
+        Raises:
+            WorkFailed: not all could be written.
+        """
+        files = {"secrets": _listed(manifests)}
+        options = " ".join(f"--{option}" for option in _APPLY)
+        body = f'kubectl apply -n {self._space} -f "$d/in/secrets" {options}'
+        ran = shell.run(self.host, SETUP + script(state, files, body), stdin=fed(files), timeout=300.0)
         if not ran.ok:
             raise self._failed("the secrets could not be written", ran)
 
@@ -260,11 +270,14 @@ def hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def put_back(kept: OldSecrets, cabinet: Cabinet, shell: Shell, *, apply: bool) -> Generator[str, None, None]:
+def put_back(
+    kept: OldSecrets, cabinet: Cabinet, shell: Shell, state: Path, *, apply: bool
+) -> Generator[str, None, None]:
     """Write the old secrets again; one that was not there goes.
 
     Args:
         kept: what they were.
+        state: the site's state folder.
         apply: whether server-side apply is to be had.
 
     Raises:
@@ -273,7 +286,7 @@ def put_back(kept: OldSecrets, cabinet: Cabinet, shell: Shell, *, apply: bool) -
     there = [secret for secret in kept.old.values() if secret is not None]
     yield f"putting {len(there)} old secrets back"
     if apply and there:
-        cabinet.apply(shell, there)
+        cabinet.apply(shell, state, there)
     for secret in () if apply else there:
         cabinet.put(shell, secret)
     for name in (name for name, secret in kept.old.items() if secret is None):

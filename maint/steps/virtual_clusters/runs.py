@@ -28,6 +28,7 @@ _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are thrott
 _LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
 LONGEST_LOG = 64 * 1024 * 1024  # bytes
 _LAST = 64 * 1024  # bytes of a log in which its last words are
+_LAST_LINES = 5
 OUTPUT = "driver/stdout"
 
 
@@ -197,7 +198,7 @@ def room_hint(words: Sequence[str]) -> str:
     )
 
 
-def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> list[str]:
+def last_words(cluster: VirtualClusterSight, run_id: int) -> list[str]:
     """Return the last lines of the most telling log of a run."""
     kinds = cluster.log_types(run_id)
     for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
@@ -205,7 +206,7 @@ def last_words(cluster: VirtualClusterSight, run_id: int, lines: int = 5) -> lis
             with cluster.log(run_id, kind) as answer:
                 text = _end_of(answer).decode(errors="replace") if answer is not None else ""
             if text := scrub(text.strip()):
-                return [f"{kind}: {line}" for line in text.splitlines()[-lines:]]
+                return [f"{kind}: {line}" for line in text.splitlines()[-_LAST_LINES:]]
     return []
 
 

@@ -153,8 +153,7 @@ def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, 
 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
-    record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
+    return _RECORDS.way_back(state, run, "vc undo")
 
 
 def _drop(undo: Undo, one: Sealed) -> None:
@@ -470,7 +469,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
             remember(site, work.run, vc, Sealed(_KEYTAB, one.name, sealed))
         kept = OldSecrets(old_ones, one.definition, path)
-        yield from put_back(kept, cabinet, site.shell, apply=cabinet.takes_apply(site.shell, list(raw)))
+        yield from put_back(kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw)))
         return " with its principal; running pods see it at their next run"
 
     @staticmethod

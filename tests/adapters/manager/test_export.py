@@ -55,9 +55,9 @@ def test_the_raw_bytes_come_through(bench: Bench, server: HTTPServer) -> None:
     assert export(bench) == DOCUMENT
 
 
-def test_the_redacted_view_is_asked_for(bench: Bench, server: HTTPServer) -> None:
-    server.expect_request(PATH, query_string="view=export_redacted").respond_with_data(DOCUMENT)
-    with bench.client().deployment(redacted=True) as stream:
+def test_it_is_read_bit_by_bit_or_whole(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request(PATH, query_string="view=export").respond_with_data(DOCUMENT)
+    with bench.client().deployment() as stream:
         assert stream.read(5) == DOCUMENT[:5]
         assert stream.read(0) == b""
         assert stream.read() == DOCUMENT[5:]

@@ -1,6 +1,5 @@
 """Makes snapshots that lie: sealed and signed with the site's own keys, so that only their content gives them away."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +53,7 @@ class Forger:
             recipients: for whom the document is sealed instead.
             edit: changes what the manifest says.
         """
-        snapshot = edit(replace(self.good, id=new_id(self.good.taken_at, os.urandom)))
+        snapshot = edit(replace(self.good, id=new_id(self.good.taken_at)))
         listed = [one for one in snapshot.parts if one.name not in without]
         kept = [self._part(snapshot, one, content, parts or {}, recipients) for one in listed]
         snapshot = replace(snapshot, parts=tuple(kept))
