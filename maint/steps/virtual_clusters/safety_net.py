@@ -156,11 +156,6 @@ def way_back(state: Path, run: str) -> str:
     return _RECORDS.way_back(state, run, "vc undo")
 
 
-def _drop(undo: Undo, one: Sealed) -> None:
-    for name in one.names:
-        undo.drop(name)
-
-
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
     """Return the names of the jobs that use a resource."""
     return [job.name for job in cluster.jobs() if resource in wanted_resources(job)]
@@ -315,12 +310,17 @@ def _held(site: Site, work: Work, cluster: VirtualClusterSight, resource: str, f
 
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
-    record = removed(site.state, work.run)
-    known = set(record.names) if record else set()
-    for name in cast(list[str], work.noted("sealed") or []):
-        if name not in known:
-            site.undo.drop(name)
+    drop_unnamed(site, work.run, cast(list[str], work.noted("sealed") or []))
     work.note("sealed", None)
+
+
+def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
+    """Drop what was sealed, but what a record of the run names: that of its recreation may have been handed over."""
+    records = removed(site.state, run), read(site.state, run)
+    named = {name for record in records if record is not None for name in record.names}
+    for name in names:
+        if name not in named:
+            site.undo.drop(name)
 
 
 def seal_files(
@@ -420,7 +420,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         own = {"job": self._job_back, _CERTIFICATE: self._certificate_back, _KEYTAB: self._keytab_back}
         words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
         _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
-        _drop(site.undo, one)
+        drop_unnamed(site, run, one.names)
         return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
 
     @staticmethod

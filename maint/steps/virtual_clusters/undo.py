@@ -57,11 +57,9 @@ _RECORDS = RunRecords(
 read, write = _RECORDS.read, _RECORDS.write
 
 
-def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
-    """Write down that all is as it was before, and drop what was sealed."""
+def mark_put_back(state: Path, run: str, kept: Kept) -> None:
+    """Write down that all is as it was before."""
     write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
-    for name in kept.names:
-        undo.drop(name)
 
 
 def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:
