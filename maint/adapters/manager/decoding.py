@@ -94,7 +94,7 @@ def cluster(source: Fields) -> Cluster:
 
 
 def made_of(context: Fields, cluster: str, services: Collection[str]) -> bool:
-    """Return whether a data context is made of a cluster's services (M7.2); by their names where it names no cluster."""
+    """Return whether a data context is made of a cluster's services (M7.2), by name where it names no cluster."""
     refs: list[Json] = [ref for name in ("services", "servicesDetails") for ref in _list(context.get(name))]
     owners = {
         text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in map(fields, refs)
