@@ -24,9 +24,9 @@ from maint.steps.virtual_clusters.contents import (
     unread_dags,
     watched,
 )
+from maint.steps.virtual_clusters.recreation import note_made
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
-from maint.steps.virtual_clusters.undo import note_made
 
 
 class ResourceArguments(VcArguments):
