@@ -26,7 +26,7 @@ from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR
 from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.contents import watched
+from maint.steps.virtual_clusters.contents import unread_dags, watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     KubernetesSecrets,
