@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from threading import RLock
 from typing import TextIO, TypeVar
 
-from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
+from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
@@ -132,8 +132,7 @@ class Screen:
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
         if self.output == "json" and not self._as_json:
-            shown = printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False))
-            self._line(shown, level=_WARNING)
+            self._json_line({"warning": words}, _WARNING)
             return
         self._line(self._paint("33", printable(f"warning: {words}")), words, _WARNING, warning=words)
 
@@ -147,8 +146,7 @@ class Screen:
         message, detail = str(body["message"]), body["detail"]
         assert isinstance(detail, list)
         if self.output == "json" and not self._as_json:
-            shown = printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
-            self._line(shown, level=_ERROR)
+            self._json_line({"error": body}, _ERROR)
             return
         lines = [f" {message}", *(f"  {line}" for line in detail)]
         if failure.way_on:
@@ -247,6 +245,9 @@ class Screen:
         self._ticked[key] = now
         return False
 
+    def _json_line(self, fields: Mapping[str, Json], level: int) -> None:
+        self._line(printable_json(json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False)), level=level)
+
     def _line(
         self, shown: str, words: str = "", level: int = _INFO, at: datetime | None = None, **fields: Json
     ) -> None:
@@ -276,7 +277,7 @@ def error_object(failure: MaintError) -> dict[str, Json]:
     return {
         "message": scrub(failure.message),
         "detail": [scrub(line) for line in failure.detail],
-        "hint": failure.way_on,
+        "hint": scrub(failure.way_on or "") or None,
         "exit": failure.exit_code,
     }
 

@@ -11,8 +11,8 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.snapshots.disk_space import refuse_full
 from maint.snapshots.open_windows import OpenedFile, announce, announced, announced_here, close_announced, is_ours
-from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
