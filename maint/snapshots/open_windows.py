@@ -1,6 +1,7 @@
 """Redaction windows that are open, as signed records in the stores tell every machine that shares them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -79,6 +80,16 @@ def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
                 f"{target.store.location} still says that the window of run {run} is open: {refused.in_a_line}"
             )
     return problems
+
+
+def was_closed(site: Site, run: str, opened_at: str) -> bool:
+    """Whether a record tells that a window is closed."""
+    for target in _stores(site):
+        with suppress(WorkFailed, CannotReach, Invalid, Refused):  # a store that is away tells nothing
+            records, _ = read_kinds(target, WINDOW)
+            if any(_key(one) == (run, opened_at) and one.facts.get("state") == CLOSED for one in records):
+                return True
+    return False
 
 
 def announced(site: Site) -> Announced:

@@ -132,7 +132,8 @@ def _rewrite(site: Site, writer: SnapshotWriter, before: Snapshot) -> None:
         if part.name == RECIPE:
             continue
         with open_part(site, before, part.name) as stream:
-            written = writer.write(part.name, stream.read, _pack(site, part.name, writer.recipients))
+            pack = _pack(site, part.name, writer.recipients)
+            written = writer.write(part.name, stream.read, pack, part.content_bytes)
         if written.content_sha256 != part.content_sha256:
             raise WorkFailed(
                 f"{part.name} of {before.id} did not come out as it went in",

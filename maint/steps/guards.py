@@ -36,7 +36,7 @@ from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import part_name
-from maint.steps.manager.window import OpenWindow, close
+from maint.steps.manager.window import OpenWindow, close_own
 from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
 
@@ -206,7 +206,7 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
     finally:
         window = remembered(site.state) if through_window else None
         if window is not None and window.run == work.run:
-            yield from close(site, window)
+            yield from close_own(site, window, alone=work.alone())
     yield f"the present state is kept: {described(snapshot)}"
     return f"the state before is safety snapshot {snapshot.id}{'' if snapshot.restorable else ', audit-only'}"
 

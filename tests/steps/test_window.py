@@ -154,9 +154,9 @@ def test_what_somebody_else_edited_meanwhile_is_kept(loaded):
     assert not loaded.window
 
 
-def stopped_in_the_window(operator, **more):
-    """Start an export that never ends by itself, and return once it has begun within the open window."""
-    operator.lab.switch("get-seconds", "600")
+def stopped_in_the_window(operator, seconds="600", **more):
+    """Start an export that takes so long, and return once it has begun within the open window."""
+    operator.lab.switch("get-seconds", seconds)
     known = journals(operator)
     process = operator.start("backup", "create", "--open-window", "--yes", **more)
     while not exporting(journals(operator) - known):
@@ -170,9 +170,13 @@ def journals(operator):
 
 
 def exporting(begun):
-    """Whether a run has begun with what follows the opening of the window."""
-    lines = [json.loads(line) for path in begun for line in path.read_bytes().split(b"\n")[:-1]]
-    return any(line["what"] == "intent" and line["index"] == 1 for line in lines)
+    """Whether a run has begun to export within the window that it opened by a step of its own."""
+    for path in begun:
+        lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        actions = lines[0]["plan"]["actions"] if lines else []
+        if any(line["what"] == "intent" and actions[line["index"]]["kind"] == "snapshot.take" for line in lines):
+            return True
+    return False
 
 
 @pytest.fixture

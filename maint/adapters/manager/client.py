@@ -34,6 +34,7 @@ from maint.model.manager import (
 )
 from maint.model.secret import Secret
 from maint.ports import Answer, Body, Clock, Secrets
+from maint.ports.streams import Sized
 from maint.ports.virtual_cluster import Content
 
 _PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
@@ -198,7 +199,7 @@ class ManagerClient:
         return [decoding.instance(item) for item in self._since(_SINCE_INSTANCES, "/cm/instances")]
 
     @contextmanager
-    def deployment(self) -> Iterator[Answer]:
+    def deployment(self) -> Iterator[Sized]:
         """Stream `GET /cm/deployment` at the pinned version (M7)."""
         root = self._calls.root(self._calls.settings.api.deployment)
         answer = self._calls.stream(f"{root}/cm/deployment?view=export", self._calls.timeouts.export)

@@ -12,7 +12,7 @@ from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
-from maint.snapshots.parts import open_object
+from maint.snapshots.parts import metered, open_object
 
 _NOTE = "damaged"  # the note under which a run keeps what of it arrived as something else: signatures by place
 
@@ -32,6 +32,16 @@ def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:
         return as_file(stream.read, close=stack.close)
 
     return Content(opened, size)
+
+
+def watched(sight: Sight, content: Content, of: int) -> Content:
+    """Return something to upload of which who watches learns how far it is, of so many bytes in all."""
+
+    def opened() -> io.BufferedReader:
+        file = content.open()
+        return as_file(metered(sight, "uploading", file.read, of), close=file.close)
+
+    return Content(opened, content.size)
 
 
 def placed(files: Iterable[str], folder: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
+from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.recreation import (
     Recreation,
@@ -126,7 +127,7 @@ def _others_back(
     for file in kept.files:
         if live.file(file.path) is None:
             yield f"putting {file.path} back"
-            cluster.upload(live.name, file.path, content(site.undo, file))
+            cluster.upload(live.name, file.path, watched(site, content(site.undo, file), file.size))
 
 
 def _kept(site: Site, work: Work) -> Recreation:
@@ -215,7 +216,7 @@ def _files_back(cluster: VirtualCluster, site: Site, kept: Recreation, resource:
     cluster.create_resource(sendable_resource(resource))
     for file in kept.files:
         yield f"uploading the old {file.path}"
-        cluster.upload(name, file.path, content(site.undo, file))
+        cluster.upload(name, file.path, watched(site, content(site.undo, file), file.size))
 
 
 class ForgetOld(VcStep[JobArguments]):

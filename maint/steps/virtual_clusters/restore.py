@@ -41,7 +41,7 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content
+from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content, watched
 from maint.steps.virtual_clusters.jobs import known_job
 from maint.steps.virtual_clusters.replaced import Replaced, kept, net, refuse_closed
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
@@ -284,7 +284,8 @@ class ClusterRestorer:
     def _fill(self, resources: Sequence[Resource]) -> None:
         with worker_pool() as (hands, _):
             lacking = [pair for found in hands.map(self._made, resources) for pair in found]
-            for problem in hands.map(lambda pair: self._uploaded(*pair), lacking):
+            total = sum(file.size for _, file in lacking)
+            for problem in hands.map(lambda pair: self._uploaded(pair[0], pair[1], total), lacking):
                 self.left += [problem] if problem else []
         sent = {self._decided.resource(one.name): [file for made, file in lacking if made is one] for one in resources}
         prove_arrival(self._cluster, self._work, {name: files for name, files in sent.items() if files})
@@ -322,13 +323,13 @@ class ClusterRestorer:
         if other:
             raise _taken(f"resource {live.name} with {other[0]}")
 
-    def _uploaded(self, resource: Resource, file: File) -> str:
-        """Upload a file and hold it against its signature; return why it could not be, else nothing."""
+    def _uploaded(self, resource: Resource, file: File, total: int) -> str:
+        """Upload a file, of so many bytes in all, and hold it against its signature; return why it could not be."""
         stored = self._document.stored(file)
         what = f"{self._decided.resource(resource.name)}/{file.path}"
         if stored is None:
             return f"{what}: the snapshot does not hold it"
-        content = stored_content(self._site, stored, file.size)
+        content = watched(self._site, stored_content(self._site, stored, file.size), total)
         signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")
