@@ -275,6 +275,8 @@ def tell(
         return ()
     try:
         told = site.notices.tell(notices, names)
+    except Stopped:
+        raise
     except MaintError as error:
         screen.warn(f"nobody could be told: {error.message}")
         return ()

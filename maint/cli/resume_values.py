@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import gateway_of
 from maint.config.fields import endpoint, url
+from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
@@ -142,7 +143,7 @@ def _value(key: str, field: str, text: str) -> Json:
     if field == "ca":
         if not Path(text).is_file():
             raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
-        return str(Path(text).absolute())
+        return str(absolute(text))
     if "@" in text:  # what stands before it may be a password, and is not repeated
         raise Invalid(
             f"--set {key}: an address holds no user and no password",

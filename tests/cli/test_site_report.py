@@ -73,3 +73,8 @@ def test_a_folder_is_asked_for_where_the_config_names_none(tmp_path: Path) -> No
     config.write_text('sites: {one: {manager: {host: cm, password: "prompt"}}}\n')
     said = maint("site", "report", "--config", str(config))
     assert said.code == 2 and "--to FOLDER" in said.err
+
+
+def test_a_folder_in_the_home_folder_is_found_there(operator: Operator, tmp_path: Path) -> None:
+    said = operator("site", "report", "--to=~/pages", "--dry-run", HOME=str(tmp_path))
+    assert (said.code, f"would write pages into {tmp_path}/pages") == (0, said.out.strip())

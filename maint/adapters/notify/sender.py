@@ -47,7 +47,7 @@ _WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec":
 
 
 class NoticeSender:
-    """`ports.Notices`; `text` puts a notice into words, `body` into a format."""
+    """`ports.Notices`; `text` puts a notice into words, `body` into a format; `proxy` leads to addresses."""
 
     def __init__(
         self,
@@ -57,13 +57,14 @@ class NoticeSender:
         *,
         text: Callable[[Notice], str],
         body: Callable[[str, Notice], bytes],
+        proxy: str | None = None,
     ) -> None:
         self._configured = configured
-        self._say = Say(secrets, text, body)
+        self._say = Say(secrets, text, body, proxy)
         self._clock = clock
 
     def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:
-        """Tell, each within its limit and all within a minute; never raises."""
+        """Tell, each within its limit and all within a minute; DeadlinePassed: a limit around this one has passed."""
         end, found = self._clock.monotonic() + _MOST, list[Told]()
         for one in self._configured:
             for way, notice in _chosen(one, notices) if names is None or one.name in names else ():

@@ -54,6 +54,7 @@ TOPICS = {
     "schedule": "backups that run by themselves",
     "airflow": "all sites on Apache Airflow: a DAG, an operator, a sensor",
     "alerts": "metrics, alert rules, and `maint doctor`",
+    "peers": "what other tools for backups and runbooks have, and where it is here",
     "reliability": "what is promised, how each promise is tried, and with which figures",
     "security": "where secrets are, and who can read what",
     "files": "what is kept on disk, and where",

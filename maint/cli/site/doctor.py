@@ -145,7 +145,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
         if not flags.dry_run:
-            tell_age(site, screen)
+            tell_age(site, screen, briefly=True)  # however long it takes, what was seen is shown
 
 
 def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

@@ -92,7 +92,7 @@ def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
 def _keep(site: ConfiguredSite, facts: SiteFacts) -> None:
     with suppress(OSError):  # whoever may read the store need not own the state folder
         make_folder(site.state)
-    keep_record(site.state / KEPT, facts)
+        keep_record(site.state / KEPT, facts)
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
@@ -107,5 +107,6 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
-        keep_record(path, known, durable=False)
+        with suppress(OSError):
+            keep_record(path, known, durable=False)
     return known[digest]

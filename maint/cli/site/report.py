@@ -1,7 +1,6 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
@@ -11,6 +10,7 @@ from maint.cli.open_site import limited, opened
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.site.page_facts import gather
 from maint.cli.site.page_files import of_site, others
+from maint.config.paths import absolute
 from maint.errors import DeadlinePassed, UsageError
 from maint.files import locked, writing
 from maint.model.formatting import show_count
@@ -28,7 +28,7 @@ def report(
     Sites that are chosen, or the only one, are looked at now; the others are shown as they were last seen.
     """
     screen, settings = flags.screen(), settings_of(flags)
-    given = Path(to).absolute() if to else settings.report_folder
+    given = absolute(to) if to else settings.report_folder
     if given is None:
         raise UsageError("there is no folder for the pages", hint="give --to FOLDER, or `report.folder` in the config")
     if flags.dry_run:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
+from maint.config.paths import absolute
 from maint.errors import Refused, WorkFailed
 from maint.files import as_file, reading
 from maint.model.snapshot import StoredFile
@@ -67,7 +68,7 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
         there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
         if there in found:
             raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
-        found[there] = str(Path(text).absolute())
+        found[there] = str(absolute(text))
     return found
 
 

@@ -28,6 +28,7 @@ from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
     drop_unfinished,
+    drop_unnamed,
     net,
     remember,
     seal_before,
@@ -83,8 +84,7 @@ class KeepJob(VcStep[KeepArguments]):
         generation = before.generation + 1 if before else 1
         kept = Recreation(generation, False, sealed, tuple(files), cluster.settings.name)
         write(site.state, work.run, kept)
-        for name in before.names if before else ():
-            site.undo.drop(name)
+        drop_unnamed(site, work.run, before.names if before else ())
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
 
@@ -163,7 +163,7 @@ class PutBack(VcStep[PutBackArguments]):
         same = _same_files(cluster, resource)
         live = cluster.job(name)
         if same and same_job(live, sendable_job(job)):
-            mark_put_back(site.state, work.run, kept, site.undo)
+            _over(site, work, kept)
             return unchanged(f"job {name} is as it was")
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
         theirs, waived = "", str(action.arguments.get("no_safety_net") or "")
@@ -178,9 +178,14 @@ class PutBack(VcStep[PutBackArguments]):
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
         paused = create_asleep(cluster, job)
-        mark_put_back(site.state, work.run, kept, site.undo)
+        _over(site, work, kept)
         words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")
+
+
+def _over(site: Site, work: Work, kept: Recreation) -> None:
+    mark_put_back(site.state, work.run, kept)
+    drop_unnamed(site, work.run, kept.names)
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:

@@ -51,11 +51,9 @@ def write(state: Path, run: str, record: Recreation) -> None:
     _RECORDS.write(state, run, record)
 
 
-def mark_put_back(state: Path, run: str, kept: Recreation, undo: Undo) -> None:
-    """Write down that all is as it was before, and drop what was sealed."""
+def mark_put_back(state: Path, run: str, kept: Recreation) -> None:
+    """Write down that all is as it was before."""
     write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
-    for name in kept.names:
-        undo.drop(name)
 
 
 def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:

@@ -149,8 +149,7 @@ def came_back(site: Site, run: str, one: Sealed) -> None:
     """Drop what came back, of the run's record and of what is sealed."""
     if record := removed(site.state, run):
         _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each != one]))
-    for name in one.names:
-        site.undo.drop(name)
+    drop_unnamed(site, run, one.names)
 
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
@@ -307,12 +306,17 @@ def _held(site: Site, work: Work, cluster: VirtualClusterSight, resource: str, f
 
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
-    record = removed(site.state, work.run)
-    known = set(record.names) if record else set()
-    for name in cast(list[str], work.noted("sealed") or []):
-        if name not in known:
-            site.undo.drop(name)
+    drop_unnamed(site, work.run, cast(list[str], work.noted("sealed") or []))
     work.note("sealed", None)
+
+
+def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
+    """Drop what was sealed, but what a record of the run names: that of its recreation may have been handed over."""
+    records = removed(site.state, run), read(site.state, run)
+    named = {name for record in records if record is not None for name in record.names}
+    for name in names:
+        if name not in named:
+            site.undo.drop(name)
 
 
 def seal_files(
