@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, Refused
@@ -344,37 +344,35 @@ def plan_text(plan: Plan) -> str:
     return folded("\n".join(lines), columns())
 
 
-def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:
+def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None) -> None:
     """Ask before a plan that changes something is carried out: `yes` answers CHANGE, `name` DESTROY; else Refused."""
-    source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
-        _confirm_name(plan, screen, name, source)
+        _confirm_name(plan, screen, name)
     elif plan.effect is Effect.CHANGE:
-        ask_change(screen, "carry this out?", yes=yes, source=source)
+        ask_change(screen, "carry this out?", yes=yes)
 
 
-def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) -> None:
+def _confirm_name(plan: Plan, screen: Screen, name: str | None) -> None:
     wanted = plan.confirm or plan.site
     if name is None:
-        if not source.isatty():
+        if not sys.stdin.isatty():
             raise Refused(
                 "this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}"
             )
         screen.warn(f"this destroys something; type {wanted} to go on")
-        name = source.readline().strip()
+        name = sys.stdin.readline().strip()
     if name != wanted:
         raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=f"give --confirm {wanted}")
 
 
-def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
+def ask_change(screen: Screen, question: str, *, yes: bool) -> None:
     """Ask a y/N question before something is changed; Refused: the answer is not yes."""
     if yes:
         return
-    source = source or sys.stdin
     screen.ask(f"{question} [y/N]")
-    answer = source.readline()
+    answer = sys.stdin.readline()
     if answer.strip().lower() in ("y", "yes"):
         return
-    if not answer and not source.isatty():
+    if not answer and not sys.stdin.isatty():
         raise Refused("this changes something, and there is nobody to ask", hint="give --yes")
     raise Refused("not confirmed", hint="answer y, or give --yes")
