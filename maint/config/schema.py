@@ -378,10 +378,18 @@ class SiteSettings(Site):
     state: Path
     report_folder: Path | None = None  # of the catalogue pages
     beside: Mapping[str, str] = {}  # all sites by name: why one cannot be used, else empty
+    config: str = ""  # what a command is told so that it finds the config, `--config PATH`; empty: nothing
 
     @classmethod
     def of(
-        cls, site: Site, *, name: str, state: Path, report: Path | None = None, beside: Mapping[str, str] = {}
+        cls,
+        site: Site,
+        *,
+        name: str,
+        state: Path,
+        report: Path | None = None,
+        beside: Mapping[str, str] = {},
+        config: str = "",
     ) -> Self:
         """Return what is configured of a site that was read, and of what is about all sites."""
         return cls.model_construct(
@@ -389,6 +397,7 @@ class SiteSettings(Site):
             state=state,
             report_folder=report,
             beside=beside,
+            config=config,
             **{key: getattr(site, key) for key in Site.model_fields},
         )
 
