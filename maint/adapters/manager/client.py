@@ -115,7 +115,8 @@ class ManagerClient:
     def data_contexts(self, cluster: str) -> Sequence[str]:
         """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
         listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
-        return [decoding.text(item, "name") for item in listed if cluster in decoding.bases(item)]
+        services = [service.name for service in self.services(cluster)] if listed else []
+        return [decoding.text(item, "name") for item in listed if decoding.made_of(item, cluster, services)]
 
     def services(self, cluster: str) -> Sequence[Service]:
         """Return a cluster's services."""

@@ -23,6 +23,7 @@ from maint.snapshots.open_windows import (
 )
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
+from maint.steps.manager.exporting import refuse_partial
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
@@ -45,9 +46,10 @@ class OpenWindow(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
+        """Plan the edit on every manager host; refuses where that, or a whole export, cannot be."""
         require_ssh(sight)
         refuse_full(sight)
+        refuse_partial(sight)
         hosts = server_options.servers(sight.settings, sight.manager)
         contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
