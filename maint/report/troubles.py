@@ -32,10 +32,10 @@ def state_of(found: Sequence[Trouble]) -> str:
 
 
 def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
-    here = f"--site {site.name}"
+    here = site.here
     if site.unusable:
         words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
-        yield Trouble(FAIL, words, "maint config validate")
+        yield Trouble(FAIL, words, f"maint config validate {site.config}".strip())
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:

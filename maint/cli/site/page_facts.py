@@ -19,6 +19,7 @@ from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
+from maint.report.plots import MARKS
 from maint.report.site_facts import (
     AUDIT_ONLY,
     DAMAGED,
@@ -63,7 +64,8 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     Raises:
         DeadlinePassed: a store did not answer within the limit around this.
     """
-    facts = _here(site, ask=not unasked)
+    facts, before = _here(site, ask=not unasked), seen(site.state)
+    facts = msgspec.structs.replace(facts, changed=before.changed if before else ())
     if site.settings.backup is None:
         return msgspec.structs.replace(facts, problem="the site has no `backup` in its config")
     stores = every_store(site)
@@ -78,7 +80,7 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
         store, known = read[-1] if read[-1][1] else read[0]
         empty = [one.store.location for one, found in read if known and not found]
         return _told(facts, store, known, site.copies, [*problems, *(f"{one} holds nothing" for one in empty)])
-    before = seen(site.state) or facts
+    before = before or facts
     old = {one.location: one for one in before.copies}
     copies = [old.get(one.location, Copy(one.location)) for one in site.copies]
     return msgspec.structs.replace(
@@ -101,7 +103,7 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
     ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
     return SiteFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
-        first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
+        config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
         windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
@@ -129,7 +131,8 @@ def _told(
     return msgspec.structs.replace(
         facts, store=store.store.location, read=now, stored=stored_bytes(known),
         shots=[_shot(one, goes, now) for one in known], policy=policy,
-        drills=told, days=days, copies=[*_copies(store, further, known)], problem="; ".join(problems),
+        drills=told, days=days, changed=_changed(facts, days, known),
+        copies=[*_copies(store, further, known)], problem="; ".join(problems),
     )  # fmt: skip
 
 
@@ -261,6 +264,14 @@ def days_of(site: Site, known: Sequence[Entry]) -> Sequence[Day]:
     return [_day(site, before, after) for before, after in itertools.pairwise(chosen)]
 
 
+def _changed(facts: SiteFacts, days: Sequence[Day], known: Sequence[Entry]) -> Sequence[tuple[datetime, int]]:
+    """Return how many changes each day had, also of days that were told earlier, as far back as snapshots go."""
+    since = min((one.snapshot.taken_at for one in known if one.snapshot is not None), default=datetime.now(UTC))
+    told = [*facts.changed, *((one.at, one.count) for one in days if not one.problem)]
+    counts = {at.date(): (at, count) for at, count in told if at >= since}
+    return [counts[day] for day in sorted(counts)][-MARKS:]
+
+
 def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
     path = site.state / "changes" / f"{before.id}-{after.id}.json"
     if (known := kept_record(path, Day)) is not None:
@@ -284,7 +295,7 @@ def _compared(site: Site, before: Snapshot, after: Snapshot) -> Day:
     sides = [of_snapshot(site, one, redacted=True) for one in (before, after)]
     found = differences(site, *sides).differences
     changes = [Change(*place(one.steps), _short(one.before), _short(one.after)) for one in found[:_MOST]]
-    return Day(before.id, after.id, after.taken_at, changes)
+    return Day(before.id, after.id, after.taken_at, changes, more=len(found) - len(changes))
 
 
 def _short(value: str | None) -> str | None:
