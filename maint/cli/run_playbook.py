@@ -144,8 +144,12 @@ def _prepared(
         run_key.done_already(screen, past)
         return None
     limit, begun = limit_of(flags), site.clock.monotonic()
+    if not flags.dry_run:
+        journal.note_asked(site.state, flags.command, site.clock.now())
     with limited(flags, site, "making the plan"):
         plan = make(site, screen)
+        if not plan.locks:
+            journal.forget_asked(site.state)
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
@@ -283,11 +287,13 @@ def _nothing(
             hint="`maint playbook history` lists the runs",
         )
     runs = [one for one in journal.history(site.state) if one.plan.locks]
-    last = past or (runs[-1] if runs else None)
-    if last is None or not last.over:
+    last, asked = past or (runs[-1] if runs else None), None if past else journal.asked(site.state)
+    if last is None or not last.over or asked:
+        seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
+        seen += [f"`maint {asked.command}`, given {asked.at}, ended before its run began"] if asked else []
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
-            detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
+            detail=seen,
             hint=f"{command_to_resume(last.id, last.needs)} takes it up"
             if last is not None and last.resumable
             else "where a command was killed before its run began, type that command again",

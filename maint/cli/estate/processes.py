@@ -183,7 +183,7 @@ def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: 
 def _json(text: str) -> Json:
     try:
         found: Json = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found
 
