@@ -51,6 +51,9 @@ class Role(msgspec.Struct, frozen=True):
     maintenance: bool = False
 
 
+CLOSE_COMMAND = "maint manager export --close-window"
+
+
 class Place(msgspec.Struct, frozen=True):
     """What has settings or takes commands, by the manager's names; all empty: the manager itself (M18, M19)."""
 
