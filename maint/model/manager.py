@@ -116,6 +116,8 @@ class Host(msgspec.Struct, frozen=True):
     hostname: str
     address: str
     cluster: str | None = None
+    heard: str = ""  # when its agent was heard last, in the server's words
+    owners: Sequence[str] = ()  # the clusters whose roles it has, and "the management service"
 
 
 class Command(msgspec.Struct, frozen=True):
