@@ -350,7 +350,7 @@ class Site(Strict):
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
     proxy: Proxy | None = Field(
         default=None,
-        description="HTTP proxy to manager and virtual clusters; NO_PROXY counts, HTTPS_PROXY does not",
+        description="HTTP proxy to manager, virtual clusters and notices; NO_PROXY counts, HTTPS_PROXY does not",
         examples=["http://proxy.example.internal:3128"],
     )
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")

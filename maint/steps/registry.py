@@ -146,7 +146,7 @@ STEPS = Kinds(
         "recreate.job": "virtual_clusters.recreate.RecreateJob",
         "recreate.put_back": "virtual_clusters.recreate.PutBack",
         "recreate.forget": "virtual_clusters.recreate.ForgetOld",
-        "vc.undo": "virtual_clusters.safety_net.UndoDeletions",
+        "vc.undo": "virtual_clusters.undo.UndoDeletions",
         "vc.smoke": "virtual_clusters.smoke.Smoke",
         "vc.sweep": "virtual_clusters.smoke.Sweep",
     }

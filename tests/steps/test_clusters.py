@@ -7,6 +7,7 @@ import pytest
 
 from maint.adapters.clock import SystemClock
 from maint.errors import CannotReach, LoginRefused, NotTrusted, TimedOut, Transient
+from maint.lab.manager import commands
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
@@ -154,6 +155,35 @@ def test_a_resumed_stop_waits_for_the_command_that_was_sent(loaded):
     resumed = loaded("playbook", "resume", loaded.run_of(said)["id"])
     assert resumed.code == 0, resumed.err
     assert loaded.sent == [STOP]
+
+
+def begin(operator, service, verb, seconds):
+    """Have somebody else send a command to one service of the base cluster."""
+    world = operator.lab.world
+    with world.lock:
+        world.switches.chosen["command-seconds"] = str(seconds)
+        cluster = next(one for one in world.deployment["clusters"] if one["name"] == "base")
+        found = next(one for one in cluster["services"] if one["name"] == service)
+        command = commands.start_on_service(world, cluster, found, verb, "somebody else")
+        world.switches.chosen["command-seconds"] = "0.05"
+    assert command.active, command.message
+
+
+def test_a_cluster_of_which_somebody_else_stops_one_service_is_stopped_after_that(loaded):
+    begin(loaded, "hive", "Stop", 2)
+    said = stop(loaded, "--timeout", "60s")
+    assert said.code == 0, said.err
+    assert loaded.sent == [STOP]
+
+
+def test_a_cluster_whose_last_service_somebody_else_has_stopped_needs_no_command(loaded):
+    assert stop(loaded).code == 0
+    begin(loaded, "zookeeper", "Start", 0)
+    with loaded.lab.world.lock:
+        commands.settle(loaded.lab.world)
+    begin(loaded, "zookeeper", "Stop", 2)
+    said = stop(loaded, "--timeout", "60s")
+    assert (said.code, loaded.sent) == (0, []), said.err
 
 
 def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):

@@ -22,7 +22,7 @@ _WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec":
 
 
 class NoticeSender:
-    """`ports.Notices`; `text` puts a notice into words, `body` into a format."""
+    """`ports.Notices`; `text` puts a notice into words, `body` into a format; `proxy` leads to addresses."""
 
     def __init__(
         self,
@@ -32,9 +32,10 @@ class NoticeSender:
         *,
         text: Callable[[Notice], str],
         body: Callable[[str, Notice], bytes],
+        proxy: str | None = None,
     ) -> None:
         self._configured = configured
-        self._say = Say(secrets, text, body)
+        self._say = Say(secrets, text, body, proxy)
         self._clock = clock
 
     def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:

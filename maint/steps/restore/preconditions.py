@@ -14,6 +14,7 @@ from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preconditions import Server, insist, insist_on_bytes, ready
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
+from maint.snapshots.extra_parts import LicenseText
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -109,8 +110,10 @@ def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, instal
 
 def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
     # One in date must be installed or, where a snapshot is given, be there to upload.
+    if snapshot is None:
+        own = sight.manager.license()
+        return own is not None and not LicenseText.of(own.owner, own.uuid, own.expiration).objection(sight.clock.now())
     try:
-        found = usable_license(sight, snapshot=snapshot)
+        return bool(usable_license(sight, snapshot=snapshot))
     except Refused:
         return False
-    return snapshot is not None or found.content is None

@@ -44,7 +44,11 @@ _RECORDS = UndoRecords(
     "which settings run {run} changed is not known",
     "move the file away; a snapshot may hold the old values: `maint restore config`",
 )
-expire = _RECORDS.expire
+
+
+def expire(state: Path, undo: Undo, now: datetime) -> None:
+    """Drop the old values that were kept for their time."""
+    _RECORDS.expire(state, undo, now)
 
 
 def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:

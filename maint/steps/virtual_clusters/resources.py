@@ -16,9 +16,9 @@ from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.contents import local, own_damage, placed, refuse_other_bytes, signature_of, watched
+from maint.steps.virtual_clusters.recreation import note_made
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
-from maint.steps.virtual_clusters.undo import note_made
 
 
 class ResourceArguments(VcArguments):
