@@ -99,9 +99,8 @@ class ClusterRestorer:
             if group:
                 yield f"bringing back {show_count(len(group), word)}"
                 self._fill(group)
-        yield from self._await(
-            [one for one in built if one.files and self._decided.resource(one.name) not in self._lost]
-        )
+        waiting = [self._decided.resource(one.name) for one in built if one.files]
+        yield from self._await([name for name in waiting if name not in self._lost])
 
     def _fill(self, resources: Sequence[Resource]) -> None:
         with worker_pool() as (hands, _):
