@@ -19,6 +19,7 @@ from tests.steps.operator import Operator
 
 pytestmark = [environment.wanted, pytest.mark.timeout(1800)]  # the environment may have to be made first
 MAINT = str(Path(sys.executable).parent / "maint")
+PASSWORD = "Taube-7-Kran-Wind"
 GONE = """
   gone:
     manager: {host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "env:PATH"}
@@ -42,7 +43,7 @@ Test = Callable[..., tuple[str, dict[str, str]]]
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """An operator at a lab whose backups go through the window."""
-    with Lab(tmp_path_factory.mktemp("estate") / "lab", Options(switches=FAST)) as made:
+    with Lab(tmp_path_factory.mktemp("estate") / "lab", Options(switches=FAST, new_password=PASSWORD)) as made:
         operator = Operator(made)
         path = Path(operator.config)
         path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      on_redacted: window\n"))
@@ -57,7 +58,6 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
     content = Path(lab.config).read_text()
     content = re.sub(r'password: "file:[^"]*/password"', 'password: "file:password"', content, count=1)
     extra = {"config_content": content, "state": str(lab.state.parent)}
-    password = (lab.lab.folder / "password").read_text().strip()
     variables = {
         "PATH": os.defpath,
         "HOME": str(home),
@@ -65,7 +65,7 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Asia/Kathmandu",
-        "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": password, "extra": extra}),
+        "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": PASSWORD, "extra": extra}),
     }
 
     def airflow(*words: str, **more: str) -> str:
@@ -85,6 +85,9 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
                 current = f"{found[1]}/{found[2]}" if found[2] else found[1]
             if found := re.search(r"new_state=(\w+)", line):
                 states[current] = found[1]
+        told = [path for path in home.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+        assert told == []
+        assert PASSWORD not in said
         return said, states
 
     airflow("db", "migrate")
@@ -135,6 +138,12 @@ def test_one_site_that_is_gone_fails_by_itself_and_is_told_once(lab: Operator, d
     assert states[f"keep.backup/{1 - index}"] == "failed"
     assert f"keep.verify/{1 - index}" not in states
     assert states["estate"] == "failed"
+    assert said.count("ALERT: ") == 1
+
+
+def test_an_estate_whose_sites_cannot_be_read_is_told_once_too(lab: Operator, dags_test: Test) -> None:
+    said, states = dags_test("lost", printed(lab, "--program", MAINT, "--dag-id", "lost").replace(lab.config, "/gone"))
+    assert states == {"sites": "failed", "estate": "failed"}, said[-6000:]
     assert said.count("ALERT: ") == 1
 
 
