@@ -36,6 +36,18 @@ with DAG("sensed", start_date=datetime(2026, 1, 1), schedule=None):
     wrong = MaintOperator(task_id="wrong", maint_conn_id="prod", command=["backup", "list", "--nonsense"], retries=5)
     fresh >> [old, wrong]
 """
+LATE = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from maint.airflow.operator import MaintOperator
+with DAG("late", start_date=datetime(2026, 1, 1), schedule=None):
+    MaintOperator(
+        task_id="late",
+        maint_conn_id="prod",
+        command=["backup", "create", "--yes"],
+        execution_timeout=timedelta(seconds=20),
+    )
+"""
 
 Test = Callable[..., tuple[str, dict[str, str]]]
 
@@ -155,3 +167,14 @@ def test_a_sensor_reads_the_config_from_a_connection_and_wrong_usage_is_not_trie
     assert states == {"fresh": "success", "old": "failed", "wrong": "failed"}, said[-6000:]
     assert "No such option" in said
     assert not list(Path("/tmp").glob("maint-airflow-*/config.yaml"))
+
+
+def test_a_task_whose_time_is_up_ends_once_its_window_is_closed(lab: Operator, dags_test: Test, package: Path) -> None:
+    lab.lab.switch("starting-seconds", "25")  # its time is up while the manager restarts
+    try:
+        said, states = dags_test("late", LATE, package)
+    finally:
+        lab.lab.switch("starting-seconds", FAST["starting-seconds"])
+    assert states == {"late": "failed"}, said[-6000:]
+    assert lab.window is False, said[-9000:]
+    assert "Close the redaction window" in said
