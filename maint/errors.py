@@ -31,6 +31,16 @@ class MaintError(Exception):
         return self.hint or self.otherwise or None
 
 
+BUG = 70  # the exit code of a failure that nobody foresaw
+
+
+def exit_of(failure: BaseException | None) -> int:
+    """Return the exit code that stands for a failure; 0 for none."""
+    if failure is None:
+        return 0
+    return failure.exit_code if isinstance(failure, MaintError) else BUG
+
+
 class WorkFailed(MaintError):
     """A step, a check or a verification failed."""
 

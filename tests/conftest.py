@@ -15,6 +15,7 @@ from pathlib import Path
 # Many processes import the same modules: each finds them compiled, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.pop("COLUMNS", None)  # which a process of a parallel run is given: tables are as wide as for a program
 
 import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
@@ -26,9 +27,6 @@ from maint.lab.http import ports  # noqa: E402
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 settings.register_profile("campaign", settings.get_profile("maint"), max_examples=500)
 settings.load_profile("campaign" if os.environ.get("MAINT_CAMPAIGN") else "maint")
-
-if "PYTEST_XDIST_WORKER" not in os.environ:
-    st.text().validate()  # leaves the table of all characters on disk, which each process would make for itself else
 
 gc.disable()  # until all is collected, of which nothing goes
 
@@ -66,6 +64,12 @@ _SECONDS: dict[str, float] = json.loads(_DURATIONS.read_text()) if _DURATIONS.ex
 
 _NEEDED = os.environ.get("MAINT_TESTS_NEED_REAL_PARTS") == "1"
 _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|cannot be had|could not be found")
+
+
+@pytest.hookimpl(trylast=True)  # when Hypothesis expects to be used, and before further processes begin
+def pytest_sessionstart() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        st.text().validate()  # leaves a table of all characters on disk, which each process would make for itself
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,7 +18,7 @@ from maint.errors import Invalid, MaintError, Stopped
 from maint.model.fleet import Reply
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.ports import Fleet, ManagerSight, Sight
+from maint.ports import Clock, Fleet, ManagerSight, Sight
 from maint.render import from_file
 
 _LETTERS = {"base": "B", "ecs": "E", "ecs-master": "E", "manager": "M", "database": "D"}
@@ -106,10 +106,10 @@ def ask_site(sight: Sight, enquiry: Enquiry, fleet: Fleet, *, timeout: float | N
     if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
         return gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask_manager, sight.manager, full="cde.ozone" in ids)
+        asked = pool.submit(ask_manager, sight.manager, sight.clock, full="cde.ozone" in ids)
         facts = gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
-        manager = asked.result()
-    whole = SiteFacts(sight.clock.now(), facts.setting, manager)
+        manager, answered = asked.result()
+    whole = SiteFacts(answered, facts.setting, manager)  # a slow host makes no sign of life older
     whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
     return whole
 
@@ -148,28 +148,25 @@ def host_facts(
     )  # fmt: skip
 
 
-def ask_manager(manager: ManagerSight, *, full: bool) -> ManagerFacts:
-    """Return what the manager says, `full` with services; a manager that does not answer is a reason, not a failure."""
+def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[ManagerFacts, datetime]:
+    """Return what the manager says, `full` with services, and when; no answer is a reason, not a failure."""
+    chain = ends = ""
     try:
         presence = manager.presence()
         chain = presence.chain or ""
         end = manager.certificate_end()
         ends = show_time(end) if end else ""
-    except Stopped:
-        raise
-    except MaintError as failure:
-        return ManagerFacts(failure.message)
-    try:
         release = manager.release()
-        listed = manager.get("/hosts?view=full")
-        items = listed.get("items") if isinstance(listed, Mapping) else None
-        hosts = [_host(item) for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
         clusters = [_cluster(manager, cluster.name, cluster.type, full) for cluster in manager.clusters()]
+        listed = manager.get("/hosts?view=full")
     except Stopped:
         raise
     except MaintError as failure:
-        return ManagerFacts(failure.message, chain=chain, ends=ends)
-    return ManagerFacts("", release, chain, hosts, clusters, ends)
+        return ManagerFacts(failure.message, chain=chain, ends=ends), clock.now()
+    answered = clock.now()
+    items = listed.get("items") if isinstance(listed, Mapping) else None
+    hosts = [_host(item) for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
+    return ManagerFacts("", release, chain, hosts, clusters, ends), answered
 
 
 def _host(item: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -20,7 +20,17 @@ from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
-from maint.errors import DeadlinePassed, Interrupted, Locked, MaintError, PartlyDone, Stopped, Unfinished, UsageError
+from maint.errors import (
+    DeadlinePassed,
+    Interrupted,
+    Locked,
+    MaintError,
+    PartlyDone,
+    Stopped,
+    Unfinished,
+    UsageError,
+    exit_of,
+)
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
 from maint.model.notice import Kind, Notice, Told
@@ -31,7 +41,6 @@ from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.services.kept_settings import expire
 
-_BUG = 70
 _AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
 _LINES = 10  # of a failure's details that are told
 
@@ -48,9 +57,7 @@ class Ending(msgspec.Struct, frozen=True):
     @property
     def exit(self) -> int:
         """The exit code."""
-        if self.failure is None:
-            return 0
-        return self.failure.exit_code if isinstance(self.failure, MaintError) else _BUG
+        return exit_of(self.failure)
 
 
 def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[str, str]:
@@ -268,6 +275,8 @@ def tell(
         return ()
     try:
         told = site.notices.tell(notices, names)
+    except Stopped:
+        raise
     except MaintError as error:
         screen.warn(f"nobody could be told: {error.message}")
         return ()

@@ -14,9 +14,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import Interrupted, MaintError, Stopped, UsageError
-
-BUG = 70
+from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError
 
 
 class ExitCode(msgspec.Struct, frozen=True):

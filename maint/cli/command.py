@@ -18,7 +18,7 @@ from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Se
 from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
-_FEW = 2  # shared options that stand among a command's own
+_FEW = 2  # shared options that stand among a command's own, and examples of a group
 _TYPES = re.compile(r"<([a-z\[\]]+)>")
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
@@ -73,12 +73,12 @@ class Command(msgspec.Struct, frozen=True):
         run.__annotations__ = {one.name: one.annotation for one in parameters}
         text = inspect.getdoc(self.function)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        epilog = f"Example: {self.example}" if self.example else None
-        alone.command(name, cls=self.cls, help=text, epilog=epilog, context_settings=_NAMES)(run)
+        alone.command(name, cls=self.cls, help=text, context_settings=_NAMES)(run)
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
         made.shared = (tuple(shown), tuple(COMMON))
         made.estate = tuple(ESTATE) if self.several else ()
+        made.example = self.example
         for param in made.params:
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
@@ -112,6 +112,7 @@ class OwnFirst(TyperCommand):
 
     shared: tuple[Sequence[str], Sequence[str]] = ((), ())
     estate: Sequence[str] = ()
+    example = ""
 
     def collect_usage_pieces(self, ctx: Made) -> list[str]:
         """Return the words of the usage line: an argument that must be given stands as its name alone."""
@@ -120,6 +121,7 @@ class OwnFirst(TyperCommand):
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
         _write_options(self, ctx, formatter, *self.shared, self.estate)
+        _write_examples(formatter, [self.example] if self.example else [])
 
 
 def _write_options(
@@ -138,6 +140,16 @@ def _write_options(
         if records:
             with formatter.section(kind):
                 formatter.write_dl(records)
+
+
+def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
+    if examples:
+        from maint.cli.telling.width import call  # `maint --help` has none
+
+        with formatter.section("Example" if len(examples) == 1 else "Examples"):
+            for one in examples:
+                for line in call(one, formatter.width, " " * formatter.current_indent):
+                    formatter.write(f"{line}\n")
 
 
 def _placeholder(found: re.Match[str]) -> str:
@@ -166,6 +178,7 @@ class Tree(msgspec.Struct, frozen=True):
                 for name, (place, listed) in tree.commands.items():
                     if name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_built, place))
+                        self.places += [place] if words else []
                 for name, listed in tree.nouns.items():
                     if name and name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_group, tree, name))
@@ -179,11 +192,12 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are made when somebody asks for them: `makers` by name."""
+    """A group whose commands are made when somebody asks for them: `makers` by name; `places` have examples."""
 
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         super().__init__(**given)
         self.makers: dict[str, Callable[[], Made]] = {}
+        self.places = list[str]()
         self.fill()
 
     def fill(self) -> None:
@@ -196,10 +210,11 @@ class LazyGroup(TyperGroup):
         self.makers[name] = cache(partial(make, name))
 
     def format_options(self, ctx: Made, formatter: Made) -> None:
-        """Write the options that may stand before a command, then the commands."""
+        """Write the options that may stand before a command, then the commands, and examples of the first of them."""
         _write_options(self, ctx, formatter, (), (), ESTATE)
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.help or "") for name, one in self.commands.items()])
+        _write_examples(formatter, [loaded(place).example for place in self.places[:_FEW]])
 
     def get_command(self, ctx: Made, cmd_name: str) -> Made:  # noqa: ARG002  # as the base class is called
         """Return a command, None where there is none of that name."""

@@ -155,7 +155,8 @@ class ConfiguredSite:
         from maint.adapters.notify.sender import NoticeSender
         from maint.report.notice import body_of, text_of
 
-        return NoticeSender(self.settings.notify, self.secrets, self.clock, text=text_of, body=body_of)
+        own = self.settings
+        return NoticeSender(own.notify, self.secrets, self.clock, text=text_of, body=body_of, proxy=own.proxy)
 
     @cached_property
     def programs(self) -> "LocalPrograms":

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from maint.config.fields import is_address
 from maint.config.schema import SiteSettings
 
 
@@ -37,6 +38,13 @@ def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:
     for one in settings.virtual_clusters:
         addresses[f"virtual cluster {one.name}"] = one.base_url
         addresses[f"gateway of {one.name}"] = one.auth_url
+    for notice in settings.notify:
+        for what in (notice.webhook, notice.ping):
+            if what is not None:  # an address that is a secret is not looked at
+                addresses[f"notice {notice.name}"] = what.url if is_address(what.url) else ""
     for name, url in addresses.items():
         through = f"goes through {urlsplit(proxy).netloc} (proxy)"
-        yield f"{name} {through}" if way(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"
+        if not url:
+            yield f"{name} {through}, unless NO_PROXY names its host"
+        else:
+            yield f"{name} {through}" if way(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"

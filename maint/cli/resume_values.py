@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import gateway_of
 from maint.config.fields import endpoint, url
+from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
@@ -83,7 +84,7 @@ def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
     if ANSWER not in past.needs:
         raise Refused(
             f"run {past.id} has not asked whether its deployment was applied",
-            hint="`maint playbook resume` without --set lets it look by itself",
+            hint=f"`maint playbook resume {past.id}` without --set lets it look by itself",
         )
     return {ANSWER: _value(ANSWER, ANSWER, texts[ANSWER])}
 
@@ -107,7 +108,7 @@ def _refuse_unknown(past: RunState, name: str) -> None:
     if not lanes:
         raise Invalid(
             f"run {past.id} ({past.plan.source}) brings no virtual cluster back, and can be told nothing",
-            hint="`maint playbook resume` without --set takes it up",
+            hint=f"`maint playbook resume {past.id}` without --set takes it up",
         )
     guess = did_you_mean(name, lanes) or lanes[0]
     raise Invalid(
@@ -142,7 +143,7 @@ def _value(key: str, field: str, text: str) -> Json:
     if field == "ca":
         if not Path(text).is_file():
             raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
-        return str(Path(text).absolute())
+        return str(absolute(text))
     if "@" in text:  # what stands before it may be a password, and is not repeated
         raise Invalid(
             f"--set {key}: an address holds no user and no password",

@@ -1,6 +1,7 @@
 """Where configuration comes from, in order: flags, the environment, a file, defaults; never the working folder."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -112,6 +113,12 @@ class Settings:
         return self._looked
 
     @property
+    def option(self) -> str:
+        """What a command is told so that it finds this configuration, such as `--config PATH`; "" where it looks."""
+        path, usual = self.path, config_file(None, self._environ)[0]
+        return "" if path is None or path == usual else f"--config {shlex.quote(str(path))}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the configured sites, of broken ones too."""
         return self._loaded.gathered.names if self._loaded else ()
@@ -179,6 +186,7 @@ class Settings:
         return SiteSettings.of(
             loaded.config.sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
             beside={one: self.broken[one].in_a_line if one in self.broken else "" for one in self.names},
+            config=self.option,
         )  # fmt: skip
 
     def secret_variables(self) -> frozenset[str]:

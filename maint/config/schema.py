@@ -350,7 +350,7 @@ class Site(Strict):
     virtual_clusters: tuple[VirtualClusterSettings, ...] = Field(default=(), description="virtual clusters")
     proxy: Proxy | None = Field(
         default=None,
-        description="HTTP proxy to manager and virtual clusters; NO_PROXY counts, HTTPS_PROXY does not",
+        description="HTTP proxy to manager, virtual clusters and notices; NO_PROXY counts, HTTPS_PROXY does not",
         examples=["http://proxy.example.internal:3128"],
     )
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
@@ -378,10 +378,18 @@ class SiteSettings(Site):
     state: Path
     report_folder: Path | None = None  # of the catalogue pages
     beside: Mapping[str, str] = {}  # all sites by name: why one cannot be used, else empty
+    config: str = ""  # what a command is told so that it finds the config, `--config PATH`; empty: nothing
 
     @classmethod
     def of(
-        cls, site: Site, *, name: str, state: Path, report: Path | None = None, beside: Mapping[str, str] = {}
+        cls,
+        site: Site,
+        *,
+        name: str,
+        state: Path,
+        report: Path | None = None,
+        beside: Mapping[str, str] = {},
+        config: str = "",
     ) -> Self:
         """Return what is configured of a site that was read, and of what is about all sites."""
         return cls.model_construct(
@@ -389,6 +397,7 @@ class SiteSettings(Site):
             state=state,
             report_folder=report,
             beside=beside,
+            config=config,
             **{key: getattr(site, key) for key in Site.model_fields},
         )
 

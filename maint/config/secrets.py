@@ -20,6 +20,7 @@ import stat
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from maint.config.paths import expanded
 from maint.config.programs import run_program
 from maint.errors import Invalid, Refused
 from maint.files import explaining
@@ -123,8 +124,7 @@ class ReferencedSecrets:
             raise Invalid(f"{reference} is not base64, as bytes must be there", hint="base64 -w0 FILE") from None
 
     def _file(self, rest: str) -> tuple[bytes, str]:
-        home = Path(self._environ.get("HOME", "/"))
-        path = home / rest[2:] if rest.startswith("~/") else self._folder / rest
+        path = self._folder / expanded(rest, self._environ)
         return _read_private(path), f"the secret file {path}"
 
     def _variable(self, name: str) -> Secret:

@@ -6,7 +6,7 @@ import msgspec
 
 from maint.config.notices import Hooks
 from maint.engine.journal import Journal, NullJournal, RunState
-from maint.errors import Interrupted, MaintError, Refused, WorkFailed
+from maint.errors import Interrupted, PartlyDone, Refused, WorkFailed, exit_of
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Plan
@@ -35,7 +35,7 @@ def after(
     site: Site, journal: Journal | NullJournal, plan: Plan, failure: BaseException | None, *, partly: bool
 ) -> Iterator[str]:
     """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
-    exit_code = failure.exit_code if isinstance(failure, MaintError) else 70 if failure else 7 if partly else 0
+    exit_code = exit_of(failure) or (PartlyDone.exit_code if partly else 0)
     state = "failed" if failure else "partly" if partly else "done"
     for hook in (*(("on_failure",) if exit_code else ()), "after_run"):
         try:

@@ -142,7 +142,7 @@ class Lease:
         host = socket.gethostname()
         self._mine = Claim(secrets.token_hex(8), owner, host, user(), "", doing, "", terms.lapses, terms.ends)
         self._number = 0  # of the newest row of ours
-        self._until = 0.0  # when an act has to end, by `monotonic`, unless another row is written
+        self._until = 0.0  # until when nobody else begins anything, by `monotonic`, unless another row is written
         self._put_off: Callable[[float], None] = _nowhere
         self._lost = False
         self._mutex = threading.Lock()
@@ -218,7 +218,7 @@ class Lease:
         # A number that was removed long ago can be created again: what counts is that none is higher.
         if max(numbers := _numbers(self._store, self._site), default=0) != number:
             return False
-        self._number, self._until = number, began + self._terms.ends
+        self._number, self._until = number, began + (self._terms.ends if self._mine.act else self._terms.lapses)
         self._put_off(self._until)
         for old in numbers:
             if old <= number - _KEPT:
@@ -229,6 +229,11 @@ class Lease:
     def is_lost(self) -> bool:
         """Whether another machine has it."""
         return self._lost
+
+    @property
+    def holds(self) -> bool:
+        """Whether no other machine can have begun anything, by the clock alone."""
+        return not self._lost and self._clock.monotonic() < self._until
 
     def works_on(self, run: str) -> None:
         """Name the run from the next row on."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
-from maint.engine.lease import Lease, LeaseLost, newest
+from maint.engine.lease import Lease, LeaseLost
 from maint.engine.plan import render
 from maint.engine.repeat import repeated
 from maint.errors import (
@@ -30,9 +30,7 @@ from maint.model.plan import Action, Effect, Phase, Plan
 from maint.model.secret import scrub
 from maint.ports import Site
 from maint.render import holds
-from maint.snapshots.open_windows import announced
-from maint.steps.manager.window import CloseWindow, forget
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window import CloseWindow
 from maint.steps.registry import STEPS
 from maint.steps.step import skipped
 
@@ -54,9 +52,11 @@ class StepContext:
         notes: Mapping[str, Json],
         answers: Mapping[str, Json] | None = None,
         told: Callable[[], None] = _nobody,
+        lease: Lease | None = None,
     ) -> None:
         self.answers = answers or {}
         self._told = told
+        self._lease = lease
         self._journal = journal
         self._index = index
         self._notes = dict(notes)
@@ -74,6 +74,10 @@ class StepContext:
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key."""
         return self._notes.get(key)
+
+    def alone(self) -> bool:
+        """Whether no other machine can have begun to work on the site, as this one lost its lease."""
+        return self._lease is None or self._lease.holds
 
 
 class Runner:
@@ -207,35 +211,22 @@ class Runner:
         return failure
 
     def _carry_out(self, index: int, action: Action) -> Iterator[Event]:
-        with self._under_lease(action):
-            yield from self._act(index, action)
+        try:
+            with self._under_lease(action):
+                yield from self._act(index, action)
+        except LeaseLost:
+            if action.kind != CloseWindow.kind or action.arguments.get("others"):
+                raise
+            yield from self._act(index, action)  # a window that this machine opened; it looks whether it still is
 
     def _under_lease(self, action: Action) -> AbstractContextManager[None]:
         """Make sure that no other machine works on the site, before an act is even written down as begun.
 
-        Reading needs no lease, but where it stores what it read; a window that this machine opened it closes even
-        where the lease is lost.
+        Reading needs no lease, but where it stores what it read.
         """
         if self._lease is None or (action.effect is Effect.READ and not STEPS[action.kind].stores):
             return nullcontext()
-        if action.kind != CloseWindow.kind or action.arguments.get("others"):
-            return self._lease.acting(action.summary)
-        with suppress(LeaseLost):
-            self._lease.renew(action.summary)
-        return nullcontext()
-
-    def _left_to_another(self, action: Action) -> str:
-        """Return who has the redaction window open by now where that is not this machine any more; it is forgotten."""
-        window = remembered(self._site.state) if action.kind == CloseWindow.kind else None
-        shared = self._site.shared
-        if window is None or shared is None or self._lease is None or not self._lease.is_lost:
-            return ""
-        with suppress(MaintError):  # a window is rather closed twice
-            row = newest(shared, self._plan.site)
-            if row and row.claim.token and row.claim.run in [one.run for one in announced(self._site).open]:
-                forget(self._site, window)
-                return f"left to the machine that works within a window now: {row.claim}"
-        return ""
+        return self._lease.acting(action.summary)
 
     def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
@@ -273,6 +264,7 @@ class Runner:
                 notes=record.notes,
                 answers=self._answers(action),
                 told=self._told if action.effect > Effect.READ or STEPS[action.kind].stores else _nobody,
+                lease=self._lease,
             )
         return self._works[index]
 
@@ -282,8 +274,6 @@ class Runner:
     def _result(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
         if self._answers(action).get("skip") is True:
             return left_out(action, self._plan.actions[index - 1] if index else None)
-        if theirs := self._left_to_another(action):
-            return skipped(theirs)
         values = {**action.scope, **self._values}
         if action.when is not None and not holds(action.when, values):
             return skipped("not needed: its condition does not hold")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -116,7 +116,8 @@ class RunSession:
         if window is None or (self._past is not None and window.run == self._past.id):
             return
         yield f"closing the redaction window that run {window.run} left open"
-        yield from close(self._site, window)
+        with self._lease.acting("closing the redaction window") if self._lease else nullcontext():
+            yield from close(self._site, window)
 
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
@@ -153,16 +154,19 @@ class RunSession:
 
     def _tell(self, run: str) -> None:
         """Let other machines know what stands in the journal; one that lost its lease has no say."""
-        if self._shared is not None and self._lease is not None and not self._lease.is_lost:
+        if self._shared is not None and self._lease is not None and self._lease.holds:
             self._shared.push(run)
 
     def _tell_end(self, run: str) -> str:
         """Let other machines know how the run ended; return why that failed, "" where it did not."""
-        if self._shared is None or self._lease is None or self._lease.is_lost:
+        if self._shared is None or self._lease is None:
             return ""
         try:
-            self._shared.ended(run)
+            with self._lease.acting(f"telling how run {run} ended") if self._shared.told else nullcontext():
+                self._shared.ended(run)
         except WorkFailed as failure:
+            if self._lease.is_lost:  # it has no say any more
+                return ""
             return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
         return ""
 

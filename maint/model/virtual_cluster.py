@@ -201,22 +201,30 @@ _TIMES = ("start", "end")
 _KNOWN = frozenset(
     {
         *("name", "type", "mounts", "resourceName", "hidden", "pythonEnv", "pythonVersion", "retentionPolicy"),
-        *(
-            "spark",
-            "file",
-            "className",
-            "args",
-            "conf",
-            "logLevel",
-            "pyFiles",
-            "jars",
-            "files",
-            "pythonEnvResourceName",
-        ),
-        *("driverMemory", "driverCores", "executorMemory", "executorCores", "airflow", "dagFile"),
-        *("schedule", "enabled", "cronExpression", "start", "end", "catchup", "dependsOnPast", "paused"),
+        *("spark", "file", "className", "args", "conf", "logLevel", "pyFiles", "jars", "files"),
+        *("pythonEnvResourceName", "driverMemory", "driverCores", "executorMemory", "executorCores"),
+        *("airflow", "dagFile", "schedule", "enabled", "cronExpression", "start", "end", "catchup"),
+        *("dependsOnPast", "paused"),
     }
 )
+
+# What no server adds by itself: these, and further keys that clients send (J4.2, J5.1).
+_CLIENTS = _KNOWN | {
+    *("numExecutors", "proxyUser", "config", "fileMounts", "runtimeImageResourceName", "workloadCredentials"),
+    *("alerting", "dataConnectors", "defaultVariables", "customRuntimeImage", "pyPiMirror", "dirPrefix"),
+}
+_FREE = frozenset({"conf", "config", "alerting", "defaultVariables", "customRuntimeImage"})  # counted as one value
+
+# What a server may fill in where a client left it out.
+_FILLED: Object = {
+    "retentionPolicy": "keep_indefinitely",
+    "logLevel": "INFO",
+    "pythonVersion": "python3",
+    "driverMemory": "1g",
+    "driverCores": 1,
+    "executorMemory": "1g",
+    "executorCores": 1,
+}
 
 UNSCHEDULED: Object = {
     "enabled": False,
@@ -274,13 +282,17 @@ def normal_resource(raw: Object) -> dict[str, Json]:
     return _solid(normal)
 
 
-def covers(live: Json, wanted: Json) -> bool:
-    """Whether a normal form holds all of another one; the server may add defaults and drop unknown keys (J3.1)."""
-    if isinstance(wanted, Mapping):
-        return isinstance(live, Mapping) and all(
-            covers(live.get(key), value) for key, value in wanted.items() if key in live or key in _KNOWN
-        )
-    return live == wanted
+def covers(live: Object, wanted: Object) -> bool:
+    """Whether a normal form means the same as another one: what more there is are defaults or unknown keys (J3.1)."""
+    return all(_agree(key, live.get(key), wanted.get(key)) for key in {*live, *wanted})
+
+
+def _agree(key: str, live: Json, wanted: Json) -> bool:
+    if isinstance(live, Mapping) and (wanted is None or isinstance(wanted, Mapping)) and key not in _FREE:
+        return covers(live, wanted or {})
+    if live is None:
+        return key not in _KNOWN
+    return live == wanted or (wanted is None and (key not in _CLIENTS or live == _FILLED.get(key)))
 
 
 def same_job(live: Job | None, wanted: Object, *, pauses: bool = True) -> bool:
@@ -291,6 +303,12 @@ def same_job(live: Job | None, wanted: Object, *, pauses: bool = True) -> bool:
 def same_resource(live: Resource | None, wanted: Object) -> bool:
     """Whether a resource is there as it is wanted; files do not count."""
     return live is not None and covers(normal_resource(live.raw), normal_resource(wanted))
+
+
+def dag_schedule(raw: Object) -> Mapping[str, Json]:
+    """Return what the server read in a job's DAG file of when it runs, but for times: those may be made up (J4.4)."""
+    schedule = _solid(part_of(raw, "schedule")) if raw.get("type") == "airflow" else {}
+    return {key: schedule[key] for key in ("cronExpression", "catchup") if key in schedule}
 
 
 def same_time(text: str) -> str:

@@ -34,6 +34,7 @@ from maint.ports.hosts import Ran as Ran
 from maint.ports.hosts import Shell as Shell
 from maint.ports.hosts import ShellSight as ShellSight
 from maint.ports.streams import Answer as Answer
+from maint.ports.streams import Sized
 from maint.ports.virtual_cluster import VirtualCluster as VirtualCluster
 from maint.ports.virtual_cluster import VirtualClusterSight as VirtualClusterSight
 
@@ -141,7 +142,7 @@ class ManagerSight(Protocol):
         """Return a command by id, or None where it is unknown. Transient 400, 401 and 5xx raise `Transient`."""
 
     def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on manager, monitoring and clusters themselves."""
+        """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
 
     def license(self) -> License | None:
         """Return the installed licence, or None."""
@@ -155,7 +156,7 @@ class ManagerSight(Protocol):
     def instances(self) -> Sequence[Instance]:
         """Return the servers of this manager; empty where the API is older than v41."""
 
-    def deployment(self) -> AbstractContextManager[Answer]:
+    def deployment(self) -> AbstractContextManager[Sized]:
         """Stream `GET /cm/deployment` at the pinned version."""
 
     def get(self, path: str) -> Json:
@@ -485,3 +486,6 @@ class Work(Protocol):
 
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key, None where nothing was."""
+
+    def alone(self) -> bool:
+        """Whether no other machine can have begun to work on the site, as this one lost its lease."""

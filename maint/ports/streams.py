@@ -16,3 +16,11 @@ class Answer(Protocol):
 
     def read(self, size: int = -1, /) -> bytes:
         """Return at most so many bytes."""
+
+
+class Sized(Answer, Protocol):
+    """A body whose sender may say how long it is."""
+
+    @property
+    def length(self) -> int | None:
+        """How many bytes there are in all, None where nobody says so."""

@@ -55,8 +55,10 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
     names = set[str]()
     rows: list[dict[str, object]] = []
     unseen: list[str] = []
+    config = ""
     for name, facts in sites:  # one at a time: those of a hundred are large
         names.add(name)
+        config = facts.config if facts else config
         if facts is None:
             unseen.append(name)
         else:
@@ -65,7 +67,12 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]
     summary = [{"state": state, "words": f"{show_count(counts[state], 'site')} {words}"} for state, words in parts]
-    values = {"rows": rows, "unseen": unseen, "summary": [one for one in summary if counts[str(one["state"])]]}
+    values = {
+        "rows": rows,
+        "unseen": unseen,
+        "config": config,
+        "summary": [one for one in summary if counts[str(one["state"])]],
+    }
     path = folder / "index.html"
     _write(path, "page-estate.html.j2", {**_frame(now), **values})
     _remove(folder, ("", ".html"), {f"{name}.html" for name in names}, lambda one: one not in names)
@@ -90,7 +97,7 @@ def _head(path: Path) -> bytes:
 def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
-    said = f"{maint.__version__} {site.name} {at.words} {day.before} {len(day.changes)} {day.problem}"
+    said = f"{maint.__version__} {site.name} {at.words} {day.before} {day.count} {day.problem} {site.config}"
     mark = f"<!-- {sha256(said.encode()).hexdigest()} -->"
     if mark.encode() in _head(path):
         return
@@ -119,7 +126,8 @@ def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> M
 def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
     found, newest, drill = troubles(site, now), site.newest, site.drilled
     return {
-        "name": site.name, "manager": site.manager, "labels": [f"{key}={value}" for key, value in site.labels.items()],
+        "name": site.name, "here": site.here, "manager": site.manager,
+        "labels": [f"{key}={value}" for key, value in site.labels.items()],
         "worst": state_of(found), "troubles": found, "seen": moment(site.seen, now), "snapshots": len(site.shots),
         "backup": _UNKNOWN if site.unknown else moment(newest.taken_at if newest else None, now),
         "drill": _UNKNOWN if site.unknown else moment(drill.at if drill else None, now),
@@ -194,7 +202,7 @@ def _gaps(site: SiteFacts, now: datetime) -> Sequence[Values]:
 
 
 def _link(site: SiteFacts, day: Day, now: datetime) -> Values:
-    words = day.problem or (show_count(len(day.changes), "change") if day.changes else "nothing changed")
+    words = day.problem or (show_count(day.count, "change") if day.changes else "nothing changed")
     state = WARN if day.problem else "skip" if day.changes else OK
     return {"page": f"{site.name}-{day.page}", "at": moment(day.at, now), "words": words, "state": state}
 
@@ -210,8 +218,9 @@ def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
         for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
     ]
     return {
-        **_frame(now), "name": site.name, "before": day.before, "after": day.after,
-        "groups": groups, "count": show_count(len(day.changes), "change"), "problem": day.problem,
+        **_frame(now), "name": site.name, "here": site.here, "before": day.before, "after": day.after,
+        "groups": groups, "count": show_count(day.count, "change"), "problem": day.problem,
+        "more": day.more,
     }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def plots(site: SiteFacts) -> dict[str, Plot]:
         "rto": _line([(one.at, one.seconds) for one in site.drills if one.seconds is not None], show_duration),
         "rpo": _line([(then, (then - at).total_seconds()) for at, then in itertools.pairwise(good)], show_duration),
         "size": _line([(one.taken_at, one.size) for one in site.shots], lambda size: show_size(int(size))),
-        "changes": _bars([(one.at, len(one.changes)) for one in site.days if not one.problem]),
+        "changes": _counts(site.changed or [(one.at, one.count) for one in site.days if not one.problem]),
     }
     return _drawn({name: one for name, one in shown.items() if one.points})
 
@@ -86,8 +86,10 @@ def _line(points: Points, words: Callable[[float], str]) -> _Shown:
     return _Shown(points, top, [words(top), "0"], marks)
 
 
-def _bars(points: Points) -> _Shown:
-    points = points[-MARKS:]
+def _counts(points: Points) -> _Shown:
+    """Return bars, a line where they are so many that each would be a stroke and take its time to draw."""
+    if len(points) > _FEW:
+        return _line(points, lambda count: f"{count:.0f}")
     top = max((value for _, value in points), default=0) or 1
     spread = (points[-1][0] - points[0][0]).days + 1 if points else 1
     width = max(1, min(14, _WIDTH // spread - 1))  # so that they do not touch

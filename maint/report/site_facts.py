@@ -86,6 +86,12 @@ class Day(msgspec.Struct, frozen=True):
     at: datetime
     changes: Sequence[Change] = ()
     problem: str = ""  # why they cannot be compared
+    more: int = 0  # changes beyond those
+
+    @property
+    def count(self) -> int:
+        """How many changes there are."""
+        return len(self.changes) + self.more
 
     @property
     def page(self) -> str:
@@ -118,6 +124,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     manager: str
     seen: datetime
     labels: Mapping[str, str] = {}
+    config: str = ""  # what a command is told so that it finds the config; empty: nothing
     first: str = ""  # the store that backups go to
     store: str = ""  # the store of which this tells: a copy, where the first could not be read
     read: datetime | None = None  # when that was read; None: no store ever was
@@ -131,11 +138,17 @@ class SiteFacts(msgspec.Struct, frozen=True):
     drills: Sequence[Drill] = ()  # the oldest first
     runs: Sequence[Run] = ()  # the newest first
     days: Sequence[Day] = ()  # the oldest first
+    changed: Sequence[tuple[datetime, int]] = ()  # changes a day, of those days and of earlier ones; the oldest first
     ended: Sequence[Ended] = ()
     windows: Sequence[str] = ()  # open redaction windows, in words
     checks: HostChecks | None = None
     backup_limit: float = 26 * 3600.0  # seconds
     drill_limit: float = 35 * 86400.0
+
+    @property
+    def here(self) -> str:
+        """What a command is told so that it is about this site."""
+        return f"{self.config} --site {self.name}".strip()
 
     @property
     def unknown(self) -> bool:

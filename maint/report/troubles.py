@@ -5,11 +5,11 @@ from datetime import datetime
 
 import msgspec
 
+from maint.errors import PartlyDone
 from maint.model.formatting import show_count, show_duration
 from maint.report.site_facts import DAMAGED, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
-_PARTLY = 7
 CLOSE = "maint manager export --close-window"
 
 
@@ -32,10 +32,10 @@ def state_of(found: Sequence[Trouble]) -> str:
 
 
 def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
-    here = f"--site {site.name}"
+    here = site.here
     if site.unusable:
         words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
-        yield Trouble(FAIL, words, "maint config validate")
+        yield Trouble(FAIL, words, f"maint config validate {site.config}".strip())
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
@@ -46,9 +46,9 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
             yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
-            how = "was partly done" if one.exit == _PARTLY else f"ended with {one.exit}"
+            how = "was partly done" if one.exit == PartlyDone.exit_code else f"ended with {one.exit}"
             words = f"the last {one.verb}, {show_duration((now - one.at).total_seconds())} ago, {how}: {one.words}"
-            yield Trouble(WARN if one.exit == _PARTLY else FAIL, words, f"maint {one.verb} {here}")
+            yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"maint {one.verb} {here}")
     if not site.unknown:
         yield from _of_backups(site, now, here)
     for copy in site.copies:

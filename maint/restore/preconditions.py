@@ -146,11 +146,17 @@ def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Findin
     return Finding("guid", None, f"there is no {GUID}, then as now; the GUID in the server's database was not compared")
 
 
+def _in_place(rule: str, path: str, snapshot: Snapshot, now: Mapping[str, Json]) -> Finding | None:
+    if present(now, path):
+        return Finding(rule, True, f"{path} is in place")
+    if kept(snapshot, path):
+        return Finding(rule, True, f"{path} is missing, and will be put back from the snapshot")
+    return None
+
+
 def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
-    if present(now, CERTMANAGER):
-        return Finding("certmanager", True, f"{CERTMANAGER} is in place")
-    if kept(snapshot, CERTMANAGER):
-        return Finding("certmanager", True, f"{CERTMANAGER} is missing, and will be put back from the snapshot")
+    if there := _in_place("certmanager", CERTMANAGER, snapshot, now):
+        return there
     if present(snapshot.host_files, CERTMANAGER) is False:
         return Finding("certmanager", None, f"there is no {CERTMANAGER}, then as now, although Auto-TLS is on")
     words = f"{CERTMANAGER} is missing: without it the same TLS cannot come up; put it back from your file backup"
@@ -158,10 +164,8 @@ def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
 
 
 def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> Finding:
-    if present(now, path):
-        return Finding("tls files", True, f"{path} is in place")
-    if kept(snapshot, path):
-        return Finding("tls files", True, f"{path} is missing, and will be put back from the snapshot")
+    if there := _in_place("tls files", path, snapshot, now):
+        return there
     words = f"{path} is missing: after its restart the server could not open its TLS port"
     return Finding("tls files", False, f"{words}; put it back from your file backup")
 

@@ -102,11 +102,18 @@ class UsableLicense(msgspec.Struct, frozen=True):
     source: str  # where it comes from
     content: bytes | None = None  # the file; None where the manager has it already
 
+    @property
+    def trial(self) -> bool:
+        """Whether it only lets people try the product (M9)."""
+        return "Trial" in self.text.owner
+
 
 def usable_license(
     sight: Sight, *, file: str = "", snapshot: Snapshot | None = None, own: bool = True
 ) -> UsableLicense:
     """Return the licence that counts: a named file; else the first in date of the manager's, the config's, the part.
+
+    A trial of the manager's counts only where neither of the others does.
 
     Args:
         file: a path that the operator named; empty for none.
@@ -117,13 +124,17 @@ def usable_license(
         Invalid: the named file cannot be read, or is not a licence.
         Refused: none of them is in date.
     """
-    now, problems = sight.clock.now(), list[str]()
+    now, problems, trial = sight.clock.now(), list[str](), None
     offered = [(_named_file(Path(file)), file)] if file else _offered(sight, snapshot, problems)
     if own and not file and (installed := sight.manager.license()) is not None:
         text = LicenseText.of(installed.owner, installed.uuid, installed.expiration)
-        if not (objection := text.objection(now)):
-            return UsableLicense(text, "the manager")
-        problems.append(f"the manager's own {objection}")
+        found = UsableLicense(text, "the manager")
+        if objection := text.objection(now):
+            problems.append(f"the manager's own {objection}")
+        elif not found.trial:
+            return found
+        else:
+            trial = found
     for content, source in offered:
         try:
             text = parse_license(content, source)
@@ -135,6 +146,8 @@ def usable_license(
         if not (objection := text.objection(now)):
             return UsableLicense(text, source, content)
         problems.append(f"the licence in {source} {objection}")
+    if trial is not None:
+        return trial
     raise Refused(
         f"the licence in {file} is out of date" if file else "there is no licence in date to upload",
         detail=problems or ["neither the manager, nor the config, nor a snapshot has one"],

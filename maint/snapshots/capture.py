@@ -101,7 +101,7 @@ class _Run:
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"
         judge = Judge(account.name, _password(self._site, account), writer.known)
         begun = self._site.clock.monotonic()
-        part = exported(self._site, lambda answer: writer.raw(answer.read))
+        part = exported(self._site, lambda answer: writer.raw(answer.read, answer.length))
         took = self._site.clock.monotonic() - begun
         yield f"{show_size(part.content_bytes)} received and stored in {took:.2f} s"
         part, verdict = writer.judged(judge)

@@ -87,7 +87,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
             holds=tuple(holds.get(one, ())),
             files_read=read.get(one),
         )
-        for one in _ids(sight)
+        for one in committed_ids(sight)
     ]
 
 
@@ -152,7 +152,7 @@ def find_id(sight: Sight, wanted: str) -> str:
     """Return the one id that is or begins with `wanted` (else UsageError), however its manifest looks; or LATEST's."""
     if wanted == LATEST:
         return latest(sight)
-    known = _ids(sight)
+    known = committed_ids(sight)
     fitting = [one for one in known if wanted and one.startswith(wanted)]
     if wanted in fitting:
         return wanted
@@ -221,7 +221,8 @@ def files(sight: Sight, snapshot_id: str) -> set[str]:
     return {name.removeprefix(f"{folder}/") for name in listing(sight, folder)}
 
 
-def _ids(sight: Sight) -> list[str]:
+def committed_ids(sight: Sight) -> list[str]:
+    """Return the ids of the snapshots that were written to their end, the oldest first."""
     return sorted(one for one, files in folders(sight).items() if MANIFEST in files)
 
 

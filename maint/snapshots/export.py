@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from maint.ports import Sight
-from maint.ports.streams import Answer, Cut
+from maint.ports.streams import Cut, Sized
 from maint.retry import delays
 
 _TIMES = 2  # further tries, as of any other read
@@ -13,7 +13,7 @@ _PAUSE, _LONGEST = 1.0, 5.0  # seconds
 T = TypeVar("T")
 
 
-def exported(sight: Sight, use: Callable[[Answer], T]) -> T:
+def exported(sight: Sight, use: Callable[[Sized], T]) -> T:
     """Return what is made of the present deployment as it comes.
 
     Args:
@@ -32,6 +32,6 @@ def exported(sight: Sight, use: Callable[[Answer], T]) -> T:
     return _once(sight, use)
 
 
-def _once(sight: Sight, use: Callable[[Answer], T]) -> T:
+def _once(sight: Sight, use: Callable[[Sized], T]) -> T:
     with sight.manager.deployment() as answer:
         return use(answer)

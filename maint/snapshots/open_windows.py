@@ -1,6 +1,7 @@
 """Redaction windows that are open, as signed records in the stores tell every machine that shares them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -11,7 +12,7 @@ from maint.model.json import Json
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
 from maint.snapshots.records import Record, read_kinds, write_record
-from maint.snapshots.replicate import WINDOW, with_store
+from maint.snapshots.replicate import WINDOW, every_store
 
 OPENED, CLOSED = "opened", "closed"
 
@@ -81,6 +82,16 @@ def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
     return problems
 
 
+def was_closed(site: Site, run: str, opened_at: str) -> bool:
+    """Whether a record tells that a window is closed."""
+    for target in _stores(site):
+        with suppress(WorkFailed, CannotReach, Invalid, Refused):  # a store that is away tells nothing
+            records, _ = read_kinds(target, WINDOW)
+            if any(_key(one) == (run, opened_at) and one.facts.get("state") == CLOSED for one in records):
+                return True
+    return False
+
+
 def announced(site: Site) -> Announced:
     """Return what the site's stores tell of open windows; one that cannot be asked is a doubt."""
     found: dict[tuple[str, str], AnnouncedWindow] = {}
@@ -116,7 +127,7 @@ def is_ours(sight: Sight, window: AnnouncedWindow) -> bool:
 
 
 def _stores(site: Site) -> Sequence[Site]:
-    return [site, *(with_store(site, copy) for copy in site.copies)] if site.settings.backup is not None else ()
+    return every_store(site) if site.settings.backup is not None else ()
 
 
 def _key(record: Record) -> tuple[str, str]:

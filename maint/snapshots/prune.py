@@ -20,11 +20,11 @@ _OPENED = 2  # the level of verification from which on a backup of a virtual clu
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
-def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
+def candidate(entry: Entry, clusters: Collection[str]) -> Candidate:
     """Return what retention has to know of a snapshot in the list; `clusters` are the virtual ones of the site."""
     snapshot = entry.snapshot
     if snapshot is None:
-        return Candidate(entry.id, time_of(entry.id), good=False, damage=entry.problem or "unreadable")
+        return Candidate(entry.id, time_of(entry.id), good=False, damage=damage(entry))
     held = [one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)]
     flawed = {one.name for one in snapshot.virtual_clusters if one.problems or one.doubt}
     return Candidate(
@@ -32,7 +32,7 @@ def candidate(entry: Entry, clusters: Collection[str] = ()) -> Candidate:
         snapshot.taken_at,
         good=good(entry),
         kind=_kind(snapshot),
-        damage=_damage(entry, snapshot),
+        damage=damage(entry),
         clusters=tuple(held),
         whole=tuple(one for one in held if one not in flawed),
         opened=entry.proven is not None and entry.proven.level >= _OPENED,
@@ -45,9 +45,13 @@ def candidates(sight: Sight, known: Sequence[Entry]) -> Sequence[Candidate]:
     return [candidate(one, clusters) for one in known]
 
 
-def _damage(entry: Entry, snapshot: Snapshot) -> str | None:
-    """Return why it cannot be believed; an audit-only one breaks rules of a restore by what it is, its bytes count."""
-    seen = entry.verified
+def damage(entry: Entry) -> str | None:
+    """Return why it cannot be believed, None where it can; of an audit-only one, which breaks rules of a restore by
+    what it is, the bytes count.
+    """
+    snapshot, seen = entry.snapshot, entry.verified
+    if snapshot is None:
+        return entry.problem or "unreadable"
     if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
         return "its verification failed"
     return "its drill failed" if entry.rejected else None
@@ -86,15 +90,19 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdi
 
 def doubt(known: Sequence[Entry], now: datetime) -> str | None:
     """Return why the latest backup must be looked at before older ones may go; None where it looks as it should."""
-    backups = [one for one in known if candidate(one).taken_at <= now and not _is_safety(one)]
+    backups = [one for one in known if _taken_at(one) <= now and not _is_safety(one)]
     of_manager = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
     return _doubt_of_manager(of_manager) or _doubt_of_clusters(backups)
+
+
+def _taken_at(entry: Entry) -> datetime:
+    return entry.snapshot.taken_at if entry.snapshot is not None else time_of(entry.id)
 
 
 def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if not backups:
         return None
-    latest = max(backups, key=lambda one: (candidate(one).taken_at, one.id))
+    latest = max(backups, key=lambda one: (_taken_at(one), one.id))
     if latest.snapshot is None:
         return f"the latest backup {latest.id} cannot be believed ({latest.problem})"
     unproven = latest.verified is None or latest.verified.result is not Trust.VERIFIED

@@ -20,7 +20,7 @@ from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, write_record
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import every_store
 from maint.snapshots.verify import prove_new, record, usual_level, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -95,8 +95,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     Proving takes hours where there is much, so what holds the old one is read anew right before it goes.
     """
     _refuse_needed(one.old)
-    places: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
-    for place in places:
+    for place in every_store(site):
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
         record(place, seen)
@@ -133,7 +132,8 @@ def _rewrite(site: Site, writer: SnapshotWriter, before: Snapshot) -> None:
         if part.name == RECIPE:
             continue
         with open_part(site, before, part.name) as stream:
-            written = writer.write(part.name, stream.read, _pack(site, part.name, writer.recipients))
+            pack = _pack(site, part.name, writer.recipients)
+            written = writer.write(part.name, stream.read, pack, part.content_bytes)
         if written.content_sha256 != part.content_sha256:
             raise WorkFailed(
                 f"{part.name} of {before.id} did not come out as it went in",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
-from maint.snapshots.catalogue import Entry, entries, files, sweep
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import Read, Tally, bounded, listing, metered, object_name, of_stored
@@ -29,8 +29,7 @@ _OWN = frozenset({"verify", DETOUR, HOME, WINDOW})  # records that speak of one 
 def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
     """Copy to every store what it lacks; yields words; returns what could not be done and the next run tries."""
     problems: list[str] = []
-    stores: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
-    working = [store for store in stores if _works(store, problems)]
+    working = [store for store in every_store(site) if _works(store, problems)]
     if working[:1] == [site]:
         for copy in working[1:]:
             yield from _guarded(_come_home(copy, site, problems), problems)
@@ -66,7 +65,7 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
     stray = {record.snapshot for record in records if record.kind == DETOUR} - arrived
     if not stray:
         return
-    there = _committed(target)
+    there = {*committed_ids(target)}
     for entry in entries(source):
         if entry.snapshot is None or entry.id not in stray:
             continue
@@ -204,10 +203,6 @@ def _copy_records(source: Site, target: Site, home: str = "") -> None:
             _copy_file(source, target, name)
 
 
-def _committed(site: Site) -> set[str]:
-    return {entry.id for entry in entries(site) if MANIFEST in files(site, entry.id)}
-
-
 class _WithStore:
     copies: Sequence[Store] = ()  # a copy is copied no further
 
@@ -221,6 +216,11 @@ class _WithStore:
 def with_store(site: Site, store: Store) -> Site:
     """Return the same site, whose snapshots lie in one of its further stores."""
     return cast(Site, _WithStore(site, store))
+
+
+def every_store(site: Site) -> list[Site]:
+    """Return the site as it is, and with each of its further stores."""
+    return [site, *(with_store(site, copy) for copy in site.copies)]
 
 
 def with_failover(site: Site, take: Callable[[Site], Generator[str, None, Taken]]) -> Generator[str, None, Taken]:

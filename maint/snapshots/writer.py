@@ -64,9 +64,9 @@ class SnapshotWriter:
         self.raw(read)
         return self.judged(judge)
 
-    def raw(self, read: Read) -> Part:
+    def raw(self, read: Read, of: int | None = None) -> Part:
         """Store the raw bytes as they come, so that the sender does not wait; a cut (CannotReach) leaves nothing."""
-        return self.write(DEPLOYMENT, read, self._for_us_too)
+        return self.write(DEPLOYMENT, read, self._for_us_too, of)
 
     def judged(self, judge: Judge) -> tuple[Part, Verdict]:
         """Read the raw part back, prove it, and judge it on the way; WorkFailed where it is not what was written."""
@@ -91,12 +91,12 @@ class SnapshotWriter:
 
     def sealed(self, name: str, content: bytes) -> None:
         """Store a small part, encrypted and not compressed."""
-        seal = self._site.seal
-        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, self.recipients))
+        seal, recipients = self._site.seal, self.recipients
+        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, recipients), len(content))
 
     def document(self, name: str, content: bytes) -> None:
         """Store a restorable document, compressed and encrypted, and prove that the store gives it back."""
-        part = replace(self.write(name, from_bytes(content), self._for_us_too), restorable=True)
+        part = replace(self.write(name, from_bytes(content), self._for_us_too, len(content)), restorable=True)
         self.parts[-1] = part
 
         self._read_back(part, drain)
@@ -121,9 +121,9 @@ class SnapshotWriter:
             self.forget(name)
             raise
 
-    def write(self, name: str, source: Read, pack: Pack) -> Part:
-        """Store one part."""
-        read = metered(self._site, f"storing {name}", source)
+    def write(self, name: str, source: Read, pack: Pack, of: int | None = None) -> Part:
+        """Store one part, of so many bytes where that is known."""
+        read = metered(self._site, f"storing {name}", source, of)
         part = write_part(self._site.store, self._folder, name, read, pack)
         self._stored.append(name)
         self.parts.append(part)

@@ -122,7 +122,7 @@ STEPS = Kinds(
         "agents.stop": "hosts.units.StopAgents",
         "agents.restart": "hosts.units.RestartAgents",
         "agents.wait": "hosts.units.AwaitAgents",
-        "management.start": "manager.platform.StartManagement",
+        "management.start": "manager.management_service.StartManagement",
         "vc.probe": "virtual_clusters.smoke.ProbeCluster",
         "vc.init": "virtual_clusters.init.InitCluster",
         "vc.init_user": "virtual_clusters.init_user.InitUser",
@@ -146,7 +146,7 @@ STEPS = Kinds(
         "recreate.job": "virtual_clusters.recreate.RecreateJob",
         "recreate.put_back": "virtual_clusters.recreate.PutBack",
         "recreate.forget": "virtual_clusters.recreate.ForgetOld",
-        "vc.undo": "virtual_clusters.safety_net.UndoDeletions",
+        "vc.undo": "virtual_clusters.undo.UndoDeletions",
         "vc.smoke": "virtual_clusters.smoke.Smoke",
         "vc.sweep": "virtual_clusters.smoke.Sweep",
     }

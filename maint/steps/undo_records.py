@@ -1,4 +1,4 @@
-"""What a run keeps sealed: a record a run, and those by which it can be undone, for thirty days."""
+"""Records of what runs have sealed, one for each run; those by which a run can be undone are kept for thirty days."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -73,6 +73,11 @@ class UndoRecords(RunRecords[R]):
             super().write(state, run, record)
         else:
             files.remove(self.path(state, run))
+
+    def way_back(self, state: Path, run: str, command: str) -> str:
+        """Return in words how what a run changed comes back; empty where nothing is kept."""
+        record = self.read(state, run)
+        return f"; `maint {command} {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
     def expire(self, state: Path, undo: Undo, now: datetime) -> None:
         """Drop what was kept for its time."""

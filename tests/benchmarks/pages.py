@@ -35,6 +35,7 @@ def facts(name: str) -> SiteFacts:
         drills=[Drill(at, shots[0].id, True, 60.0 + n, "read back as sent") for n, at in enumerate(times[::7])],
         days=[Day(before.id, after.id, after.taken_at, changes)
               for before, after in zip(shots[-DAYS - 1 :], shots[-DAYS:], strict=False)],
+        changed=[(at, n % 17) for n, at in enumerate(times)],
         copies=[Copy("s3://backups/maint", SHOTS, 0, times[-1])],
         runs=[Run(one.id, "export", "done", one.taken_at, "ops@box", False) for one in shots[-20:]],
         checks=HostChecks(NOW, results, dict.fromkeys(hosts, "")),

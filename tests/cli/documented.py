@@ -13,6 +13,8 @@ _PROMPT = "$ "
 _FOLDS = (
     (re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{4}"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DATE"),
+    (re.compile(r"\b\d\d:\d\d(?= UTC)"), "TIME"),
     (re.compile(r"\d+(\.\d+)?(ms|s|m|h)( \d+s)?\b"), "DURATION"),
     (re.compile(r"\d+(\.\d+)? (B|kB|MB|GB)\b"), "SIZE"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=127\.0\.0\.1  )\d+"), "PORT"),

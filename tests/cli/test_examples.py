@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli.app import COMMANDS
+from maint.cli.app import COMMANDS, NOUNS
 from maint.cli.command import loaded
 from maint.cli.help.topics import text_of
 from maint.lab.running import Lab
@@ -87,7 +87,21 @@ def test_every_command_has_an_example_under_its_help_and_on_the_page_of_commands
         assert example.startswith(f"maint {name}".strip()), name
         assert f"    {example}" in page
         said = maint(*name.split(), "--help")
-        assert " ".join(f"Example: {example}".split()) in " ".join(said.out.split())
+        assert f"Example: {example}" in " ".join(said.out.replace("\\\n", " ").split())
+
+
+@pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun])
+def test_every_group_has_examples_of_its_first_commands_under_its_help(noun: str) -> None:
+    said = maint(*noun.split(), "--help")
+    own = [example for name, example in EXAMPLES.items() if name.rpartition(" ")[0] == noun][:2]
+    shown = [" ".join(line.split()) for line in said.out.replace("\\\n", " ").splitlines()]
+    assert own != [] and [one for one in own if one not in shown] == []
+
+
+@pytest.mark.parametrize("name", [*NOUNS, *COMMANDS])
+def test_no_line_of_a_help_is_longer_than_80_characters(name: str) -> None:
+    said = maint(*name.split(), "--help", COLUMNS="80")
+    assert [line for line in said.out.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "lab demo"])

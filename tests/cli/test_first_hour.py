@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from maint.lab.running import Lab
 from tests.house.source import ROOT
+from tests.servers import ConnectProxy
 from tests.steps.conftest import copy
 from tests.steps.operator import environment, maint
 
@@ -148,6 +149,25 @@ def test_a_certificate_that_is_believed_by_its_fingerprint_is_pinned(lab, here):
     said = maint("config", "init", "site.yaml", *flags(lab, ca="", fingerprint=print_[1]))
     assert said.code == 0, said.err
     assert states(here / "site.yaml")["manager"] == "ok"
+
+
+def test_through_a_proxy_a_certificate_is_shown_and_pinned_and_what_is_written_goes_that_way(lab, here, monkeypatch):
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    config = here / "maint.yaml"
+    with closing(ConnectProxy()) as proxy:
+        shown = maint("config", "init", str(config), *flags(lab, ca="", proxy=proxy.url, fingerprint="SHA256:00"))
+        assert shown.code == 4
+        believed = re.search(r"fingerprint: (SHA256:[0-9a-f]{64})", shown.err)
+        assert believed is not None
+        tls = lab.status()["manager"]["tls"].rpartition(":")[2]
+        said = maint("config", "init", str(config), *flags(lab, ca="", proxy=proxy.url, fingerprint=believed[1]))
+        assert said.code == 0, said.err
+        assert set(proxy.led) >= {f"127.0.0.1:{tls}"}
+        assert (
+            f"manager 127.0.0.1 goes through {proxy.url.removeprefix('http://')} (proxy)"
+            in maint("doctor", "--config", str(config)).out
+        )
 
 
 def test_on_a_terminal_a_wrong_answer_is_given_again_and_keys_are_believed_by_yes(lab, here):

@@ -55,3 +55,17 @@ def test_a_proxy_that_is_down_is_told_and_ends_with_4(loaded):
     for words in (("cluster", "list"), ("vc", "job", "list")):
         said = loaded(*words, **NONE)
         assert (said.code, "the proxy 127.0.0.1:1 refused the connection" in said.err) == (4, True), said.err
+
+
+def test_the_address_of_a_notice_is_reached_through_the_proxy_unless_no_proxy_names_it(proxied, httpserver):
+    operator, proxy = proxied
+    httpserver.expect_request("/hook").respond_with_data("")
+    path = operator.lab.folder / "config.yaml"
+    notice = f"{{name: chat, webhook: {{url: '{httpserver.url_for('/hook')}'}}}}"
+    path.write_text(path.read_text().replace("    backup:\n", f"    notify: [{notice}]\n    backup:\n", 1))
+    assert operator("notify", "test", "chat", **NONE).code == 0
+    assert proxy.led == [f"{httpserver.host}:{httpserver.port}"]
+    assert operator("notify", "test", "chat", NO_PROXY=httpserver.host, no_proxy="").code == 0
+    assert (len(proxy.led), len(httpserver.log)) == (1, 2)
+    through = f"notice chat goes through {proxy.url.removeprefix('http://')} (proxy)"
+    assert through in operator("doctor", **NONE).out

@@ -1,15 +1,21 @@
 """`maint site report`: the pages of real sites, written by the command and after each run."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import load
+from maint.files import keep_record, kept_record
 from maint.lab.running import Lab
+from maint.report.site_facts import SiteFacts
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Operator, maint
 
@@ -54,6 +60,40 @@ def test_each_run_writes_the_pages_and_the_command_those_of_all(operator: Operat
     assert ">away<" in (tmp_path / "out/index.html").read_text()
 
 
+def test_commands_to_copy_name_a_config_that_no_command_finds_by_itself(operator: Operator, tmp_path: Path) -> None:
+    words, out = ("site", "report", "--to", str(tmp_path / "out"), "--all"), tmp_path / "out"
+    elsewhere = Path(operator.config).parent.parent / "pages"
+    shutil.rmtree(elsewhere, ignore_errors=True)
+    assert maint(*words, "--config", operator.config, "-o", "json").json["sites"]
+    assert not elsewhere.exists()
+    told = {path: path.read_text() for path in out.glob("*.html")}
+    assert {path.name for path in told} >= {"index.html", "away.html", f"{SITE}.html"}
+    pages = "".join(re.sub(r"</?span>", "", text) for text in told.values())
+    assert f"maint restore plan --config {operator.config} --site {SITE} --snapshot " in pages
+    assert f"maint doctor --config {operator.config} --site away" in pages
+    assert not re.search(r"<code>maint [a-z ]*--site", pages)
+    (tmp_path / "home/.config").mkdir(parents=True)
+    (tmp_path / "home/.config/maint").symlink_to(Path(operator.config).parent)
+    before = {path: path.stat().st_mtime_ns for path in told}
+    assert maint(*words, "-o", "json", HOME=str(tmp_path / "home")).json["sites"]
+    assert "--config" not in "".join(path.read_text() for path in told)
+    assert all(path.stat().st_mtime_ns != before[path] for path in told)
+
+
+def test_changes_of_days_that_were_told_earlier_are_told_as_long_as_snapshots_go_back(operator: Operator) -> None:
+    words = ("site", "report", "--site", SITE, "--config", operator.config)
+    assert maint(*words).code == 0
+    kept = operator.state / KEPT
+    facts = kept_record(kept, SiteFacts)
+    assert facts is not None
+    oldest = facts.shots[0].taken_at
+    told = [(oldest - timedelta(days=1), 7), (oldest + timedelta(days=2), 8), (oldest + timedelta(days=3), 0)]
+    keep_record(kept, msgspec.structs.replace(facts, changed=told))
+    assert maint(*words).code == 0
+    after = kept_record(kept, SiteFacts)
+    assert after is not None and [(at, n) for at, n in after.changed if at > oldest] == told[1:]
+
+
 def test_of_several_sites_at_once_the_pages_are_written_once_when_all_have_ended(operator: Operator) -> None:
     pages = Path(operator.config).parent.parent / "pages"
     shutil.rmtree(pages, ignore_errors=True)
@@ -73,3 +113,8 @@ def test_a_folder_is_asked_for_where_the_config_names_none(tmp_path: Path) -> No
     config.write_text('sites: {one: {manager: {host: cm, password: "prompt"}}}\n')
     said = maint("site", "report", "--config", str(config))
     assert said.code == 2 and "--to FOLDER" in said.err
+
+
+def test_a_folder_in_the_home_folder_is_found_there(operator: Operator, tmp_path: Path) -> None:
+    said = operator("site", "report", "--to=~/pages", "--dry-run", HOME=str(tmp_path))
+    assert (said.code, f"would write pages into {tmp_path}/pages") == (0, said.out.strip())

@@ -249,3 +249,22 @@ def top_level() -> set[str]:
         listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
         return {name.split("/")[0] for name in listed}
     return {path.name for path in ROOT.iterdir() if path.name not in ("build", "dist", "PKG-INFO")}
+
+
+def test_what_other_tools_have_is_here_under_a_name_that_exists_or_is_said_not_to_be() -> None:
+    rows = [[cell.strip() for cell in line.split(" | ")] for line in topic("peers").splitlines() if line[:2] == "| "]
+    rows = [row for row in rows if row[0] != "| feature"]
+    strange = []
+    for feature, _, here, more in rows:
+        named = re.findall(r"`maint ([a-z-]+(?: [a-z-]+)*)|`([a-z]+\.[a-z_]+|approve)`", here)
+        known = [_command(words) in COMMANDS if words else kind in STEPS for words, kind in named]
+        if more.rstrip(" |") not in names() or not (here.startswith("no: ") or (known and known[0])):
+            strange.append(feature)
+    assert strange == []
+    assert len(rows) >= 61
+
+
+def _command(words: str) -> str:
+    """Return the command that some words begin with."""
+    parts = words.split()
+    return next((" ".join(parts[:size]) for size in (3, 2, 1) if " ".join(parts[:size]) in COMMANDS), "")

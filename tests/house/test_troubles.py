@@ -16,6 +16,63 @@ PAGES = sorted(path.stem for path in HELP.glob("*.md") if _TABLE.search(path.rea
 NOT_PROVOKED = {"drill": {"what came back differs": "a manager of the lab gives back what it was sent"}}
 # page → how a row begins → the test that provokes it
 PROVOKED: dict[str, dict[str, str]] = {
+    "alerts": {
+        "notice … was not told": "adapters/notify/test_sender.py::test_an_answer_that_is_no_success_is_trouble_and_no_redirect_is_followed",
+        "… cannot be trusted": "adapters/notify/test_sender.py::test_a_mail_server_that_is_not_trusted_or_says_no_gets_nothing",
+        "exec: …": "cli/test_notices.py::test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing",
+        "the metrics … are": "cli/test_metrics.py::test_figures_that_cannot_be_written_stop_nothing",
+        "the metrics … tell": "cli/test_metrics.py::test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_not_lost",
+        "doctor: manager FAIL": "cli/test_doctor.py::test_a_manager_that_is_down_fails_and_the_store_is_told",
+    },
+    "airflow": {
+        "there is no timezone": "cli/test_generate_airflow.py::test_what_makes_no_sense_is_wrong_usage",
+        "a task failed, and": "airflow/test_outcome.py::test_only_what_would_end_the_same_way_is_never_tried_again",
+        "maint: it said nothing": "airflow/test_outcome.py::test_the_reason_is_the_error_that_the_command_told",
+        "a task is done, and": "airflow/test_child.py::test_what_is_no_json_or_too_much_is_no_result",
+        "a killed task": "airflow/test_child.py::test_asked_to_end_it_is_waited_for_until_it_has_closed",
+    },
+    "bare-host": {
+        "without a config, nobody": "cli/test_configless.py::test_nobody_is_trusted_on_first_sight",
+        "without a config, a restore": "cli/test_configless.py::test_a_restore_says_which_flag_is_missing",
+        "holds several sites": "cli/test_configless.py::test_several_sites_in_a_store_must_be_told_apart",
+        "there is no snapshot in": "cli/test_configless.py::test_an_empty_store_is_told",
+        "the signature is by a key": "cli/test_configless.py::test_a_snapshot_signed_by_somebody_else_is_not_restored",
+        "these flags stand": "cli/test_configless.py::test_flags_that_stand_for_a_config_and_a_config_exclude_each_other",
+    },
+    "stores": {
+        "is not an absolute path": "adapters/stores/test_stores.py::test_a_location_that_is_no_absolute_path_and_no_known_scheme_is_refused",
+        "No space left": "adapters/stores/test_local_store.py::test_a_full_disk_says_so_and_what_to_do",
+        "cannot write … in FOLDER": "adapters/stores/test_local_store.py::test_a_store_that_cannot_be_made_is_a_failure_with_words_and_a_way_out",
+        "its host key is not": "adapters/stores/test_far_stores.py::test_a_host_whose_key_is_not_known_is_not_written_to",
+        "cannot write … in sftp": "adapters/stores/test_far_stores.py::test_a_folder_that_may_not_be_written_to_is_a_failure_with_words",
+        "cannot list": "adapters/stores/test_far_stores.py::test_a_service_that_is_down_is_a_failure_with_words",
+        "overwrites what is there": "adapters/stores/test_far_stores.py::test_a_service_that_overwrites_is_refused_at_the_first_write",
+        "a copy is down": "cli/test_several_stores.py::test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up",
+    },
+    "pages": {
+        "there is no folder": "cli/test_site_report.py::test_a_folder_is_asked_for_where_the_config_names_none",
+        "Not all can be seen": "cli/test_pages_in_trouble.py::test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_this_machine_knows",
+        "Not seen yet": "cli/test_pages_in_trouble.py::test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet",
+        "a page has tables": "report/test_pages.py::test_a_page_without_what_draws_says_what_it_lacks",
+    },
+    "checks": {
+        "all is SKIP": "cli/hosts/test_check.py::test_a_choice_that_asks_nothing_is_unknown_and_no_pass",
+        "there is no group": "cli/hosts/test_check.py::test_a_group_that_there_is_not_is_refused_in_the_list_too",
+        "NOT REACHED": "cli/hosts/test_check.py::test_a_host_that_could_not_tell_alone_is_exit_7",
+        "is not a file of facts": "cli/hosts/test_check.py::test_damaged_facts_are_refused_and_never_pass",
+        "what the hosts said": "cli/hosts/test_check.py::test_more_facts_than_can_be_read_back_are_not_kept",
+        "is not a support matrix": "checks/test_matrix.py::test_what_is_no_matrix_is_refused",
+        "warning: …": "cli/hosts/test_check.py::test_an_accepted_deviation_passes",
+    },
+    "vc-backup": {
+        "virtual cluster … could": "snapshots/virtual_clusters/test_take.py::test_alone_it_must_be_reached",
+        "a snapshot is not verified": "snapshots/virtual_clusters/test_take.py::test_much_less_than_before_is_not_believed_and_freezes_retention",
+        "names are taken": "snapshots/virtual_clusters/test_restore.py::test_what_is_there_is_refused_by_default",
+        "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
+        "LEFT OUT": "snapshots/virtual_clusters/test_restore.py::test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted",
+        "job … is held back": "snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named",
+        "nothing was restored": "snapshots/virtual_clusters/test_restore.py::test_schedules_that_nobody_restored_must_be_named",
+    },
     "backup": {
         "nobody to encrypt the backups for": "snapshots/test_capture.py::test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts",
         "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only",
@@ -107,6 +164,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "a file of that name is there": "cli/test_schedule.py::test_a_file_of_somebody_else_is_never_replaced_and_never_removed",
         "cannot be changed: Permission denied": "steps/test_troubles.py::test_a_folder_of_units_that_belongs_to_another_names_the_ways_out",
         "`systemctl …` failed": "cli/test_schedule.py::test_what_the_service_manager_refuses_is_told",
+        "warning: …, which it writes to": "cli/playbooks/test_schedule.py::test_a_folder_that_a_run_writes_to_and_that_is_not_there_is_warned_of",
         "a scheduled run has nobody to ask": "cli/test_schedule.py::test_a_secret_that_is_typed_cannot_be_scheduled",
     },
     "virtual-clusters": {

@@ -218,6 +218,21 @@ def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
     assert "translate(165,0)" in drawn["size"].svg
 
 
+def test_the_plot_of_changes_goes_back_beyond_the_days_that_have_a_page(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    changes = [Change("base", "hdfs", "g", f"p{n}", "1", "2") for n in range(3)]
+    day = Day("a", "b", NOW, changes, more=40)
+    changed = [(NOW - number * DAY, number) for number in range(99, 0, -1)]
+    facts = well(days=[day], changed=[*changed, (NOW, day.count)], config="--config /srv/c.yaml")
+    drawn = plots.plots(facts)["changes"]
+    assert drawn.svg.count("L") >= 99 and drawn.rows == ["99", "0"]
+    assert drawn.ends[0] == f"{NOW - 99 * DAY:%Y-%m-%d %H:%M}"
+    write_site(tmp_path, facts, {}, NOW)
+    page = (tmp_path / f"{facts.name}-{day.page}").read_text()
+    assert "43 changes" in page
+    assert f"And 40 more: <code>maint backup diff --config /srv/c.yaml --site {facts.name} a b</code>" in page
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A real Chromium."""

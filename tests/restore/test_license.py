@@ -54,6 +54,22 @@ def test_the_first_in_date_counts(
     assert (found.content is None) == (wanted == "own")
 
 
+@pytest.mark.parametrize(("config", "wanted"), [(NEXT, "config"), ("", "part"), (PAST, "part")])
+def test_a_trial_of_the_managers_keeps_no_real_licence_out(
+    place: Any, offered: Callable[..., Any], config: str, wanted: str
+) -> None:
+    snapshot = offered("", config, NEXT)
+    place.manager.license = lambda: License("Trial", "none", "")
+    assert usable_license(place, snapshot=snapshot).text.uuid == wanted
+
+
+def test_a_trial_counts_where_there_is_no_other_licence(place: Any, offered: Callable[..., Any]) -> None:
+    snapshot = offered("", "", PAST)
+    place.manager.license = lambda: License("Trial", "none", "")
+    found = usable_license(place, snapshot=snapshot)
+    assert (found.source, found.trial) == ("the manager", True)
+
+
 def test_a_named_file_always_counts(place: Any, offered: Callable[..., Any], tmp_path: Path) -> None:
     snapshot, named = offered(NEXT, NEXT, NEXT), tmp_path / "named.txt"
     named.write_bytes(text("named", NEXT))

@@ -110,6 +110,12 @@ class Secrets:
         return Secret(value)
 
 
+class Export(BytesIO):
+    """A deployment as it is sent."""
+
+    length: int | None = None
+
+
 class Manager:
     """As much of a manager as a backup asks for; its answers can be cut."""
 
@@ -135,7 +141,8 @@ class Manager:
     @contextmanager
     def deployment(self, *, redacted: bool = False) -> Iterator[BytesIO]:
         self.calls.append("redacted" if redacted else "export")
-        answer = BytesIO(self.content if self.cut_at is None else self.content[: self.cut_at])
+        answer = Export(self.content if self.cut_at is None else self.content[: self.cut_at])
+        answer.length = len(self.content)
         if self.cut_at is not None:
             whole, read = answer, answer.read
 

@@ -253,13 +253,13 @@ def test_an_audit_only_snapshot_breaks_rules_of_a_restore_and_is_no_damaged_one_
     record(aged, verify(aged, taken.id, 3))
     entry = entries(aged)[-1]
     assert entry.verified.result is Trust.FAILED
-    assert prune.candidate(entry).damage is None
+    assert prune.damage(entry) is None
     assert prune.doubt(entries(aged), aged.clock.now()) is None
     part = next(path for path in aged.folder(taken.id).iterdir() if path.name.startswith("deployment.json"))
     part.write_bytes(part.read_bytes()[:-1])
     aged.clock.time += timedelta(seconds=1)
     record(aged, verify(aged, taken.id, 2))
-    assert prune.candidate(entries(aged)[-1]).damage == "its verification failed"
+    assert prune.damage(entries(aged)[-1]) == "its verification failed"
 
 
 def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Place) -> None:
@@ -268,7 +268,7 @@ def test_a_snapshot_whose_drill_failed_does_not_count_until_one_passes(aged: Pla
         write_record(aged, "drill", newest, {"result": result})
         aged.clock.time += timedelta(seconds=1)
         assert prune.good(entries(aged)[-1]) is counts
-        assert prune.candidate(entries(aged)[-1]).damage == (None if counts else "its drill failed")
+        assert prune.damage(entries(aged)[-1]) == (None if counts else "its drill failed")
 
 
 def elsewhere(place: Place) -> None:

@@ -69,7 +69,7 @@ def test_who_watches_learns_of_every_byte_that_is_stored_and_copied(place: Any, 
     snapshot = taken(place, run)
     run(replicate(place))
     part = load(place, snapshot).part(DEPLOYMENT)
-    assert place.seen[f"storing {DEPLOYMENT}"] == (part.content_bytes, None)
+    assert place.seen[f"storing {DEPLOYMENT}"] == (part.content_bytes, part.content_bytes)
     assert place.seen[f"copying {DEPLOYMENT}"] == (part.bytes, part.bytes)
     assert place.seen[f"reading {DEPLOYMENT}"][1] == part.bytes
 

@@ -47,6 +47,26 @@ def test_an_empty_manager_comes_back(lost):
     assert lost("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
 
 
+def test_a_licence_that_counts_after_a_restart_only_gets_one(make):
+    operator = make(lost=True, license_effective="after-restart")
+    operator.forget_requests()
+    said = operator.restore()
+    assert said.code == 0, said.err
+    assert "may count only after a restart" in said.err
+    assert operator.puts == 2
+    assert operator("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
+
+
+def test_a_trial_on_the_new_server_gives_way_to_the_real_licence(lost):
+    with lost.lab.world.lock:
+        lost.lab.world.trial = "running"
+    lost.forget_requests()
+    said = lost.restore()
+    assert said.code == 0, said.err
+    assert lost.sent[0] == "POST /api/v49/cm/license"
+    assert lost.lab.world.license is not None and lost.lab.world.trial == "used"
+
+
 def test_the_report_names_what_is_left_to_do(lost):
     said = lost.restore("-o", "json")
     for kind in ("md", "html"):

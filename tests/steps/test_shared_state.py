@@ -2,25 +2,36 @@
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from maint.adapters import clock
 from maint.adapters.seal import AgeSeal
+from maint.steps import guards
+from maint.steps.manager import java_options
+from maint.steps.snapshots import snapshot
 from tests.steps.test_window import journals, redacts, stopped_in_the_window
 from tests.steps.test_window_elsewhere import Elsewhere
+
+
+def share(operator, *, key: bool = True) -> None:
+    """Let machines share their state, and the key to seal unfinished runs in it."""
+    folder = operator.lab.folder
+    (folder / "shared-key").write_text(AgeSeal().new_identity()[0].reveal())
+    (folder / "shared-key").chmod(0o600)
+    config = folder / "config.yaml"
+    own = "    shared_state: shared\n" + "    shared_state_key: file:shared-key\n" * key + "    backup:\n"
+    config.write_text(config.read_text().replace("    backup:\n", own))
 
 
 @pytest.fixture
 def died(loaded):
     """An operator on a machine that died in the window, another machine, and the options file as it was before."""
     folder, before = loaded.lab.folder, loaded.options.read_bytes()
-    (folder / "shared-key").write_text(AgeSeal().new_identity()[0].reveal())
-    (folder / "shared-key").chmod(0o600)
-    config = folder / "config.yaml"
-    own = "    shared_state: shared\n    shared_state_key: file:shared-key\n    backup:\n"
-    config.write_text(config.read_text().replace("    backup:\n", own))
+    share(loaded)
     known = journals(loaded)
     process = stopped_in_the_window(loaded)
     for _ in range(200):  # until all that its journal says has gone along
@@ -101,3 +112,40 @@ def test_what_changes_the_store_waits_for_the_lease_and_what_changes_this_machin
     assert there("backup", "verify", newest).code == 0
     rows = sorted((here.lab.folder / "shared").rglob("lease/0*"))
     assert '"token":""' in rows[-1].read_text()
+
+
+GUARDED = ("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01", "--open-window")
+EXPORT = ("backup", "create", "--open-window", "--yes")
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["with a key", "without a key"])
+@pytest.mark.parametrize(
+    ("words", "place"), [(GUARDED, guards), (EXPORT, snapshot)], ids=["of a guard", "of an export"]
+)
+def test_a_machine_that_slept_in_its_window_leaves_that_of_the_one_that_took_over(
+    loaded, monkeypatch, words, place, key
+):
+    share(loaded, key=key)
+    there, before, others = Elsewhere(loaded), loaded.options.read_bytes(), []
+
+    def sleeping(*_, **__):
+        yield "falling asleep"
+        pass_by(loaded, 400)
+        others.append(stopped_in_the_window(there, "5"))
+        others[0].send_signal(signal.SIGSTOP)  # until it was looked at
+        monkeypatch.setattr(clock, "uptime", lambda: time.clock_gettime(time.CLOCK_BOOTTIME) + 400)
+        signal.raise_signal(signal.SIGALRM)  # as the timer of that clock does when the machine wakes
+
+    monkeypatch.setattr(place, "taken_once", sleeping)
+    said = loaded(*words)
+    (other,) = others
+    try:
+        assert (said.code, "not renewed for" in said.err) == (1, True), said.err
+        assert (java_options.LINE.encode() in loaded.options.read_bytes(), redacts(loaded)) == (True, False)
+        assert not loaded.window
+    finally:
+        other.send_signal(signal.SIGCONT)
+        _, err = other.communicate()
+    assert other.returncode == 0, err
+    assert (loaded.options.read_bytes(), redacts(loaded)) == (before, True)
+    assert [one["restorable"] for one in there("backup", "list", "-o", "json").json["snapshots"]] == [True, True]

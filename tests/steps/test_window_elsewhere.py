@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from maint.steps.manager import java_options
-from tests.steps.operator import Operator
+from tests.steps.operator import Operator, environment
 from tests.steps.test_window import export, redacts, stopped_in_the_window
 
 
@@ -27,11 +27,16 @@ class Elsewhere:
 
     def __init__(self, operator: Operator, *, trusted: bool = True) -> None:
         self._operator, self._state = operator, operator.lab.folder / "another-state"
+        self.lab, self.state = operator.lab, self._state / operator.state.name
         if trusted:
-            shutil.copytree(operator.state / "keys", self._state / operator.state.name / "keys", dirs_exist_ok=True)
+            shutil.copytree(operator.state / "keys", self.state / "keys", dirs_exist_ok=True)
 
     def __call__(self, *words: str):
         return self._operator(*words, MAINT_STATE=str(self._state))
+
+    def start(self, *words: str):
+        """Start a command in a process of its own."""
+        return self._operator.start(*words, env=environment(MAINT_STATE=str(self._state)))
 
     def window(self):
         """What doctor says of windows here."""

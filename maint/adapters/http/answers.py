@@ -162,6 +162,12 @@ class Streamed:
         self._begun = False
         self._last = b""
 
+    @property
+    def length(self) -> int | None:
+        """How many bytes there are in all, None where that is not said of what is not packed."""
+        said = str(self._answer.headers.get("Content-Length", ""))
+        return int(said) if said.isdecimal() and "Content-Encoding" not in self._answer.headers else None
+
     def read(self, size: int = -1, /) -> bytes:
         """Return at most so many bytes, all that are left when negative; b'' at the true end, else `Cut`."""
         if size >= 0:

@@ -1,7 +1,7 @@
 """HTTP calls to the management API: what only reads may be asked again, a change is sent once."""
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from urllib.parse import quote
 
 import requests
@@ -21,6 +21,9 @@ from maint.ports import Clock, Secrets
 
 _AGAIN = 2  # further tries of a read after a 401 to an account that was let in before, or a dropped connection (M2.2)
 _PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling (M2.2, M2.4)
+
+
+T = TypeVar("T")
 
 
 def segment(name: str) -> str:
@@ -66,23 +69,13 @@ class Calls:
 
     def read(self, path: str) -> Reply:
         """Return the answer to a GET, whatever it is; tried again after a moved port, a stray 401 or a dead line."""
-        for tries_left in reversed(range(_AGAIN + 1)):
-            try:
-                reply = self._read(path)
-            except NoAnswer as failure:
-                if failure.late or not tries_left:
-                    raise
-            else:
-                if reply.status != 401 or not tries_left:
-                    return reply
-            self.clock.sleep(self._pause)
-        raise AssertionError("the last try returns or raises")
+        return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply)
 
     def poll(self, path: str) -> Reply | None:
         """Return the good answer to a repeated GET, None on the manager's own 404; `Transient` for what may pass."""
         what = f"GET {path}"
         try:
-            reply = self._read(path)
+            reply = read_reply(self._once(path, self.timeouts.read, self.timeouts.whole))
         except Untrusted:
             raise
         except (NotSent, NoAnswer) as failure:
@@ -126,30 +119,7 @@ class Calls:
 
     def stream(self, path: str, read: float) -> requests.Response:
         """Return the 200 answer to a GET, its body unread; `read` is seconds to wait for each part of it."""
-
-        def ask() -> requests.Response:
-            auth = self.session.auth()
-            return self._transport.stream(Call("GET", self.session.address() + path, read=read), auth)
-
-        def once() -> requests.Response:
-            answer = ask()
-            if 300 <= answer.status_code < 400:
-                answer.close()
-                self.session.moved()
-                return ask()
-            return answer
-
-        for tries_left in reversed(range(_AGAIN + 1)):
-            try:
-                answer = once()
-            except NoAnswer as failure:
-                if failure.late or not tries_left:
-                    raise
-            else:
-                if answer.status_code != 401 or not tries_left:
-                    break
-                answer.close()
-            self.clock.sleep(self._pause)
+        answer = self._again(path, read, self.timeouts.stream, lambda answer: answer)
         if answer.status_code != 200:
             raise refusal(f"GET {path.partition('?')[0]}", read_reply(answer), self.session.name)
         return answer
@@ -216,16 +186,32 @@ class Calls:
             hint="run it again: it will go to the TLS port",
         )
 
-    def _read(self, path: str) -> Reply:
-        reply = self._once(path)
-        if reply.redirects:
-            self.session.moved()
-            reply = self._once(path)
-        return reply
+    def _again(self, path: str, read: float, total: float, take: Callable[[requests.Response], T]) -> T:
+        """Return what is taken from the answer to a GET, which is asked again after a stray 401 or a dead line."""
+        for tries_left in reversed(range(_AGAIN + 1)):
+            try:
+                answer = self._once(path, read, total)
+                if answer.status_code != 401 or not tries_left:
+                    return take(answer)
+                answer.close()
+            except NoAnswer as failure:
+                if failure.late or not tries_left:
+                    raise
+            self.clock.sleep(self._pause)
+        raise AssertionError("the last try returns or raises")
 
-    def _once(self, path: str) -> Reply:
+    def _once(self, path: str, read: float, total: float) -> requests.Response:
+        """Return the answer to a GET, its body unread; a port that has moved is followed."""
+        answer = self._get(path, read, total)
+        if 300 <= answer.status_code < 400:
+            answer.close()
+            self.session.moved()
+            return self._get(path, read, total)
+        return answer
+
+    def _get(self, path: str, read: float, total: float) -> requests.Response:
         auth = self.session.auth()
-        return self._transport.fetch(Call("GET", self.session.address() + path, read=self.timeouts.read), auth)
+        return self._transport.stream(Call("GET", self.session.address() + path, read=read, total=total), auth)
 
     def _unless_missing(self, path: str) -> Json:
         reply, what = self.read(path), f"GET {path.partition('?')[0]}"

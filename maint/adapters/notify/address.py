@@ -15,23 +15,23 @@ from maint.ports import Secrets
 def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Post the event in the webhook's format; raises WorkFailed, CannotReach or Invalid."""
     hook = one.webhook
-    if hook is None:
-        return
+    assert hook is not None
     auth = Bearer(say.secrets.resolve(hook.token)) if hook.token else None
     address = _address(hook.url, say.secrets, f"notify.{one.name}.webhook.url")
-    _sent(Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice)), hook.ca, auth)
+    call = Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
+    _sent(call, hook.ca, say.proxy, auth)
 
 
 def ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Tell the dead man's switch; raises as `post` does."""
     switch = one.ping
-    if switch is None:
-        return
+    assert switch is not None
     ends = {Kind.START: switch.start, Kind.SUCCESS: switch.success}
     more = ends.get(notice.kind, switch.failure).replace("{exit}", str(notice.exit))
     address = _address(switch.url, say.secrets, f"notify.{one.name}.ping.url") + more
     words = say.text(notice).encode()
-    _sent(Call("POST", address, one.timeout, one.timeout, body=words, type="text/plain; charset=utf-8"), switch.ca)
+    call = Call("POST", address, one.timeout, one.timeout, body=words, type="text/plain; charset=utf-8")
+    _sent(call, switch.ca, say.proxy)
 
 
 def _address(said: str, secrets: Secrets, key: str) -> str:
@@ -45,13 +45,14 @@ def _address(said: str, secrets: Secrets, key: str) -> str:
         ) from None
 
 
-def _sent(call: Call, ca: Path | None, auth: Bearer | None = None) -> None:
+def _sent(call: Call, ca: Path | None, proxy: str | None, auth: Bearer | None = None) -> None:
     peer = Peer(
         ca=ca,
         ca_hint="`ca` of the notice must name a PEM file",
         authority_hint="give the notice the authority's certificate as `ca`",
         name_setting="the notice's `url`",
         unreachable=lambda _: "",
+        proxy=proxy,
     )
     transport = Transport(peer, Timeouts(connect=call.read), lambda _: None)
     try:

@@ -9,8 +9,9 @@ from maint.ports import Secrets
 
 
 class Say(msgspec.Struct, frozen=True):
-    """How a notice is put, and where secrets come from."""
+    """How a notice is put, where secrets come from, and the proxy on the way to addresses (None: there is none)."""
 
     secrets: Secrets
     text: Callable[[Notice], str]
     body: Callable[[str, Notice], bytes]  # of a format and a notice
+    proxy: str | None = None

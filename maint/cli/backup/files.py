@@ -7,6 +7,7 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
+from maint.config.paths import absolute
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, writing
 from maint.model.formatting import show_count
@@ -30,7 +31,7 @@ def files(
     with opened(flags) as (site, screen):
         found = find(site, snapshot)
         if extract:
-            target = Path(to).absolute()
+            target = absolute(to)
             content = _content(site, found, extract)
             if flags.dry_run:
                 words = f"would write {extract} to {target}: {show_count(len(content), 'byte')}"

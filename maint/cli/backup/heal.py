@@ -10,6 +10,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen
+from maint.config.paths import absolute
 from maint.config.secrets import check_reference
 from maint.config.yaml import load
 from maint.engine.shared_runs import at_work
@@ -52,7 +53,7 @@ def heal(
             screen.emit({"snapshot": redacted.id}, f"would fill snapshot {redacted.id} from {source or secrets}")
             return 0
         with at_work(site, "backup heal", screen.say):
-            values, words = _from_snapshot(site, source) if source else _from_file(site, Path(secrets).absolute())
+            values, words = _from_snapshot(site, source) if source else _from_file(site, absolute(secrets))
             healed = screen.follow(fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose)))
         return _told(screen, redacted.id, healed)
 

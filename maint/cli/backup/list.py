@@ -12,6 +12,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.cli.site import summary
+from maint.cli.telling.width import columns, folded
 from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.files import keep_record
@@ -134,7 +135,8 @@ def _row(entry: Entry, now: datetime) -> list[str]:
     snapshot, checked = entry.snapshot, "never"
     holds = [hold.words for hold in entry.holds if hold.stands(now)]
     if entry.verified is not None:
-        checked = f"{entry.verified.result.value}, level {entry.verified.level}, {show_time(entry.verified.at)}"
+        seen = entry.verified
+        checked = f"{seen.result.value}, level {seen.level}, {seen.at:%Y-%m-%d %H:%M} UTC"
     if snapshot is None:
         return [entry.id, "?", "no", checked, "?", "; ".join([entry.problem or "cannot be read", *holds])]
     size, clusters = show_size(sum(part.bytes for part in snapshot.parts)), snapshot.virtual_clusters
@@ -208,7 +210,7 @@ def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
         "not covered:",
         *(f"  {words}" for words in snapshot.uncovered),
     ]
-    return data, "\n".join(lines)
+    return data, folded("\n".join(lines), columns())
 
 
 def _cluster(one: ClusterSummary) -> list[str]:

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
 
 from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
@@ -12,6 +13,7 @@ from maint.cli.estate.processes import Call, Ended, Processes
 from maint.cli.open_site import limit_of, warn_of_broken
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, error_object, table
+from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
@@ -131,19 +133,25 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     try:
         return _show(screen, sorted(ended, key=lambda one: names.index(one.site)), stopped)
     finally:
-        _write_pages(screen, settings, begun)
+        _write_pages(screen, settings, _pages_folder(settings, said), begun)
 
 
-def _write_pages(screen: Screen, settings: Settings, since: float) -> None:
-    """Write the catalogue pages once for all sites, where a folder for them is configured; stops nothing."""
-    if settings.report_folder is None:
+def _pages_folder(settings: Settings, said: Said) -> Path | None:
+    """Return where pages of what was looked at go: where `maint site report` was told, else where the config says."""
+    given = said.options.get("to") if [*said.command] == ["site", "report"] else None
+    return absolute(given[0].partition("=")[2]) if given else settings.report_folder
+
+
+def _write_pages(screen: Screen, settings: Settings, folder: Path | None, since: float) -> None:
+    """Write the catalogue pages once for all sites, where there is a folder for them; stops nothing."""
+    if folder is None:
         return
     from maint.cli.site.page_files import after_all  # few configs ask for pages
 
     try:
-        after_all(settings, since)
+        after_all(settings, folder, since)
     except (OSError, MaintError) as error:
-        screen.warn(f"the pages in {settings.report_folder} are not written: {error}")
+        screen.warn(f"the pages in {folder} are not written: {error}")
 
 
 def chosen(settings: Settings, flags: Flags) -> Sequence[str]:

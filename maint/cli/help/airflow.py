@@ -4,7 +4,6 @@ import ast
 import os
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -14,6 +13,7 @@ import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option, seconds_of
 from maint.cli.schedule.units import calendar
+from maint.config.paths import absolute
 from maint.errors import UsageError
 from maint.render import from_file
 
@@ -70,7 +70,7 @@ def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
         raise UsageError(f"there is no timezone {dag.timezone!r}", hint="such as --timezone Europe/Berlin") from None
     where = {"program": dag.program} if dag.program else {}
     where |= {"maint_conn_id": dag.connection} if dag.connection else {}
-    where |= {"config": str(Path(config).absolute())} if config and not dag.connection else {}
+    where |= {"config": str(absolute(config))} if config and not dag.connection else {}
     imports, code = _inlined() if dag.program else (_PACKAGE, "")
     return {
         "version": maint.__version__,

@@ -8,6 +8,7 @@ from maint.cli.command import command
 from maint.cli.help.tables import filled
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
+from maint.cli.telling.width import columns, folded, page
 from maint.config.resources import changelog
 from maint.config.suggestions import meant
 from maint.errors import UsageError
@@ -23,6 +24,7 @@ Stopped?    `maint playbook resume` takes a run up; every error says what to do 
 """
 
 
+_WIDE = 80  # characters of a line where no terminal says how wide it is
 _CHANGELOG = "changelog"  # which lies beside the package, where those who read the source look for it
 
 # In the order in which they are best read.
@@ -52,6 +54,7 @@ TOPICS = {
     "schedule": "backups that run by themselves",
     "airflow": "all sites on Apache Airflow: a DAG, an operator, a sensor",
     "alerts": "metrics, alert rules, and `maint doctor`",
+    "peers": "what other tools for backups and runbooks have, and where it is here",
     "reliability": "what is promised, how each promise is tried, and with which figures",
     "security": "where secrets are, and who can read what",
     "files": "what is kept on disk, and where",
@@ -80,13 +83,13 @@ def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> N
     """Read a help topic; without one, list them."""
     if not name:
         lines = table(["TOPIC", "IS ABOUT"], [[one, TOPICS.get(one, "")] for one in names()])
-        flags.screen().emit({"topics": names()}, f"{_FIRST}\n{lines}")
+        flags.screen().emit({"topics": names()}, f"{folded(_FIRST, columns())}\n{lines}")
         return
     if name not in names():
         hint = meant(name, names(), f"there are {', '.join(names())}")
         raise UsageError(f"there is no topic {name!r}", hint=hint)
     text = text_of(name)
-    flags.screen().emit({"topic": name, "text": text}, text.rstrip())
+    flags.screen().emit({"topic": name, "text": text}, page(text.rstrip(), columns() or _WIDE))
 
 
 @command(example="maint version")

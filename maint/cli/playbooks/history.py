@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
+from maint import __version__
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
@@ -66,18 +67,23 @@ def _since(text: str, now: datetime) -> datetime:
 
 
 def _show(screen: Screen, runs: Sequence[RunState]) -> None:
-    rows = [
-        [past.id, past.plan.source, past.state, past.actor, past.version, past.started, past.at, _told(past)]
-        for past in runs
-    ]
-    heads = ["RUN", "PLAYBOOK", "STATE", "WHO", "VERSION", "STARTED", "FINISHED", "NOTE"]
+    rows = [[past.id, past.plan.source, past.state, past.actor, _took(past), _told(past)] for past in runs]
+    heads = ["RUN", "PLAYBOOK", "STATE", "WHO", "TOOK", "NOTE"]
     screen.emit({"runs": [_json(past) for past in runs]}, table(heads, rows))
+
+
+def _took(past: RunState) -> str:
+    """Return how long a run went on, from its beginning, which its id tells, to its end."""
+    if not past.at:
+        return ""
+    return show_duration((datetime.fromisoformat(past.at) - datetime.fromisoformat(past.started)).total_seconds())
 
 
 def _told(past: RunState) -> str:
     again = len(past.attempts) - 1
     words = [f"taken up {show_count(again, 'time')}"] if again else []
     words += [past.detail] if past.state == "dismissed" else []
+    words += [f"by version {past.version}"] if past.version != __version__ else []
     return "; ".join(words)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -96,6 +96,8 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     changed = [file for file in files if installed.state_of(file) != "installed"]
     stale = _stale(site, files, request)
     _warn(site, screen)
+    for words in _troubles(site, request):
+        screen.warn(f"{words}: every scheduled run would fail")
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
@@ -220,6 +222,23 @@ def _warn(site: SiteSettings, screen: Screen) -> None:
             screen.warn(f"{key} is {kind}:…, which a scheduled run may not have; file:PATH is handed to it")
     for variable in sorted(OVERRIDES.keys() & os.environ.keys()):
         screen.warn(f"{variable} is set here, and a scheduled run goes by the config file alone")
+
+
+def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
+    """Yield what is wrong with the folders that a scheduled run needs; those of the site are made with the schedule."""
+    given = request.own.writes if request.own else ()
+    asked = request.user or os.geteuid() == 0  # else another account runs it, of which nothing is known here
+    for path in dict.fromkeys([*given, *writable(site)]):
+        there = next(one for one in (path, *path.parents) if one.exists())
+        if path in given and there != path:
+            yield f"{path}, which it writes to, is not there"
+        elif not there.is_dir():
+            yield f"{there}, which it writes to, is not a folder"
+        elif asked and not os.access(there, os.W_OK | os.X_OK):
+            yield f"{there}, which it writes to, cannot be written to"
+    for path in request.own.reads if request.own else ():
+        if not path.exists():
+            yield f"{path}, which it reads, is not there"
 
 
 def _refuse_own_crontab(request: ScheduleRequest) -> None:

@@ -36,14 +36,13 @@ from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, Timed
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
-from maint.snapshots.catalogue import entries, folders
+from maint.snapshots.catalogue import committed_ids, entries
+from maint.snapshots.disk_space import largest
 from maint.snapshots.escrow import escrow
-from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
-from maint.snapshots.room import largest
 from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 
@@ -146,7 +145,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
         if not flags.dry_run:
-            tell_age(site, screen)
+            tell_age(site, screen, briefly=True)  # however long it takes, what was seen is shown
 
 
 def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:
@@ -338,8 +337,7 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
-    there = [folders(one) for one in (site, with_store(site, copy))]
-    first, held = ({one for one, names in each.items() if MANIFEST in names} for each in there)
+    first, held = ({*committed_ids(one)} for one in (site, with_store(site, copy)))
     if lacking := sorted(first - held):
         words = (
             f"{show_count(len(held), 'snapshot')}; it lacks {len(lacking)} of the first store, such as {lacking[-1]}"
@@ -350,15 +348,14 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
-    known = [candidate(one) for one in entries(site)]
-    for one in known:
-        if one.damage is not None:
-            yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {one.damage}", f"maint backup verify {one.id}")
-    good = sum(one.good and one.damage is None for one in known)
+    known = entries(site)
+    wrong = {one.id: why for one in known if (why := damage(one)) is not None}
+    for one, why in wrong.items():
+        yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", f"maint backup verify {one}")
     if not known:
         yield Line("snapshots", SKIP, "the store holds none yet")
-    elif not any(one.damage is not None for one in known):
-        yield Line("snapshots", OK, f"{good} of {len(known)} are verified and restorable")
+    elif not wrong:
+        yield Line("snapshots", OK, f"{sum(map(good, known))} of {len(known)} are verified and restorable")
 
 
 def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:

@@ -36,6 +36,7 @@ class Answers(msgspec.Struct, frozen=True):
     plain: Annotated[bool, option("--plain", "A manager without TLS will do.")] = False
     username: Annotated[str, option("--username", "Account for its API; admin.")] = ""
     password: Annotated[str, option("--password", "Its password as a reference, file:PATH.")] = ""
+    proxy: Annotated[str, option("--proxy", "HTTP proxy on the way to the manager, http://HOST:PORT.")] = ""
     on_redacted: Annotated[str, option("--on-redacted", "window, problem or accept.")] = ""
     ssh: Annotated[str, option("--ssh", "USER@HOST:PORT of the manager's host, or none.")] = ""
     ssh_key: Annotated[str, option("--ssh-key", "Private key for it.")] = ""
@@ -96,6 +97,8 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
         )
     with TemporaryDirectory(prefix="maint-init-") as folder:
         draft = Draft(target, flags.site or (lab.name if lab else "prod"), Path(folder), screen)
+        if answers.proxy:
+            draft.values["proxy"] = answers.proxy
         _ask(draft, Asker(screen, source, keep_failing=answers.keep_failing), answers, lab)
         if flags.dry_run:
             screen.emit({"path": str(target), "written": [], "next": []}, f"would write {target}")

@@ -19,6 +19,7 @@ from maint.model.formatting import parse_duration, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
+from maint.report.plots import MARKS
 from maint.report.site_facts import (
     AUDIT_ONLY,
     DAMAGED,
@@ -35,14 +36,14 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.snapshots.catalogue import Entry, entries, folders, stored_bytes
+from maint.snapshots.catalogue import Entry, committed_ids, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
-from maint.snapshots.manifest import MANIFEST, time_of
+from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good
 from maint.snapshots.records import drills
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import every_store, with_store
 from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window_record import remembered
 
@@ -63,10 +64,11 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     Raises:
         DeadlinePassed: a store did not answer within the limit around this.
     """
-    facts = _here(site, ask=not unasked)
+    facts, before = _here(site, ask=not unasked), seen(site.state)
+    facts = msgspec.structs.replace(facts, changed=before.changed if before else ())
     if site.settings.backup is None:
         return msgspec.structs.replace(facts, problem="the site has no `backup` in its config")
-    stores: list[Site] = [site, *(with_store(site, copy) for copy in site.copies)]
+    stores = every_store(site)
     problems = [unasked] * len(stores) if unasked else []
     read: list[tuple[Site, Sequence[Entry]]] = []
     for store in stores[len(problems) :]:
@@ -78,7 +80,7 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
         store, known = read[-1] if read[-1][1] else read[0]
         empty = [one.store.location for one, found in read if known and not found]
         return _told(facts, store, known, site.copies, [*problems, *(f"{one} holds nothing" for one in empty)])
-    before = seen(site.state) or facts
+    before = before or facts
     old = {one.location: one for one in before.copies}
     copies = [old.get(one.location, Copy(one.location)) for one in site.copies]
     return msgspec.structs.replace(
@@ -101,7 +103,7 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
     ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
     return SiteFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
-        first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
+        config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
         windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
@@ -129,7 +131,8 @@ def _told(
     return msgspec.structs.replace(
         facts, store=store.store.location, read=now, stored=stored_bytes(known),
         shots=[_shot(one, goes, now) for one in known], policy=policy,
-        drills=told, days=days, copies=[*_copies(store, further, known)], problem="; ".join(problems),
+        drills=told, days=days, changed=_changed(facts, days, known),
+        copies=[*_copies(store, further, known)], problem="; ".join(problems),
     )  # fmt: skip
 
 
@@ -152,15 +155,15 @@ def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
 
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
-    snapshot, damage = one.snapshot, candidate(one).damage
-    kind = DAMAGED if snapshot is None or damage else RESTORABLE if one.offered else AUDIT_ONLY
-    if snapshot is not None and not damage and snapshot.purpose.value != "backup":
+    snapshot, seen = one.snapshot, candidate(one, ())
+    kind = DAMAGED if snapshot is None or seen.damage else RESTORABLE if one.offered else AUDIT_ONLY
+    if snapshot is not None and not seen.damage and snapshot.purpose.value != "backup":
         kind = OTHER
     verified = f"{one.verified.result.value}, level {one.verified.level}" if one.verified else ""
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),
-        one.problem or damage or (candidate(one).kind if kind != RESTORABLE else ""),
+        one.problem or seen.damage or (seen.kind if kind != RESTORABLE else ""),
     )  # fmt: skip
 
 
@@ -204,7 +207,7 @@ def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Ite
 
 def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
     wanted = {one.id for one in known if one.snapshot is not None}
-    there = {one for one, names in folders(with_store(site, store)).items() if MANIFEST in names}
+    there = {*committed_ids(with_store(site, store))}
     return Copy(
         store.location,
         len(there),
@@ -261,6 +264,14 @@ def days_of(site: Site, known: Sequence[Entry]) -> Sequence[Day]:
     return [_day(site, before, after) for before, after in itertools.pairwise(chosen)]
 
 
+def _changed(facts: SiteFacts, days: Sequence[Day], known: Sequence[Entry]) -> Sequence[tuple[datetime, int]]:
+    """Return how many changes each day had, also of days that were told earlier, as far back as snapshots go."""
+    since = min((one.snapshot.taken_at for one in known if one.snapshot is not None), default=datetime.now(UTC))
+    told = [*facts.changed, *((one.at, one.count) for one in days if not one.problem)]
+    counts = {at.date(): (at, count) for at, count in told if at >= since}
+    return [counts[day] for day in sorted(counts)][-MARKS:]
+
+
 def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
     path = site.state / "changes" / f"{before.id}-{after.id}.json"
     if (known := kept_record(path, Day)) is not None:
@@ -284,7 +295,7 @@ def _compared(site: Site, before: Snapshot, after: Snapshot) -> Day:
     sides = [of_snapshot(site, one, redacted=True) for one in (before, after)]
     found = differences(site, *sides).differences
     changes = [Change(*place(one.steps), _short(one.before), _short(one.after)) for one in found[:_MOST]]
-    return Day(before.id, after.id, after.taken_at, changes)
+    return Day(before.id, after.id, after.taken_at, changes, more=len(found) - len(changes))
 
 
 def _short(value: str | None) -> str | None:

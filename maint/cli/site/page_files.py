@@ -36,19 +36,22 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
     """
     folder = site.settings.report_folder
     if folder is not None and ONE_OF_MANY in os.environ:
-        _keep(site, gather(site, unasked))
+        keep(site, gather(site, unasked))
     elif folder is not None:
         of_site(site, folder, gather(site, unasked))
         states = site.state.parent
         with locked(states):
-            known = ((name, _seen(states / name, wrong)) for name, wrong in site.settings.beside.items())
+            known = (
+                (name, _seen(states / name, wrong, site.settings.config))
+                for name, wrong in site.settings.beside.items()
+            )
             write_estate(folder, known, datetime.now(UTC))
 
 
-def after_all(settings: Settings, since: float) -> None:
-    """Write all pages where the config says where and a site was looked at `since` (seconds since 1970); OSError."""
-    folder, kept = settings.report_folder, [settings.state / name / KEPT for name in settings.names]
-    if folder is not None and any(one.exists() and one.stat().st_mtime >= since for one in kept):
+def after_all(settings: Settings, folder: Path, since: float) -> None:
+    """Write all pages into a folder where a site was looked at `since` (seconds since 1970); OSError."""
+    kept = [settings.state / name / KEPT for name in settings.names]
+    if any(one.exists() and one.stat().st_mtime >= since for one in kept):
         with locked(settings.state):
             write_estate(folder, others(folder, settings, [], anew=True), datetime.now(UTC))
 
@@ -65,16 +68,16 @@ def others(
     for name in settings.names:
         state = settings.state / name
         wrong = settings.broken.get(name)
-        facts = _seen(state, wrong.in_a_line if wrong else "")
+        facts = _seen(state, wrong.in_a_line if wrong else "", settings.option)
         if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):
             written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
         yield name, facts
 
 
-def _seen(state: Path, unusable: str) -> SiteFacts | None:
-    """Return what was seen of a site last, and why its config cannot be used."""
+def _seen(state: Path, unusable: str, config: str) -> SiteFacts | None:
+    """Return what was seen of a site last, why its config cannot be used, and what a command is told to find that."""
     facts = seen(state)
-    return msgspec.structs.replace(facts, unusable=unusable) if facts and unusable else facts
+    return msgspec.structs.replace(facts, unusable=unusable, config=config) if facts else None
 
 
 def _is_older(page: Path, state: Path) -> bool:
@@ -85,14 +88,15 @@ def _is_older(page: Path, state: Path) -> bool:
 
 def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
     """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
-    _keep(site, facts)
+    keep(site, facts)
     return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
 
 
-def _keep(site: ConfiguredSite, facts: SiteFacts) -> None:
+def keep(site: ConfiguredSite, facts: SiteFacts) -> None:
+    """Keep what is told of a site for whoever writes the pages; OSError."""
     with suppress(OSError):  # whoever may read the store need not own the state folder
         make_folder(site.state)
-    keep_record(site.state / KEPT, facts)
+        keep_record(site.state / KEPT, facts)
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
@@ -100,12 +104,13 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     if not plots.available():
         return {}
     told = msgspec.structs.replace(
-        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", unusable="", checks=None,
+        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", unusable="", config="", checks=None,
         runs=(), ended=(), windows=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
         known = {digest: plots.plots(facts)}
-        keep_record(path, known, durable=False)
+        with suppress(OSError):
+            keep_record(path, known, durable=False)
     return known[digest]

@@ -1,16 +1,18 @@
 """`maint site report`: the catalogue pages, of one site or of all."""
 
+import os
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
+from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.open_site import limited, opened
 from maint.cli.options import LOOKS, Flags, option
 from maint.cli.site.page_facts import gather
-from maint.cli.site.page_files import of_site, others
+from maint.cli.site.page_files import keep, of_site, others
+from maint.config.paths import absolute
 from maint.errors import DeadlinePassed, UsageError
 from maint.files import locked, writing
 from maint.model.formatting import show_count
@@ -28,7 +30,7 @@ def report(
     Sites that are chosen, or the only one, are looked at now; the others are shown as they were last seen.
     """
     screen, settings = flags.screen(), settings_of(flags)
-    given = Path(to).absolute() if to else settings.report_folder
+    given = absolute(to) if to else settings.report_folder
     if given is None:
         raise UsageError("there is no folder for the pages", hint="give --to FOLDER, or `report.folder` in the config")
     if flags.dry_run:
@@ -39,7 +41,12 @@ def report(
         looking = bool(flags.site) or len(settings.names) == 1
         if looking:
             with opened(flags, limited_here=False) as (site, _):
-                written.append(str(of_site(site, given, _looked(flags, site))))
+                facts = _looked(flags, site)
+                if ONE_OF_MANY in os.environ:
+                    keep(site, facts)
+                    screen.emit({"folder": str(given), "pages": [str(given / f"{facts.name}.html")]}, "")
+                    return
+                written.append(str(of_site(site, given, facts)))
         with locked(settings.state):
             rest = others(given, settings, written, anew=not looking)
             written.insert(0, str(write_estate(given, rest, datetime.now(UTC))))

@@ -7,8 +7,8 @@ import msgspec
 
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.snapshots.catalogue import Entry
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.catalogue import Entry, stored_bytes
+from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import Drill
 
 FILE = "summary.json"  # in a site's state folder
@@ -42,13 +42,12 @@ class Summary(msgspec.Struct, frozen=True):
 def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Summary:
     """Return the summary of snapshots; `drill`: the last that passed."""
     newest = newest_good(known, now)
-    held = [one.snapshot for one in known if one.snapshot is not None]
     return Summary(
         seen=now,
         snapshots=len(known),
         restorable=sum(one.offered for one in known),
-        damaged=sum(one.snapshot is None or candidate(one).damage is not None for one in known),
-        bytes=sum(part.bytes for snapshot in held for part in snapshot.parts),
+        damaged=sum(damage(one) is not None for one in known),
+        bytes=stored_bytes(known),
         last_verified=newest.taken_at if newest else None,
         last_drill=drill.at if drill else None,
     )

@@ -5,6 +5,7 @@ import os
 import ssl
 from pathlib import Path
 
+from maint.adapters.http.proxy import way
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
 from maint.cli.site.asking import Asker
@@ -77,11 +78,18 @@ def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str,
     _believe(draft, asker, (host, tls_port), fingerprint)
 
 
+def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
+    """Return the proxy on the way to a place, None where there is none."""
+    host = f"[{place[0]}]" if ":" in place[0] else place[0]
+    return way(str(draft.values["proxy"]), f"https://{host}:{place[1]}") if "proxy" in draft.values else None
+
+
 def _believe(draft: Draft, asker: Asker, place: tuple[str, int], fingerprint: str) -> None:
     """Show a certificate that no authority vouches for, and pin it once somebody believes it."""
-    raw = presented_der(place, place[0], _LIMIT)
+    proxy = _proxy_to(draft, place)
+    raw = presented_der(place, place[0], _LIMIT, proxy)
     print_ = "SHA256:" + hashlib.sha256(raw).hexdigest()
-    for line in (*presented(place, place[0], _LIMIT), f"fingerprint: {print_}"):
+    for line in (*presented(place, place[0], _LIMIT, proxy), f"fingerprint: {print_}"):
         draft.screen.say(f"  {line}")
     if fingerprint and fingerprint.lower() != print_.lower():
         raise CannotReach(f"{place[0]} shows another certificate than --fingerprint names", hint="who answers there?")

@@ -18,7 +18,7 @@ from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.open_windows import announced
-from maint.snapshots.prune import candidate, newest_good
+from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.window_record import RECORD
@@ -165,7 +165,7 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
-        if one.snapshot is None or candidate(one).damage is not None:
+        if one.snapshot is None or damage(one) is not None:
             kind = "damaged"
         elif one.snapshot.purpose is Purpose.SAFETY:
             kind = "safety"

@@ -1,7 +1,6 @@
 """`maint vc resource`: list, describe, create, upload, download, delete, delete-file."""
 
 import hashlib
-import os
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -11,11 +10,12 @@ from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
 from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
+from maint.config.paths import absolute
 from maint.errors import Refused, UsageError, WorkFailed
+from maint.files import writing, written
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, VirtualClusterSight
-from maint.ports.streams import Answer
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 
 _BLOCK = 256 * 1024  # bytes
@@ -81,7 +81,7 @@ def _expanded(paths: list[str]) -> list[Json]:
     """Return the files that patterns stand for; what is a file is meant as it is."""
     found: list[Json] = []
     for text in paths:
-        pattern = Path(text).absolute()
+        pattern = absolute(text)
         there = [] if pattern.exists() else pattern.parent.glob(pattern.name)
         found += sorted(str(one) for one in there if one.is_file()) or [text]
     return found
@@ -96,7 +96,8 @@ def download(
 ) -> None:
     """Download a file of a resource, and check it against its signature."""
     with opened(ready(flags)) as (site, screen):
-        place = Path(local) / PurePosixPath(path).name if Path(local).is_dir() else Path(local)
+        place = absolute(local)
+        place = place / PurePosixPath(path).name if place.is_dir() else place
         cluster = site.virtual_cluster(chosen(flags))
         file = _findable(cluster, name, path, place)
         if flags.dry_run:
@@ -136,32 +137,20 @@ def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Pat
 
 def _fetch(cluster: VirtualClusterSight, clock: Clock, resource: str, file: File, place: Path) -> int:
     """Write a file to a new place, whole and as its signature says, or not at all; return its bytes."""
-    staging = place.with_name(f".{place.name}-{os.getpid()}")
-    try:
-        size, signature = retry_truncated(clock, lambda: _arrived(cluster, resource, file.path, staging))
-        if file.signature and signature != file.signature:
-            raise WorkFailed(
-                f"{resource}/{file.path} is not what its signature says",
-                detail=[f"signature {file.signature}, received {signature}"],
-                hint="was it replaced meanwhile? Try again",
-            )
-        staging.rename(place)
-    finally:
-        staging.unlink(missing_ok=True)
-    return size
 
+    def attempt() -> int:
+        digest, size = hashlib.sha1(usedforsecurity=False), 0
+        with written(place, replace=False) as target, cluster.download(resource, file.path) as answer:
+            while block := answer.read(_BLOCK):
+                digest.update(block)
+                size += target.write(block)
+            if file.signature and digest.hexdigest() != file.signature:
+                raise WorkFailed(
+                    f"{resource}/{file.path} is not what its signature says",
+                    detail=[f"signature {file.signature}, received {digest.hexdigest()}"],
+                    hint="was it replaced meanwhile? Try again",
+                )
+        return size
 
-def _arrived(cluster: VirtualClusterSight, resource: str, path: str, staging: Path) -> tuple[int, str]:
-    staging.unlink(missing_ok=True)
-    with cluster.download(resource, path) as answer:
-        return _write(staging, answer)
-
-
-def _write(staging: Path, answer: Answer) -> tuple[int, str]:
-    digest, size = hashlib.sha1(usedforsecurity=False), 0
-    with staging.open("xb") as target:
-        while block := answer.read(_BLOCK):
-            target.write(block)
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
+    with writing(place):
+        return retry_truncated(clock, attempt)

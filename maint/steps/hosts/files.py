@@ -345,7 +345,7 @@ def _fetched(site: Site, args: FetchArguments, before: Stat, to: Path) -> Genera
     digest, size = hashlib.sha256(), 0
     try:
         to.parent.stat()
-        with written(to, mode=int(args.mode, 8), replace=args.replace) as file:
+        with written(to, mode=int(args.mode or "0600", 8), replace=args.replace) as file:
             with site.shell.stream(args.host, f"cat < {shlex.quote(args.path)}", timeout=_LIMIT) as answer:
                 while block := answer.read(_BLOCK):
                     digest.update(block)

@@ -41,7 +41,7 @@ def run_command(
     limit: float,
     *,
     under_way: Callable[[], Command | None],
-    send: Callable[[], Command],
+    send: Callable[[], Command | None],
     guard: Callable[[], Generator[str, None, None]],
 ) -> Generator[str, None, Command | None]:
     """Carry out one command: the one an earlier attempt sent, or one that runs already, else a new one.
@@ -50,12 +50,12 @@ def run_command(
         work: keeps the id of what was sent.
         limit: seconds to wait for its end.
         under_way: returns the same command where the manager runs it now.
-        send: sends it, once.
+        send: sends it, once; None where nothing is left to be done.
         guard: proves, just before it is sent, that it may be.
 
     Returns:
-        The finished command; None where its answer was lost, or the manager no longer knows it: then look at what it
-        was to change.
+        The finished command; None where none was sent, its answer was lost, or the manager no longer knows it: then
+        look at what it was to change.
     """
     noted = work.noted(_NOTE)
     if isinstance(noted, int):
@@ -71,6 +71,8 @@ def run_command(
         command = send()
     except AnswerMissing as error:
         yield f"{error.message}; looking what became of it"
+        return None
+    if command is None:
         return None
     if command.active:
         work.note(_NOTE, command.id)
@@ -187,19 +189,17 @@ def missing(states: Mapping[str, str], verb: str) -> list[str]:
 
 def move(work: Work, mover: Mover, verb: str) -> Progress:
     """Stop or start something, and believe its states alone (M4, M18)."""
-    states = mover.states()
-    if not missing(states, verb):
+    if not missing(mover.states(), verb):
         return unchanged(f"{mover.place} is {PAST[verb]} already")
-    limit, finished = work.timeout or LIMIT, None
-    if _MOVING[verb] not in states.values():  # else somebody's command moves it: its states tell how that ends
-        finished = yield from run_command(
-            mover.site,
-            work,
-            limit,
-            under_way=lambda: mover.under_way(verb),
-            send=lambda: mover.send(verb),
-            guard=mover.guard,
-        )
+    limit = work.timeout or LIMIT
+    finished = yield from run_command(
+        mover.site,
+        work,
+        limit,
+        under_way=lambda: mover.under_way(verb),
+        send=lambda: mover.send(verb) if missing(mover.states(), verb) else None,
+        guard=lambda: _undisturbed(mover, verb, limit),
+    )
     lacking = missing((yield from patiently(mover.site.clock, mover.states)), verb)
     failed = finished if finished is not None and finished.success is False else None
     if failed and lacking:
@@ -225,6 +225,19 @@ def restart(work: Work, mover: Mover) -> Progress:
 def _settled(mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
     problem, hint = f"{mover.place} is not {PAST[verb]}", "look at the manager, then `maint playbook resume`"
     yield from wait_until(mover.site.clock, limit, lambda: missing(mover.states(), verb), problem, hint)
+
+
+def _undisturbed(mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
+    # A part that somebody else's command moves ends first: until then the server refuses the whole (M4.3).
+    moving = _MOVING[verb]
+    yield from wait_until(
+        mover.site.clock,
+        limit,
+        lambda: [f"{name} is {moving}, by somebody else" for name, state in mover.states().items() if state == moving],
+        f"what somebody else began at {mover.place} has not ended",
+        "look at the manager, then `maint playbook resume`",
+    )
+    yield from mover.guard()
 
 
 def _nothing() -> Generator[str, None, None]:

@@ -34,9 +34,12 @@ class UploadLicense(Step[LicenseArguments]):
             snapshot = "" if args.file else chosen(sight, snapshot).id
         found = _usable(sight, args.file, snapshot)
         words = f"upload the licence of {found.text.owner} from {found.source}"
+        if found.content is None:
+            words = f"the manager has a licence of {found.text.owner} that is in date"
+            words += "; WARNING: it is a trial, and there is no other to upload" if found.trial else ""
         yield self.action(
             "licence",
-            words if found.content is not None else f"the manager has a licence of {found.text.owner} that is in date",
+            words,
             {"file": args.file, "snapshot": snapshot, "uuid": found.text.uuid},
             effect=Effect.CHANGE if found.content is not None else Effect.READ,
             facts={"uuid": found.text.uuid},

@@ -22,7 +22,7 @@ from maint.restore.subset import refuse_existing, same_places
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.manager.server import require_ssh
-from maint.steps.restore.send_deployment import LIMIT, Added, PutOutcome, Replaced, look, send, settled
+from maint.steps.restore.send_deployment import LIMIT, Added, PutOutcome, Replaced, look, send, send_licensed, settled
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -76,7 +76,7 @@ class PutDeployment(Step[PutArguments]):
         elif look(site, evidence.wanted).proves:
             return unchanged(f"the present configuration is that of snapshot {name} already")
         kept = yield from _guard(action, site, work, name)
-        return done(f"snapshot {name} {(yield from send(site, work, out, evidence, limit))}; {kept}")
+        return done(f"snapshot {name} {(yield from send_licensed(site, work, out, evidence, limit))}; {kept}")
 
 
 class AddArguments(EditedArguments, Kept):

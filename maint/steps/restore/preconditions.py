@@ -1,4 +1,4 @@
-"""Climb the ladder of preconditions before anything is sent, once for the plan and once more for the run."""
+"""Judge the preconditions before anything is sent, once for the plan and once more for the run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +14,7 @@ from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preconditions import Server, insist, insist_on_bytes, ready
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
+from maint.snapshots.extra_parts import LicenseText
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -41,12 +42,12 @@ class RestoreReady(Step[ReadyArguments]):
     effect = Effect.READ
 
     def plan(self, args: ReadyArguments, sight: Sight) -> Iterable[Action]:
-        """Climb the ladder for the plan; a broken rung refuses here."""
+        """Judge them for the plan; a broken one refuses here."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
         judged = _verified(sight, snapshot)
         edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
-        findings = _climb(sight, outgoing(sight, snapshot, edit), judged, args.license)
+        findings = _judged(sight, outgoing(sight, snapshot, edit), judged, args.license)
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
@@ -60,12 +61,12 @@ class RestoreReady(Step[ReadyArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Climb it again: the server may have changed since the plan."""
+        """Judge them again: the server may have changed since the plan."""
         snapshot = planned(site, action)
         yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
         judged = _verified(site, snapshot)
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
-        findings = _climb(site, out, judged, bool(action.arguments["license"]))
+        findings = _judged(site, out, judged, bool(action.arguments["license"]))
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
@@ -84,7 +85,7 @@ def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
     return judged
 
 
-def _climb(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
+def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
     snapshot, verdict = out.snapshot, out.verdict(sight)
     server = _server(sight, snapshot, verdict.summary, installed)
     rungs = ready(snapshot, verdict.summary, judged, server, whole=out.whole)
@@ -109,8 +110,10 @@ def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, instal
 
 def _has_license(sight: Sight, snapshot: Snapshot | None) -> bool:
     # One in date must be installed or, where a snapshot is given, be there to upload.
+    if snapshot is None:
+        own = sight.manager.license()
+        return own is not None and not LicenseText.of(own.owner, own.uuid, own.expiration).objection(sight.clock.now())
     try:
-        found = usable_license(sight, snapshot=snapshot)
+        return bool(usable_license(sight, snapshot=snapshot))
     except Refused:
         return False
-    return snapshot is not None or found.content is None

@@ -212,6 +212,19 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
     return "was applied"
 
 
+def send_licensed(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
+    """Send as `send` does; where a licence counts only after a restart (M9, M14 U19), restart once and send again."""
+    try:
+        return (yield from send(site, work, out, evidence, limit))
+    except WorkFailed as error:
+        lacking = work.noted("refused") is not None and "licens" in error.message.lower()
+        if not lacking or site.manager.license() is None:
+            raise
+        yield f"{error.message}; a licence is installed, and may count only after a restart of the server"
+    yield from restart_and_wait(site, work, START_LIMIT, key="restart for the licence")
+    return (yield from send(site, work, out, evidence, limit))
+
+
 def _put(site: Site, out: Outgoing, limit: float) -> None:
     api = int(out.snapshot.versions["api"].lstrip("v"))
     with out.open(site) as stream:

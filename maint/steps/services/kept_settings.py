@@ -44,7 +44,11 @@ _RECORDS = UndoRecords(
     "which settings run {run} changed is not known",
     "move the file away; a snapshot may hold the old values: `maint restore config`",
 )
-expire = _RECORDS.expire
+
+
+def expire(state: Path, undo: Undo, now: datetime) -> None:
+    """Drop the old values that were kept for their time."""
+    _RECORDS.expire(state, undo, now)
 
 
 def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
@@ -82,8 +86,7 @@ def _changes(state: Path, place: Place, name: str) -> Iterator[tuple[str, dateti
 
 def put_back_by(state: Path, run: str) -> str:
     """Return in words how a run's changes are put back, "" where it has kept nothing."""
-    found = _RECORDS.read(state, run)
-    return f"; `maint playbook undo {run}` puts it back until {found.until:%Y-%m-%d}" if found else ""
+    return _RECORDS.way_back(state, run, "playbook undo")
 
 
 def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:

@@ -1,12 +1,13 @@
 """Snapshots as steps: take one, or require that a restorable one is at hand before anything is destroyed."""
 
 from collections.abc import Generator, Iterable, Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
-from maint.errors import CannotReach, Refused, WorkFailed
+from maint.errors import CannotReach, WorkFailed
 from maint.model.formatting import show_counts, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -35,7 +36,7 @@ _REDACTED = (
 class TakeArguments(Arguments):
     """Why, and whether only an unredacted export will do."""
 
-    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    purpose: Literal["backup", "safety"] = Field("backup", description="`backup`, or `safety`: never chosen by itself")
     unredacted: bool = Field(False, description="fail unless the snapshot is restorable")
     accept_empty: bool = Field(
         False, description="virtual clusters hold what is found, however little it is (`maint help vc-backup`)"
@@ -50,9 +51,6 @@ class TakeSnapshot(Step[TakeArguments]):
     stores = True
 
     def plan(self, args: TakeArguments, sight: Sight) -> Iterable[Action]:
-        purposes = [purpose.value for purpose in Purpose]
-        if args.purpose not in purposes:
-            raise Refused(f"a snapshot's purpose is one of {', '.join(purposes)}", hint="`backup` is the usual one")
         recipients_of(sight)
         yield self.action(
             f"store {sight.store.location}",
@@ -194,7 +192,7 @@ LACKING = (
 class TakeClusterArguments(VcArguments):
     """Why, and whether what is found is true however little it is."""
 
-    purpose: str = Field(Purpose.BACKUP.value, description="`backup`, or `safety`: never chosen by itself")
+    purpose: Literal["backup", "safety"] = Field("backup", description="`backup`, or `safety`: never chosen by itself")
     accept_empty: bool = Field(False, description="it holds what is found, however little it is")
 
 
@@ -207,8 +205,6 @@ class TakeCluster(VcStep[TakeClusterArguments]):
 
     def plan(self, args: TakeClusterArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)
-        if args.purpose not in {purpose.value for purpose in Purpose}:
-            raise Refused("a snapshot's purpose is backup or safety", hint="`backup` is the usual one")
         recipients_of(sight)
         words = f"read {settings.base_url} into {sight.store.location}"
         yield self.action(f"virtual cluster {settings.name}", words, {**args.model_dump(), "vc": settings.name})

@@ -22,7 +22,7 @@ from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
 from maint.retry import looks
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, address_of
-from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
+from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 
 _REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
 _HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
@@ -129,7 +129,7 @@ def keep_shared(site: Site, work: Work, host: str, address: Address) -> Generato
     """Seal the gateway's certificate with its key, once in all attempts of a run."""
     if work.noted(_NOTE) is not None:
         return
-    found = Cabinet(host, address.service_namespace).read(site.shell, [SHARED_SECRET])
+    found = KubernetesSecrets(host, address.service_namespace).read(site.shell, [SHARED_SECRET])
     if SHARED_SECRET in found:
         work.note(_NOTE, site.undo.keep(json.dumps(found[SHARED_SECRET]).encode()))
         yield f"the certificate of {address.gateway} is sealed in the state folder: it is to stay"
@@ -144,7 +144,7 @@ def put_shared_back(site: Site, work: Work, host: str, address: Address) -> Gene
     sealed = work.noted(_NOTE)
     if not isinstance(sealed, str):
         return
-    cabinet = Cabinet(host, address.service_namespace)
+    cabinet = KubernetesSecrets(host, address.service_namespace)
     wanted = json.loads(site.undo.fetch(sealed))
     there = cabinet.read(site.shell, [SHARED_SECRET]).get(SHARED_SECRET)
     if there is None or there.get("data") != wanted["data"]:

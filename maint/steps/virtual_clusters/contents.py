@@ -2,19 +2,32 @@
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
+from maint.config.paths import absolute
 from maint.errors import Refused, WorkFailed
 from maint.files import as_file, reading
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
-from maint.snapshots.parts import open_object
+from maint.snapshots.parts import metered, open_object
 
 _NOTE = "damaged"  # the note under which a run keeps what of it arrived as something else: signatures by place
+
+
+def unread_dags(cluster: VirtualClusterSight, resource: str, paths: Collection[str]) -> str:
+    """Return in words which DAGs go by their old files until their jobs are updated (J4.4), else nothing."""
+    if not any(path.endswith(".py") for path in paths):
+        return ""
+    names = [
+        job.name
+        for job in cluster.jobs()
+        if job.type == "airflow" and resource in job.mounts and any(job.file.endswith(path) for path in paths)
+    ]
+    return "".join(f"; DAG {name} goes by its old file until `maint vc job update --name {name}`" for name in names)
 
 
 def local(path: Path) -> Content:
@@ -32,6 +45,16 @@ def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:
         return as_file(stream.read, close=stack.close)
 
     return Content(opened, size)
+
+
+def watched(sight: Sight, content: Content, of: int) -> Content:
+    """Return something to upload of which who watches learns how far it is, of so many bytes in all."""
+
+    def opened() -> io.BufferedReader:
+        file = content.open()
+        return as_file(metered(sight, "uploading", file.read, of), close=file.close)
+
+    return Content(opened, content.size)
 
 
 def placed(files: Iterable[str], folder: str) -> dict[str, str]:
@@ -57,7 +80,7 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
         there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
         if there in found:
             raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
-        found[there] = str(Path(text).absolute())
+        found[there] = str(absolute(text))
     return found
 
 

@@ -31,7 +31,7 @@ from maint.steps.virtual_clusters.init_host import (
     siblings,
     sweep,
 )
-from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
+from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.safety_net import seal_certificates, way_back
 from maint.steps.virtual_clusters.step import VcArguments, own_certificate
 
@@ -117,7 +117,7 @@ class InitCluster(Step[InitClusterArguments]):
         work.note("before", now)
         stays = pair is None and not renew and lasting(address, held, site.clock.now())
         going = [address.certificate_secret, *([] if stays else [SHARED_SECRET])]
-        cabinet = Cabinet(host, address.service_namespace)
+        cabinet = KubernetesSecrets(host, address.service_namespace)
         yield from seal_certificates(site, work, settings.name, cabinet, going)
         yield from self._install(site, work, found, settings, pair, stays=stays)
         held = certificates(site.shell, host, address)

@@ -36,7 +36,7 @@ from maint.steps.virtual_clusters.init_host import (
     sweep,
 )
 from maint.steps.virtual_clusters.kubernetes_secrets import (
-    Cabinet,
+    KubernetesSecrets,
     Manifest,
     Names,
     OldSecrets,
@@ -255,7 +255,7 @@ class InitUser(Step[InitUserArguments]):
             return
         address, host = address_of(settings), master_of(sight)
         found = look(sight.shell, host, address, settings.utility)
-        cabinet = Cabinet(host, address.namespace)
+        cabinet = KubernetesSecrets(host, address.namespace)
         live = cabinet.read(sight.shell, names.both)
         effect, facts = Effect.CHANGE, digest(names.both, live)
         if facts == digest(names.both, _wanted(names, identity)):
@@ -273,7 +273,9 @@ class InitUser(Step[InitUserArguments]):
         )
 
     @staticmethod
-    def _way(sight: Sight, cabinet: Cabinet, names: Names, found: Found, settings: VirtualClusterSettings) -> str:
+    def _way(
+        sight: Sight, cabinet: KubernetesSecrets, names: Names, found: Found, settings: VirtualClusterSettings
+    ) -> str:
         """Return in words how it is written; the script must be there where it is needed."""
         if cabinet.takes_apply(sight.shell, names.both):
             return f", by {_APPLY}"
@@ -291,7 +293,7 @@ class InitUser(Step[InitUserArguments]):
             refuse_other_name(site, work, site.virtual_cluster(settings.name))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
-        change = _Change(site, address, names, Cabinet(host, address.namespace), identity)
+        change = _Change(site, address, names, KubernetesSecrets(host, address.namespace), identity)
         replaced = partial(keep_replaced, site, work, settings.name, user)
         result = yield from change.carry_out(found, user, work.run, replaced)
         return msgspec.structs.replace(result, detail=f"{result.detail}{way_back(site.state, work.run)}")
@@ -300,7 +302,7 @@ class InitUser(Step[InitUserArguments]):
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))
         user = str(action.arguments["user"])
         address, names = address_of(settings), names_of(user)
-        live = Cabinet(master_of(site), address.namespace).read(site.shell, names.both)
+        live = KubernetesSecrets(master_of(site), address.namespace).read(site.shell, names.both)
         identity = identity_of(user_of(settings, user), site.secrets)
         return digest(names.both, live) == digest(names.both, _wanted(names, identity))
 
@@ -315,7 +317,9 @@ def _wanted(names: Names, identity: Identity) -> Mapping[str, Manifest]:
 class _Change:
     """The change of one user's secrets."""
 
-    def __init__(self, site: Site, address: Address, names: Names, cabinet: Cabinet, identity: Identity) -> None:
+    def __init__(
+        self, site: Site, address: Address, names: Names, cabinet: KubernetesSecrets, identity: Identity
+    ) -> None:
         self._site, self._address, self._names = site, address, names
         self._cabinet, self._identity = cabinet, identity
         self._wanted = _wanted(names, identity)

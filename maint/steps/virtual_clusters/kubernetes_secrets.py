@@ -62,7 +62,7 @@ def names_of(user: str) -> Names:
     return names
 
 
-class Cabinet:
+class KubernetesSecrets:
     """The secrets of one namespace, asked for and changed with kubectl on the master.
 
     Args:
@@ -271,7 +271,7 @@ def hash_of(content: bytes) -> str:
 
 
 def put_back(
-    kept: OldSecrets, cabinet: Cabinet, shell: Shell, state: Path, *, apply: bool
+    kept: OldSecrets, cabinet: KubernetesSecrets, shell: Shell, state: Path, *, apply: bool
 ) -> Generator[str, None, None]:
     """Write the old secrets again; one that was not there goes.
 

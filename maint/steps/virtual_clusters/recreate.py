@@ -13,11 +13,22 @@ from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
+from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
+from maint.steps.virtual_clusters.recreation import (
+    Recreation,
+    forget,
+    mark_put_back,
+    old,
+    read,
+    seal_old,
+    write,
+)
 from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
     drop_unfinished,
+    drop_unnamed,
     net,
     remember,
     seal_before,
@@ -26,18 +37,8 @@ from maint.steps.virtual_clusters.safety_net import (
     signatures,
     way_back,
 )
+from maint.steps.virtual_clusters.sealed_files import KeptFile, content
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
-from maint.steps.virtual_clusters.undo import (
-    Kept,
-    KeptFile,
-    content,
-    forget,
-    mark_put_back,
-    old,
-    read,
-    seal_old,
-    write,
-)
 
 
 class KeepArguments(JobArguments, Guarded):
@@ -81,10 +82,9 @@ class KeepJob(VcStep[KeepArguments]):
             raise
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
         generation = before.generation + 1 if before else 1
-        kept = Kept(generation, False, sealed, tuple(files), cluster.settings.name)
+        kept = Recreation(generation, False, sealed, tuple(files), cluster.settings.name)
         write(site.state, work.run, kept)
-        for name in before.names if before else ():
-            site.undo.drop(name)
+        drop_unnamed(site, work.run, before.names if before else ())
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
 
@@ -118,7 +118,7 @@ class RecreateJob(VcStep[JobArguments]):
 
 
 def _others_back(
-    cluster: VirtualCluster, site: Site, kept: Kept, resource: Object | None
+    cluster: VirtualCluster, site: Site, kept: Recreation, resource: Object | None
 ) -> Generator[str, None, None]:
     """Upload the old files that the new resource lacks."""
     live = cluster.resource(str(resource["name"])) if resource else None
@@ -127,10 +127,10 @@ def _others_back(
     for file in kept.files:
         if live.file(file.path) is None:
             yield f"putting {file.path} back"
-            cluster.upload(live.name, file.path, content(site.undo, file))
+            cluster.upload(live.name, file.path, watched(site, content(site.undo, file), file.size))
 
 
-def _kept(site: Site, work: Work) -> Kept:
+def _kept(site: Site, work: Work) -> Recreation:
     kept = read(site.state, work.run)
     if kept is None:
         raise WorkFailed("what this run kept of the old job is gone", hint="create it anew with `maint vc job create`")
@@ -163,7 +163,7 @@ class PutBack(VcStep[PutBackArguments]):
         same = _same_files(cluster, resource)
         live = cluster.job(name)
         if same and same_job(live, sendable_job(job)):
-            mark_put_back(site.state, work.run, kept, site.undo)
+            _over(site, work, kept)
             return unchanged(f"job {name} is as it was")
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
         theirs, waived = "", str(action.arguments.get("no_safety_net") or "")
@@ -178,9 +178,14 @@ class PutBack(VcStep[PutBackArguments]):
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
         paused = create_asleep(cluster, job)
-        mark_put_back(site.state, work.run, kept, site.undo)
+        _over(site, work, kept)
         words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")
+
+
+def _over(site: Site, work: Work, kept: Recreation) -> None:
+    mark_put_back(site.state, work.run, kept)
+    drop_unnamed(site, work.run, kept.names)
 
 
 def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
@@ -193,7 +198,7 @@ def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
 
 
 def _seal_theirs(
-    cluster: VirtualCluster, site: Site, work: Work, kept: Kept, resource: Object, waived: str
+    cluster: VirtualCluster, site: Site, work: Work, kept: Recreation, resource: Object, waived: str
 ) -> Generator[str, None, str]:
     """Seal what somebody else put in the place of the old resource; return in words how it comes back."""
     name = str(resource["name"])
@@ -208,7 +213,7 @@ def _seal_theirs(
     return (yield from seal_before(site, work, cluster, live, waived, theirs if mine else ()))
 
 
-def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Object) -> Generator[str, None, None]:
+def _files_back(cluster: VirtualCluster, site: Site, kept: Recreation, resource: Object) -> Generator[str, None, None]:
     """Make the old resource anew."""
     name = str(resource["name"])
     yield f"making resource {name} anew"
@@ -216,7 +221,7 @@ def _files_back(cluster: VirtualCluster, site: Site, kept: Kept, resource: Objec
     cluster.create_resource(sendable_resource(resource))
     for file in kept.files:
         yield f"uploading the old {file.path}"
-        cluster.upload(name, file.path, content(site.undo, file))
+        cluster.upload(name, file.path, watched(site, content(site.undo, file), file.size))
 
 
 class ForgetOld(VcStep[JobArguments]):

@@ -15,10 +15,18 @@ from maint.model.virtual_cluster import File, Object, Resource, same_resource
 from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import local, own_damage, placed, refuse_other_bytes, signature_of
+from maint.steps.virtual_clusters.contents import (
+    local,
+    own_damage,
+    placed,
+    refuse_other_bytes,
+    signature_of,
+    unread_dags,
+    watched,
+)
+from maint.steps.virtual_clusters.recreation import note_made
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
-from maint.steps.virtual_clusters.undo import note_made
 
 
 class ResourceArguments(VcArguments):
@@ -113,12 +121,14 @@ class UploadFiles(VcStep[UploadArguments]):
         if live is not None and going:
             waived = str(action.arguments.get("no_safety_net") or "")
             words = yield from seal_before(site, work, cluster, live, waived, [file.path for file in going])
-        for there, here in files.items():
+        contents = {there: local(Path(here)) for there, here in files.items()}
+        total = sum(one.size for one in contents.values())
+        for there, content in contents.items():
             yield f"uploading {there}"
-            sent[there] = cluster.upload(name, there, local(Path(here)))
+            sent[there] = cluster.upload(name, there, watched(site, content, total))
             note_made(site.state, work.run, name, there, sent[there])
         refuse_other_bytes(cluster, work, name, sent)
-        return done(f"{show_count(len(files), 'file')} put into {name}{words}")
+        return done(f"{show_count(len(files), 'file')} put into {name}{words}{unread_dags(cluster, name, files)}")
 
 
 def _replaced(live: Resource | None, files: Mapping[str, str]) -> list[File]:

@@ -18,10 +18,10 @@ from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content, Start
 from maint.retry import delays, looks
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes
+from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes, watched
 from maint.steps.virtual_clusters.jobs import JobArguments
+from maint.steps.virtual_clusters.recreation import generation
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
-from maint.steps.virtual_clusters.undo import generation
 
 _NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable", "exceeded quota")
 _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
@@ -236,6 +236,8 @@ def once(
     before = cluster.run(known) if isinstance(known, int) and known != work.noted("told") else None
     if before is not None and succeeded(before):
         return before
+    total = sum(one.size for one in files.values())
+    files = {path: watched(site, one, total) for path, one in files.items()}
     fresh = yield from _made(cluster, work, definition, files)
     # A job that is made now has no run yet: one of an earlier attempt was swept away with its job.
     number = start_once(cluster, site, work, str(definition["name"]), anew=fresh)

@@ -1,32 +1,24 @@
-"""What protects others from a deletion: who uses what is deleted, what is sealed before, and how it comes back."""
+"""What protects others from a deletion: who uses what is deleted, and what is sealed before."""
 
 import json
-import ssl
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.certificate import first_of
 from maint.model.formatting import show_count, show_size, show_some
 from maint.model.json import Json, Moment
-from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import (
     File,
     Job,
     Object,
     Resource,
-    same_job,
-    same_resource,
     sendable_job,
-    sendable_resource,
     text_of,
 )
 from maint.ports import Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
@@ -34,32 +26,26 @@ from maint.restore.conflicts import dag_places
 from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
-from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
-from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.kubernetes_secrets import (
-    Cabinet,
-    Manifest,
+    KubernetesSecrets,
     OldSecrets,
-    contents_of,
     digest,
     forget,
-    put_back,
 )
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix
-from maint.steps.virtual_clusters.undo import KeptFile, content, old, read, seal_file
+from maint.steps.virtual_clusters.recreation import old, read
+from maint.steps.virtual_clusters.sealed_files import KeptFile, seal_file
+from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10
-_CERTIFICATE = "certificate"
-_KEYTAB = "keytab"
+CERTIFICATE = "certificate"
+KEYTAB = "keytab"
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """A job or a resource that was sealed."""
+    """Something that was sealed."""
 
-    # `job`, `resource`, `certificate`, which is a secret of Kubernetes, or `keytab`, which is two of a user
-    what: str
+    what: str  # `job`, `resource`, `certificate`, a secret of Kubernetes, or `keytab`, which is two of a user
     name: str  # its name
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
@@ -97,7 +83,11 @@ _RECORDS = UndoRecords(
     "what run {run} deleted is not known",
     "move the file away; snapshots of the virtual cluster may hold it: `maint backup list`",
 )
-removed, expire = _RECORDS.read, _RECORDS.expire
+
+
+def removed(state: Path, run: str) -> Removed | None:
+    """Return what a run has sealed, None where there is nothing; WorkFailed where the record is damaged."""
+    return _RECORDS.read(state, run)
 
 
 def sealed_in(state: Path, run: str, vc: str, what: str) -> list[Sealed]:
@@ -113,7 +103,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False)
         first: it was there before anything else that the run has sealed.
     """
     now = site.clock.now()
-    expire(site.state, site.undo, now)
+    _RECORDS.expire(site.state, site.undo, now)
     before = removed(site.state, run)
     one, others = replace(one, vc=vc), tuple(before.named()) if before else ()
     record = Removed(vc, now + KEPT_FOR, (one, *others) if first else (*others, one))
@@ -122,16 +112,16 @@ def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False)
 
 
 def seal_certificates(
-    site: Site, work: Work, vc: str, cabinet: Cabinet, names: Sequence[str]
+    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, names: Sequence[str]
 ) -> Generator[str, None, None]:
     """Seal certificates with their keys that are about to be replaced, once in all attempts of the run."""
     drop_unfinished(site, work)
-    known = {one.name for one in sealed_in(site.state, work.run, vc, _CERTIFICATE)}
+    known = {one.name for one in sealed_in(site.state, work.run, vc, CERTIFICATE)}
     for name, secret in cabinet.read(site.shell, [one for one in names if one not in known]).items():
         yield f"sealing {name}"
         sealed = site.undo.keep(json.dumps(secret).encode())
         work.note("sealed", [sealed])
-        remember(site, work.run, vc, Sealed(_CERTIFICATE, name, sealed))
+        remember(site, work.run, vc, Sealed(CERTIFICATE, name, sealed))
     work.note("sealed", None)
 
 
@@ -145,20 +135,21 @@ def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, 
     run = kept.run or work.run
     record = removed(site.state, run)
     if record is None or kept.sealed not in record.names:
-        remember(site, run, vc, Sealed(_KEYTAB, user, kept.sealed))
+        remember(site, run, vc, Sealed(KEYTAB, user, kept.sealed))
     files.remove(kept.path)
     return way_back(site.state, run)
 
 
 def way_back(state: Path, run: str) -> str:
     """Return in words how what a run deleted comes back; empty where nothing is sealed."""
-    record = removed(state, run)
-    return f"; `maint vc undo {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
+    return _RECORDS.way_back(state, run, "vc undo")
 
 
-def _drop(undo: Undo, one: Sealed) -> None:
-    for name in one.names:
-        undo.drop(name)
+def came_back(site: Site, run: str, one: Sealed) -> None:
+    """Drop what came back, of the run's record and of what is sealed."""
+    if record := removed(site.state, run):
+        _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each != one]))
+    drop_unnamed(site, run, one.names)
 
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
@@ -315,12 +306,17 @@ def _held(site: Site, work: Work, cluster: VirtualClusterSight, resource: str, f
 
 def drop_unfinished(site: Site, work: Work) -> None:
     """Drop what an attempt sealed that was killed before it was written down."""
-    record = removed(site.state, work.run)
-    known = set(record.names) if record else set()
-    for name in cast(list[str], work.noted("sealed") or []):
-        if name not in known:
-            site.undo.drop(name)
+    drop_unnamed(site, work.run, cast(list[str], work.noted("sealed") or []))
     work.note("sealed", None)
+
+
+def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
+    """Drop what was sealed, but what a record of the run names: that of its recreation may have been handed over."""
+    records = removed(site.state, run), read(site.state, run)
+    named = {name for record in records if record is not None for name in record.names}
+    for name in names:
+        if name not in named:
+            site.undo.drop(name)
 
 
 def seal_files(
@@ -356,142 +352,3 @@ def create_asleep(cluster: VirtualCluster, job: Object) -> str:
     if created is None or not created.paused:
         cluster.pause(name)
     return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
-
-
-def _trusted_too(state: Path, name: str, der: bytes) -> str:
-    """Let the file of certificates that `vc.init` had made name this one as well, and say so; empty without a file."""
-    path, certificate = own_certificate(state, name), ssl.DER_cert_to_PEM_cert(der)
-    if not path.exists():
-        return ""
-    made = path.read_text(errors="replace")
-    if certificate not in made:
-        files.replace(path, (made + certificate).encode(), mode=0o644)
-    return f"; {path} names it, too, for the `ca` of the config and of clients"
-
-
-def _there(cluster: VirtualClusterSight, one: Sealed) -> bool:
-    found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
-    return found is not None
-
-
-class UndoArguments(VcArguments):
-    """Which run's deletions come back."""
-
-    run: str = Field(description="id of the run that deleted")
-
-
-class UndoDeletions(VcStep[UndoArguments]):
-    """Bring back the jobs, resources, files, certificates and keytabs that a run removed or replaced; schedules stay
-    paused.
-    """
-
-    kind = "vc.undo"
-    effect = Effect.CHANGE
-
-    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        record = removed(sight.settings.state, args.run)
-        kept = [one for one in record.named() if args.vc in ("", one.vc)] if record else []
-        if not kept:
-            raise Refused(
-                f"nothing that run {args.run} deleted is kept",
-                hint=f"it is kept for {KEPT_FOR.days} days; `maint playbook history` lists the runs",
-            )
-        several = len({one.vc for one in kept}) > 1
-        # Of what was sealed several times the first is what was there before the run: it comes last, or alone.
-        first = {(one.vc, one.what, one.name, *(file.path for file in one.files)): one for one in reversed(kept)}
-        for one in sorted(first.values(), key=lambda one: one.what == "job"):
-            cluster = sight.virtual_cluster(one.vc)
-            there = one.what in (_CERTIFICATE, _KEYTAB) or _there(cluster, one)
-            count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
-            place = f" of virtual cluster {one.vc}" if several else ""
-            words = f"bring back {one.what} {one.name}{count}{place}"
-            words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
-            words += "; schedule paused" if one.what == "job" else ""
-            arguments: dict[str, Json] = {"vc": one.vc, "run": args.run, "object": one.definition}
-            yield self.action(f"{one.what} {one.name}{place}", words, arguments, facts={"there": there})
-
-    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        run, name = str(action.arguments["run"]), str(action.arguments["object"])
-        record = removed(site.state, run)
-        one = next((one for one in record.objects if one.definition == name), None) if record else None
-        if record is None or one is None:
-            return unchanged("it is back already")
-        raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
-        own = {"job": self._job_back, _CERTIFICATE: self._certificate_back, _KEYTAB: self._keytab_back}
-        words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
-        _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each is not one]))
-        _drop(site.undo, one)
-        return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
-
-    @staticmethod
-    def _job_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
-    ) -> Generator[str, None, str]:
-        live = cluster.job(one.name)
-        if same_job(live, sendable_job(raw), pauses=False):
-            return ", as it was"
-        if live is not None:
-            yield from seal_before(site, work, cluster, live, "")
-            cluster.delete_job(one.name)
-        yield f"creating job {one.name}"
-        return create_asleep(cluster, raw)
-
-    @staticmethod
-    def _certificate_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
-    ) -> Generator[str, None, str]:
-        cabinet = Cabinet(master_of(site), address_of(cluster.settings).service_namespace)
-        there = cabinet.read(site.shell, [one.name]).get(one.name)
-        same = there is not None and there.get("data") == raw["data"]
-        held, trusted = dict[str, bytes](), ""
-        with suppress(ValueError):  # what was there before was no certificate
-            held = {one.name: first_of((contents_of(raw) or {}).get("tls.crt", b""))}
-            trusted = _trusted_too(site.state, cluster.settings.name, held[one.name])
-        if not same:
-            yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
-            yield f"putting {one.name} back"
-            cabinet.put(site.shell, raw)
-        words, _ = yield from served(site, cluster.settings, held)
-        return f"{', as it was' if same else ' with its key'}{words}{trusted}"
-
-    @staticmethod
-    def _keytab_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
-    ) -> Generator[str, None, str]:
-        old_ones, path = cast(dict[str, Manifest | None], raw), site.state / "vc-undo" / one.definition
-        cabinet = Cabinet(master_of(site), address_of(cluster.settings).namespace)
-        live = cabinet.read(site.shell, list(raw))
-        now = digest(list(raw), live)
-        if now == digest(list(raw), old_ones):
-            return ", as it was"
-        vc = cluster.settings.name
-        if live and all(each.name != one.name for each in sealed_in(site.state, work.run, vc, _KEYTAB)):
-            sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
-            remember(site, work.run, vc, Sealed(_KEYTAB, one.name, sealed))
-        kept = OldSecrets(old_ones, one.definition, path)
-        yield from put_back(kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw)))
-        return " with its principal; running pods see it at their next run"
-
-    @staticmethod
-    def _resource_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
-    ) -> Generator[str, None, str]:
-        live, wanted = cluster.resource(one.name), signatures(raw)
-        here = signatures(live.raw) if live is not None else {}
-        other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
-        going = [path for path in wanted if path in here and here[path] != wanted[path]]
-        if live is not None and (other or going):
-            yield from seal_before(site, work, cluster, live, "", () if other else going)
-        if live is not None and other:
-            cluster.delete_resource(one.name)
-        if live is None or other:
-            yield f"creating resource {one.name}"
-            cluster.create_resource(sendable_resource(raw))
-            here = {}
-        for file in one.files:
-            if here.get(file.path) == wanted.get(file.path, ""):
-                continue
-            yield f"uploading {file.path}"
-            if cluster.upload(one.name, file.path, content(site.undo, file)) != wanted.get(file.path):
-                raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
-        return f" with {show_count(len(one.files), 'file')}"

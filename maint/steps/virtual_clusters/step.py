@@ -11,7 +11,7 @@ from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
-from maint.steps.virtual_clusters.undo import read
+from maint.steps.virtual_clusters.recreation import read
 
 
 class VcArguments(Arguments):
@@ -45,7 +45,7 @@ A = TypeVar("A", bound=VcArguments)
 
 
 class VcStep(Step[A]):
-    """A step on a virtual cluster: done once for each time that its run begins anew (see `undo`)."""
+    """A step on a virtual cluster: done once for each time that its run begins anew (see `recreation`)."""
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Carry it out, and write down for which beginning of the run that was."""

@@ -1,151 +1,194 @@
-"""Files sealed in pieces, and the record of what a recreation keeps of the old job and how far it is."""
+"""`vc.undo`: bring back what a run deleted or replaced."""
 
-import hashlib
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import ssl
+from collections.abc import Generator, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import cast
 
-import msgspec
-from msgspec.structs import replace
+from pydantic import Field
 
 from maint import files
-from maint.errors import WorkFailed
+from maint.errors import Refused, WorkFailed
+from maint.model.certificate import first_of
+from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.virtual_cluster import File, Object
-from maint.ports import Undo
-from maint.ports.streams import Answer
-from maint.ports.virtual_cluster import Content
-from maint.steps.undo_records import RunRecords
-
-CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once
-
-
-class KeptFile(msgspec.Struct, frozen=True):
-    """A file in pieces."""
-
-    path: str
-    size: int
-    chunks: Sequence[str]
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What a run keeps."""
-
-    generation: int  # how often the run has begun anew
-    put_back: bool  # whether all is as it was before
-    old: str  # name of the sealed definitions; empty once they were put back
-    files: Sequence[KeptFile]  # the files of the old resource
-    vc: str = ""  # the virtual cluster
-    made: Mapping[str, str] = {}  # what the run made: `RESOURCE/` → nothing, `RESOURCE/PATH` → signature
-
-    @property
-    def names(self) -> Iterator[str]:
-        """The names of all that is sealed."""
-        yield from (self.old,) if self.old else ()
-        for file in self.files:
-            yield from file.chunks
-
-
-_RECORDS = RunRecords(
-    "recreate",
-    Kept,
-    "what run {run} kept of the job and the resource is not known",
-    "look at the virtual cluster, then `maint playbook dismiss {run} --reason WORDS`, and begin anew",
+from maint.model.plan import Action, Effect
+from maint.model.virtual_cluster import (
+    Object,
+    same_job,
+    same_resource,
+    sendable_job,
+    sendable_resource,
 )
-read, write = _RECORDS.read, _RECORDS.write
+from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
+from maint.steps.step import Progress, done, unchanged
+from maint.steps.undo_records import KEPT_FOR
+from maint.steps.virtual_clusters.certificate import served
+from maint.steps.virtual_clusters.contents import unread_dags, watched
+from maint.steps.virtual_clusters.init_host import address_of, master_of
+from maint.steps.virtual_clusters.kubernetes_secrets import (
+    KubernetesSecrets,
+    Manifest,
+    OldSecrets,
+    contents_of,
+    digest,
+    put_back,
+)
+from maint.steps.virtual_clusters.safety_net import (
+    CERTIFICATE,
+    KEYTAB,
+    Sealed,
+    came_back,
+    create_asleep,
+    remember,
+    removed,
+    seal_before,
+    seal_certificates,
+    sealed_in,
+    signatures,
+    way_back,
+)
+from maint.steps.virtual_clusters.sealed_files import content
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 
 
-def mark_put_back(state: Path, run: str, kept: Kept, undo: Undo) -> None:
-    """Write down that all is as it was before, and drop what was sealed."""
-    write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
-    for name in kept.names:
-        undo.drop(name)
+class UndoArguments(VcArguments):
+    """Which run's deletions come back."""
+
+    run: str = Field(description="id of the run that deleted")
 
 
-def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:
-    """Write down that a run which recreates something made a resource, or a file in it."""
-    kept = read(state, run)
-    if kept is not None and not kept.put_back:
-        write(state, run, replace(kept, made={**kept.made, f"{resource}/{path}": signature}))
-
-
-def generation(state: Path, run: str) -> int:
-    """Return how often a run has begun anew; 0 where it keeps nothing."""
-    kept = read(state, run)
-    return kept.generation if kept else 0
-
-
-def forget(state: Path, run: str, undo: Undo) -> None:
-    """Drop the record of a recreation and the sealed definitions; the files were handed over."""
-    kept = read(state, run)
-    if kept is None:
-        return
-    files.remove(_RECORDS.path(state, run))
-    if kept.old:
-        undo.drop(kept.old)
-
-
-def seal_file(undo: Undo, file: File, answer: Answer) -> KeptFile:
-    """Seal a file as it arrives; nothing of it stays where it is not what its signature says, or is cut.
-
-    Raises:
-        Cut: it was cut on its way.
-        WorkFailed: it is something else, so that it could not be put back as it was.
+class UndoDeletions(VcStep[UndoArguments]):
+    """Bring back the jobs, resources, files, certificates and keytabs that a run removed or replaced; schedules stay
+    paused.
     """
-    chunks, size, digest = list[str](), 0, hashlib.sha1(usedforsecurity=False)
-    try:
-        while block := _filled(answer):
-            size += len(block)
-            digest.update(block)
-            chunks.append(undo.keep(block))
-        if file.signature and digest.hexdigest() != file.signature:
-            raise WorkFailed(
-                f"{file.path} is not what its signature says, and could not be put back as it was",
-                detail=[f"signature {file.signature}, received {digest.hexdigest()}"],
-                hint="nothing was deleted; was it replaced meanwhile? Try again",
+
+    kind = "vc.undo"
+    effect = Effect.CHANGE
+
+    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
+        record = removed(sight.settings.state, args.run)
+        kept = [one for one in record.named() if args.vc in ("", one.vc)] if record else []
+        if not kept:
+            raise Refused(
+                f"nothing that run {args.run} deleted is kept",
+                hint=f"it is kept for {KEPT_FOR.days} days; `maint playbook history` lists the runs",
             )
-    except BaseException:
-        for name in chunks:
-            undo.drop(name)
-        raise
-    return KeptFile(file.path, size, tuple(chunks))
+        several = len({one.vc for one in kept}) > 1
+        # Of what was sealed several times the first is what was there before the run: it comes last, or alone.
+        first = {(one.vc, one.what, one.name, *(file.path for file in one.files)): one for one in reversed(kept)}
+        for one in sorted(first.values(), key=lambda one: one.what == "job"):
+            cluster = sight.virtual_cluster(one.vc)
+            there = one.what in (CERTIFICATE, KEYTAB) or _there(cluster, one)
+            count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
+            place = f" of virtual cluster {one.vc}" if several else ""
+            words = f"bring back {one.what} {one.name}{count}{place}"
+            words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
+            words += "; schedule paused" if one.what == "job" else ""
+            arguments: dict[str, Json] = {"vc": one.vc, "run": args.run, "object": one.definition}
+            yield self.action(f"{one.what} {one.name}{place}", words, arguments, facts={"there": there})
+
+    def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
+        run, name = str(action.arguments["run"]), str(action.arguments["object"])
+        record = removed(site.state, run)
+        one = next((one for one in record.objects if one.definition == name), None) if record else None
+        if record is None or one is None:
+            return unchanged("it is back already")
+        raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
+        own = {"job": self._job_back, CERTIFICATE: self._certificate_back, KEYTAB: self._keytab_back}
+        words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
+        came_back(site, run, one)
+        return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
+
+    @staticmethod
+    def _job_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        live = cluster.job(one.name)
+        if same_job(live, sendable_job(raw), pauses=False):
+            return ", as it was"
+        if live is not None:
+            yield from seal_before(site, work, cluster, live, "")
+            cluster.delete_job(one.name)
+        yield f"creating job {one.name}"
+        return create_asleep(cluster, raw)
+
+    @staticmethod
+    def _certificate_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        cabinet = KubernetesSecrets(master_of(site), address_of(cluster.settings).service_namespace)
+        there = cabinet.read(site.shell, [one.name]).get(one.name)
+        same = there is not None and there.get("data") == raw["data"]
+        held, trusted = dict[str, bytes](), ""
+        with suppress(ValueError):  # what was there before was no certificate
+            held = {one.name: first_of((contents_of(raw) or {}).get("tls.crt", b""))}
+            trusted = _trusted_too(site.state, cluster.settings.name, held[one.name])
+        if not same:
+            yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
+            yield f"putting {one.name} back"
+            cabinet.put(site.shell, raw)
+        words, _ = yield from served(site, cluster.settings, held)
+        return f"{', as it was' if same else ' with its key'}{words}{trusted}"
+
+    @staticmethod
+    def _keytab_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        old_ones, path = cast(dict[str, Manifest | None], raw), site.state / "vc-undo" / one.definition
+        cabinet = KubernetesSecrets(master_of(site), address_of(cluster.settings).namespace)
+        live = cabinet.read(site.shell, list(raw))
+        now = digest(list(raw), live)
+        if now == digest(list(raw), old_ones):
+            return ", as it was"
+        vc = cluster.settings.name
+        if live and all(each.name != one.name for each in sealed_in(site.state, work.run, vc, KEYTAB)):
+            sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
+            remember(site, work.run, vc, Sealed(KEYTAB, one.name, sealed))
+        kept = OldSecrets(old_ones, one.definition, path)
+        yield from put_back(kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw)))
+        return " with its principal; running pods see it at their next run"
+
+    @staticmethod
+    def _resource_back(
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+    ) -> Generator[str, None, str]:
+        live, wanted = cluster.resource(one.name), signatures(raw)
+        here = signatures(live.raw) if live is not None else {}
+        other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
+        going = [path for path in wanted if path in here and here[path] != wanted[path]]
+        if live is not None and (other or going):
+            yield from seal_before(site, work, cluster, live, "", () if other else going)
+        if live is not None and other:
+            cluster.delete_resource(one.name)
+        if live is None or other:
+            yield f"creating resource {one.name}"
+            cluster.create_resource(sendable_resource(raw))
+            here = {}
+        for file in one.files:
+            if here.get(file.path) == wanted.get(file.path, ""):
+                continue
+            yield f"uploading {file.path}"
+            sealed = watched(site, content(site.undo, file), file.size)
+            if cluster.upload(one.name, file.path, sealed) != wanted.get(file.path):
+                raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
+        unread = unread_dags(cluster, one.name, [file.path for file in one.files])
+        return f" with {show_count(len(one.files), 'file')}{unread}"
 
 
-def _filled(answer: Answer) -> bytes:
-    parts, left = [], CHUNK
-    while left and (block := answer.read(min(left, 256 * 1024))):
-        parts.append(block)
-        left -= len(block)
-    return b"".join(parts)
+def _trusted_too(state: Path, name: str, der: bytes) -> str:
+    """Let the file of certificates that `vc.init` had made name this one as well, and say so; empty without a file."""
+    path, certificate = own_certificate(state, name), ssl.DER_cert_to_PEM_cert(der)
+    if not path.exists():
+        return ""
+    made = path.read_text(errors="replace")
+    if certificate not in made:
+        files.replace(path, (made + certificate).encode(), mode=0o644)
+    return f"; {path} names it, too, for the `ca` of the config and of clients"
 
 
-def seal_old(undo: Undo, job: Object, resource: Object | None) -> str:
-    """Seal both definitions."""
-    return undo.keep(json.dumps({"job": dict(job), "resource": dict(resource) if resource else None}).encode())
-
-
-def old(undo: Undo, kept: Kept) -> tuple[Object, Object | None]:
-    """Return the old job and the old resource."""
-    found: Mapping[str, Json] = json.loads(undo.fetch(kept.old))
-    job, resource = found["job"], found["resource"]
-    assert isinstance(job, Mapping)
-    return job, resource if isinstance(resource, Mapping) else None
-
-
-def content(undo: Undo, file: KeptFile) -> Content:
-    """Return a sealed file as something to upload."""
-
-    def opened() -> BinaryIO:
-        names, left = iter(file.chunks), io.BytesIO()
-
-        def read(size: int) -> bytes:
-            nonlocal left
-            while not (block := left.read(size)) and (name := next(names, "")):
-                left = io.BytesIO(undo.fetch(name))
-            return block
-
-        return files.as_file(read, 1024 * 1024)
-
-    return Content(opened, file.size)
+def _there(cluster: VirtualClusterSight, one: Sealed) -> bool:
+    found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
+    return found is not None

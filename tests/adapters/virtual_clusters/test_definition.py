@@ -136,3 +136,14 @@ def test_a_key_that_the_server_does_not_know_may_be_dropped_but_none_that_every_
     assert covers({**live, "future": 1}, live)
     assert not covers({**live, "future": 2}, {**live, "future": 1})
     assert not covers(live, normal_job(LISTED))
+
+
+@pytest.mark.parametrize(
+    "more", [{"args": ["x"]}, {"conf": {"k": "1"}}, {"numExecutors": 9}, {"executorMemory": "64g"}]
+)
+def test_more_than_is_wanted_is_not_the_same_unless_servers_fill_it_in(more):
+    wanted = normal_job({"name": "j", "type": "spark", "spark": {"file": "a.py"}})
+    filled = {**wanted, "retentionPolicy": "keep_indefinitely", "spark": {"file": "a.py", "logLevel": "INFO"}}
+    assert covers(filled, wanted)
+    assert not covers({**filled, "spark": {**filled["spark"], **more}}, wanted)
+    assert not covers({**filled, "hidden": True}, wanted)

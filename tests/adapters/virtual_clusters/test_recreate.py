@@ -1,5 +1,6 @@
 """Recreating a job: the seed's order of operations, and the way back when it fails."""
 
+import json
 import re
 import shutil
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.seal import AgeSeal
+from maint.steps.virtual_clusters import recreate
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
 from tests.adapters.virtual_clusters.test_temporary import killed_when
@@ -143,6 +145,32 @@ def test_a_run_that_is_killed_once_it_has_handed_over_what_it_kept_hands_each_ov
     assert OLD.items() <= there.api.files["code"].items()
     again = there("undo", run[1], "--yes")
     assert (again.code, "nothing that run" in again.err) == (5, True), again.err
+
+
+@pytest.mark.parametrize("moment", ["remember", "forget"])
+def test_a_signal_once_the_run_has_handed_over_what_it_kept_leaves_all_that_its_undo_names(there, monkeypatch, moment):
+    act, signals = getattr(recreate, moment), [signal.SIGTERM]
+
+    def struck(*given, **more):
+        if moment == "remember":
+            act(*given, **more)
+        for number in signals[:1]:
+            signals.clear()
+            signal.raise_signal(number)
+        return act(*given, **more)
+
+    monkeypatch.setattr(recreate, moment, struck)
+    said = there.maint(*words(there))
+    assert (said.code, there.api.files["code"]) == (143, OLD), said.err
+    (record,) = (there.state / "vc-undo").glob("*.json")
+    named = [
+        name for one in json.loads(record.read_text())["objects"] for file in one["files"] for name in file["chunks"]
+    ]
+    assert named
+    assert set(named) <= set(there.sealed)
+    del there.api.files["code"]["old.py"]
+    said = there("undo", record.stem, "--yes")
+    assert (said.code, there.api.files["code"]) == (0, OLD), said.err
 
 
 def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, monkeypatch):

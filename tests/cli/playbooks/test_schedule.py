@@ -141,3 +141,29 @@ def test_what_would_fail_every_night_is_refused_now(
     said = type_(*words, "--form", "systemd")
     assert (said.code, told in said.err) == (code, True)
     assert type_.files == []
+
+
+def test_a_folder_that_a_run_writes_to_and_that_is_not_there_is_warned_of(type_: Scheduler, tmp_path: Path) -> None:
+    book, to = tmp_path / "fetch.yaml", tmp_path / "audit"
+    fetch = f"do: host.fetch, with: {{host: cm, path: /etc/hosts, to: '{to}/hosts'}}"
+    book.write_text(f"name: fetch\nsummary: X.\nsteps:\n  - {{name: A, {fetch}}}\n")
+    said = type_(str(book), "--form", "systemd", "--dry-run")
+    assert (said.code, f"warning: {to}, which it writes to, is not there: every scheduled run" in said.err) == (0, True)
+    to.mkdir()
+    assert "warning" not in type_(str(book), "--form", "systemd", "--dry-run").err
+    to.rmdir()
+    to.write_text("in the way")
+    assert f"{to}, which it writes to, is not a folder" in type_(str(book), "--form", "systemd", "--dry-run").err
+
+
+def test_a_store_that_cannot_be_written_to_is_warned_of_before_the_first_night(
+    type_: Scheduler, tmp_path: Path
+) -> None:
+    config = Path(type_.config)
+    config.write_text(
+        f"{config.read_text()}    backup: {{store: {tmp_path}/there/backups, recipients: [age1{'q' * 58}]}}\n"
+    )
+    assert "which it writes to" not in type_("--dry-run", verb="install").err
+    (tmp_path / "there").write_text("a file")
+    said = type_("--dry-run", verb="install")
+    assert f"warning: {tmp_path}/there, which it writes to, is not a folder" in said.err

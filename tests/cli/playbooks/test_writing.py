@@ -196,6 +196,7 @@ SITE_FREE = {
     "do: config.set, with: {name: a, value: 1, cluster: base}": "a cluster has no settings of its own",
     "do: role.stop, with: {service: hdfs}": "no role is named",
     "do: command.run, with: {name: a, role_group: b}": "a role group takes no commands",
+    "do: snapshot.take, with: {purpose: weekly}": "purpose: must be 'backup' or 'safety'",
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import entries
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.virtual_clusters.resources import UploadArguments, UploadFiles
 from maint.steps.virtual_clusters.restore import (
     ClusterRestorer,
     RestoreArguments,
@@ -448,3 +450,20 @@ def test_what_appears_after_the_safety_snapshot_is_not_replaced_either(
     with pytest.raises(Refused, match="the safety snapshot does not hold"):
         restore(ground, run, work, on_conflict="replace")
     assert api.files["etl-scripts"]["late.py"] == b"late"
+
+
+def test_who_watches_sees_how_many_bytes_of_all_are_uploaded(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, tmp_path: Path
+) -> None:
+    total = sum(file.size for one in read_document(ground, snapshot, VC).resources for file in one.files)
+    ground.seen.clear()
+    run(RestoreCluster().apply(plan(ground), ground, work))
+    count, of = ground.seen["uploading"]
+    assert count == total and of == 30  # the resources' files first, then those of environments
+    (tmp_path / "big.py").write_bytes(bytes(700_000))
+    (tmp_path / "small.py").write_bytes(b"1")
+    paths = [str(tmp_path / name) for name in ("big.py", "small.py")]
+    (action,) = UploadFiles().plan(UploadArguments(vc=VC, resource="etl-scripts", files=paths), ground)
+    ground.seen.clear()
+    run(UploadFiles().apply(action, ground, work))
+    assert ground.seen["uploading"] == (700_001, 700_001)

@@ -126,6 +126,9 @@ def test_another_local_file_is_only_replaced_where_that_is_said(hosts):
     assert (hosts.local / "fetched").read_bytes() == b"theirs"
     assert (hosts.local / "fetched").stat().st_mode & 0o777 == 0o640
     assert outcomes(hosts.play(fetch(hosts))) == ["unchanged"]
+    (hosts.local / "fetched").unlink()
+    assert hosts.play(fetch(hosts, mode="")).code == 0  # as where none is given
+    assert (hosts.local / "fetched").stat().st_mode & 0o777 == 0o600
 
 
 def test_one_host_that_fails_hides_no_other(hosts):

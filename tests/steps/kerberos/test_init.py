@@ -8,7 +8,7 @@ import pytest
 from maint.errors import Interrupted
 from maint.lab import pki
 from maint.model.certificate import end_of, fingerprint, first_of, names_of
-from maint.steps.virtual_clusters import certificate, safety_net
+from maint.steps.virtual_clusters import certificate, undo
 from tests.adapters.virtual_clusters.test_safety_net import run_of
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER
 
@@ -193,7 +193,7 @@ def test_an_undo_that_is_ended_before_its_certificate_is_trusted_here_is_made_go
         raise Interrupted(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(safety_net, "_trusted_too", struck)
+        patch.setattr(undo, "_trusted_too", struck)
         assert keeper("vc", "undo", renewed, "--yes").code == 128 + signal.SIGTERM
     said = keeper("vc", "undo", renewed, "--yes")
     assert (said.code, said.err.count("names it, too")) == (0, said.err.count(" is back")), said.err

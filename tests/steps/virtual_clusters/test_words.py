@@ -14,7 +14,7 @@ from maint.ports import Ran
 from maint.restore.conflicts import Resolution
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.hosts import units
-from maint.steps.virtual_clusters.kubernetes_secrets import Cabinet
+from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.restore import words_of
 from maint.steps.virtual_clusters.runs import last_words
 
@@ -60,7 +60,7 @@ def test_the_last_words_of_a_run_whose_log_does_not_end_come_without_secrets_and
 def test_what_kubectl_prints_and_is_no_secret_is_a_failure_with_a_way_out(out):
     shell = SimpleNamespace(ask=lambda *words, **more: Ran(status=0, out=out, err=b""))
     with pytest.raises(WorkFailed) as failure:
-        Cabinet("ecs-1", "space").read(shell, ["one"])
+        KubernetesSecrets("ecs-1", "space").read(shell, ["one"])
     assert failure.value.hint
 
 

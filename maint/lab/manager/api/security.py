@@ -74,6 +74,7 @@ def upload_license(world: World, request: Request) -> Response:
     except BadLicense as error:
         raise ApiError(int(world.switches["bad-license"]), str(error)) from error
     world.license_counts = world.switches["license-effective"] == "at-once"
+    world.trial = "used" if world.trial == "running" else world.trial
     return Response(value=_license(world.license, request.api))
 
 

@@ -1,0 +1,107 @@
+"""What people read fits their terminal: pages of the help, tables, plans."""
+
+import pytest
+
+from maint.cli.help.topics import names
+from maint.cli.telling.width import fitted, folded, page
+from tests.steps.operator import Operator, maint
+
+ROWS = [["ID", "STATE", "NOTE"], ["20261123T055524.233Z-9907", "done", "taken up 2 times, then ended well by itself"]]
+
+
+def too_long(text: str, width: int = 80) -> list[str]:
+    return [line for line in text.splitlines() if len(line) > width]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_page_of_the_help_fits_80_columns(name: str) -> None:
+    assert too_long(maint("help", name, COLUMNS="80").out) == []
+    assert too_long(maint("help", name).out) == []  # as `less` and a file get it
+
+
+def test_pages_are_as_wide_as_a_wider_terminal_and_whole_for_programs() -> None:
+    assert too_long(maint("help", "restore", COLUMNS="100").out) != []
+    assert too_long(maint("help", "restore", COLUMNS="100").out, 100) == []
+    assert too_long(maint("help", "restore", "-o", "json").json["text"], 100) != []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "backup list", "backup show latest", "playbook list", "playbook history", "restore plan", "host check --list",
+        "doctor", "site list", "site status", "config show", "help", "vc job list -o table", "vc run list -o table",
+        "vc resource list -o table", "vc status", "service list --cluster base",
+        "schedule show", "host list", "notify list", "playbook plan disaster-recovery",
+    ],
+)  # fmt: skip
+def test_what_a_command_lists_fits_80_columns(words: str, loaded: Operator) -> None:
+    said = loaded(*words.split(), COLUMNS="80")
+    long = [line for line in too_long(said.out) if max(map(len, line.split())) < 50]  # a path or address stays whole
+    assert said.out != "" and long == []
+
+
+def test_a_program_that_reads_a_table_gets_each_row_on_a_line(loaded: Operator) -> None:
+    said = loaded("playbook", "list")
+    assert len(said.out.splitlines()) == len(loaded("playbook", "list", "-o", "json").json["playbooks"]) + 1
+
+
+def test_a_table_without_room_keeps_what_names_a_row_and_breaks_the_rest_between_words() -> None:
+    assert fitted(ROWS, None).splitlines()[1].endswith("by itself")
+    assert fitted(ROWS, 60).splitlines() == [
+        "ID                         STATE  NOTE",
+        "20261123T055524.233Z-9907  done   taken up 2 times, then",
+        "                                    ended well by itself",
+    ]
+
+
+def test_a_word_that_is_too_long_for_its_column_is_parted_where_it_has_a_joint() -> None:
+    rows = [["KEY", "VALUE"], ["store", "/var/lib/maint/backups/of/all/sites/together"]]
+    assert fitted(rows, 30).splitlines()[1:] == ["store  /var/lib/maint/backups/", "         of/all/sites/together"]
+
+
+def test_a_plan_goes_on_below_its_words() -> None:
+    line = "   2. READ    The manager answers: probe the version, and see who is let in"
+    assert folded(line, 50).splitlines() == [
+        "   2. READ    The manager answers: probe the",
+        "              version, and see who is let in",
+    ]
+    assert folded(line, None) == line
+
+
+def test_code_keeps_its_lines_and_a_remark_without_room_stands_above() -> None:
+    text = "    maint backup create --yes    # a snapshot of what is there now\n    key: value"
+    assert page(text, 50).splitlines() == [
+        "    # a snapshot of what is there now",
+        "    maint backup create --yes",
+        "    key: value",
+    ]
+
+
+def test_a_call_without_room_goes_on_behind_a_backslash_and_is_still_one_call() -> None:
+    text = '    maint backup hold ID --reason "before the upgrade of June" --until 2027-06-30'
+    shown = page(text, 60)
+    assert shown.splitlines() == [
+        "    maint backup hold ID \\",
+        '        --reason "before the upgrade of June" \\',
+        "        --until 2027-06-30",
+    ]
+
+
+def test_paragraphs_and_lists_are_filled_and_what_is_quoted_as_code_stays_together() -> None:
+    text = "One line\nand another one.\n\n- an item that says `maint backup list` and\n  goes on"
+    assert page(text, 34).splitlines() == [
+        "One line and another one.",
+        "",
+        "- an item that says",
+        "  `maint backup list` and goes on",
+    ]
+
+
+def test_a_table_of_a_page_has_its_columns_and_a_line_below_its_head() -> None:
+    text = "| code | meaning |\n|---|---|\n| `a\\|b` | what it says, at some length |"
+    assert page(text, 30).splitlines() == [
+        "code   meaning",
+        "-----  -----------------------",
+        "`a|b`  what it says, at some",
+        "         length",
+    ]

@@ -1,0 +1,126 @@
+"""Restores into the lab's virtual cluster when what is there is more, or other, than a snapshot holds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
+from tests.steps.operator import Operator, Said
+
+VC = "Default-VC-abc12345"
+SWITCHES = {"vc-env-seconds": "0.2", "vc-dag-seconds": "0.5", "vc-unknown-keys": "keep"}
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """An operator at a lab whose virtual cluster holds the example set; each test takes a snapshot of its own."""
+    with Lab(tmp_path_factory.mktemp("variants") / "lab", Options(switches=SWITCHES)) as lab:
+        yield Operator(lab)
+
+
+def call(operator: Operator, *words: str, code: int = 0) -> Said:
+    said = operator("vc", *words, "--yes")
+    assert said.code == code, said.err
+    return said
+
+
+def job(operator: Operator, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = operator("vc", "job", "describe", "--name", name, "-o", "json").json["job"]
+    return found
+
+
+def drift(operator: Operator) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = operator("vc", "drift", "-o", "json").json["differences"]
+    return found
+
+
+def backup(operator: Operator) -> None:
+    assert operator("vc", "backup").code in (0, 7)
+
+
+def replace(operator: Operator, code: int = 0) -> Said:
+    return call(operator, "restore", "--confirm", VC, "--on-conflict", "replace", code=code)
+
+
+BARE = ("--type", "spark", "--application-file", "local:/x.py")
+MORE = ("--arg", "drop", "--conf", "spark.executor.instances=500", "--num-executors", "99", "--executor-memory", "64g")
+
+
+def last_run(operator: Operator) -> str:
+    run: str = operator("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    return run
+
+
+def test_what_a_job_has_more_than_its_snapshot_goes_when_it_is_replaced(operator: Operator) -> None:
+    call(operator, "job", "create", "--name", "bare", *BARE)
+    backup(operator)
+    call(operator, "job", "delete", "--name", "bare")
+    call(operator, "job", "create", "--name", "bare", *BARE, *MORE)
+    assert drift(operator)
+    replace(operator)
+    assert set(job(operator, "bare")["spark"]) == {"file", "logLevel"}
+    assert drift(operator) == []
+
+
+def test_what_a_job_has_more_than_the_deleted_one_goes_when_the_deletion_is_undone(operator: Operator) -> None:
+    call(operator, "job", "create", "--name", "plain", *BARE)
+    call(operator, "job", "delete", "--name", "plain")
+    deletion = last_run(operator)
+    call(operator, "job", "create", "--name", "plain", *BARE, *MORE)
+    call(operator, "undo", deletion)
+    assert set(job(operator, "plain")["spark"]) == {"file", "logLevel"}
+
+
+DAG = """\
+from datetime import datetime, timezone
+
+from airflow import DAG
+
+with DAG(dag_id="{name}", schedule="{cron}", start_date=datetime(2031, 1, 1, tzinfo=timezone.utc), catchup=False,
+         is_paused_upon_creation=True):
+    pass
+"""
+
+
+def cron(operator: Operator, name: str) -> str:
+    found: str = job(operator, name)["schedule"].get("cronExpression", "")
+    return found
+
+
+def upload_dag(operator: Operator, folder: Path, name: str, when: str) -> Said:
+    path = folder / f"{name}.py"
+    path.write_text(DAG.format(name=name, cron=when))
+    return call(operator, "resource", "upload", "--name", f"{name}-dags", "--local-path", str(path))
+
+
+def make_dag(operator: Operator, folder: Path, name: str) -> None:
+    call(operator, "resource", "create", "--name", f"{name}-dags")
+    upload_dag(operator, folder, name, "0 2 * * *")
+    words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
+    call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
+    while cron(operator, name) != "0 2 * * *":
+        pass
+
+
+def test_a_replaced_dag_runs_by_the_text_of_the_snapshot(operator: Operator, tmp_path: Path) -> None:
+    make_dag(operator, tmp_path, "hourly")
+    backup(operator)
+    said = upload_dag(operator, tmp_path, "hourly", "17 5 * * *")
+    assert "`maint vc job update --name hourly`" in said.err
+    call(operator, "job", "update", "--name", "hourly")
+    while cron(operator, "hourly") != "17 5 * * *":
+        pass
+    assert [one["property"] for one in drift(operator) if one["name"] == "hourly"] == ["schedule.cronExpression"]
+    replace(operator)
+    assert (cron(operator, "hourly"), drift(operator)) == ("0 2 * * *", [])
+
+
+def test_an_upload_over_a_dag_file_that_is_undone_says_that_the_job_must_be_updated(
+    operator: Operator, tmp_path: Path
+) -> None:
+    make_dag(operator, tmp_path, "weekly")
+    upload_dag(operator, tmp_path, "weekly", "17 5 * * *")
+    assert "`maint vc job update --name weekly`" in call(operator, "undo", last_run(operator)).err
