@@ -14,7 +14,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
-from maint.steps.ecs.carried import carried
+from maint.steps.ecs.virtual_clusters import carried
 from maint.steps.guards import (
     Kept,
     Proven,

@@ -11,6 +11,7 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.snapshots.disk_space import refuse_full
 from maint.snapshots.open_windows import (
     OpenedFile,
     announce,
@@ -20,7 +21,6 @@ from maint.snapshots.open_windows import (
     is_ours,
     was_closed,
 )
-from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.exporting import refuse_partial
