@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import select
 import shlex
 import sys
@@ -78,9 +79,26 @@ def opened(
             error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
+        if len(settings.names) > 1 and error.way_on:
+            error.hint = named_in(error.way_on, found.name)
         raise
     finally:
         site.close()
+
+
+_COMMAND = re.compile(r"`(maint (?!config |help |lab |generate )[^`]+)`")
+_BARE = re.compile(r"maint (?!config |help |lab |generate )[a-z]+( [a-z]+){0,2}( --[a-z-]+( [\w.:-]+)?)*")
+
+
+def named_in(hint: str, site: str) -> str:
+    """Return a hint whose commands say of which of several sites they are."""
+
+    def named(command: str) -> str:
+        return command if "--site" in command else f"{command} --site {site}"
+
+    if _BARE.fullmatch(hint):
+        return named(hint)
+    return _COMMAND.sub(lambda found: f"`{named(found[1])}`", hint)
 
 
 def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:

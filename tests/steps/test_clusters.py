@@ -186,6 +186,13 @@ def test_a_cluster_whose_last_service_somebody_else_has_stopped_needs_no_command
     assert (said.code, loaded.sent) == (0, []), said.err
 
 
+def test_what_runs_on_a_single_service_is_seen_and_keeps_a_restore_waiting(loaded):
+    begin(loaded, "hdfs", "Restart", 60)
+    assert loaded("site", "status", "-o", "json").json["active_commands"][0].startswith("Restart (")
+    said = loaded("restore", "plan", "--manager-only")
+    assert (said.code, "still running; wait until it has ended" in said.err) == (5, True), said.err
+
+
 def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):
     said = retire(loaded, "ecs-01", "--api-only", "-o", "json")
     assert said.code == 0, said.err
