@@ -17,16 +17,16 @@ import msgspec
 
 import maint
 from maint.config.actor import actor
+from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.files import create, keep_record, kept_record, remove, write_all, writing
+from maint.files import create, remove, write_all, writing
 from maint.model.events import Outcome, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
 
 RUNS = "runs"
-_ASKED = "asked.json"
 FORMAT = 2  # of the journal and of the actions in it; 1 is that of version 0.1.0, which wrote none
 _ROOM = 64 * 1024  # bytes kept back on the disk of the state folder, for the lines that end a run when it is full
 # What a branch did elsewhere, or did not do, says nothing of it once the operator answers one of these.
@@ -214,31 +214,6 @@ def _sum(text: bytes) -> str:
     return f"{zlib.crc32(text):08x}"
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A command that is still planned, or ended before its run began, and when it was given."""
-
-    command: str
-    at: str
-
-
-def note_asked(state: Path, command: str, now: datetime) -> None:
-    """Remember a command until a run begins: where it is killed before that, nothing of it is to be taken up."""
-    with suppress(OSError):  # whoever only reads need not own the state folder
-        if state.is_dir():
-            keep_record(state / _ASKED, Asked(command, show_time(now)), durable=False)
-
-
-def asked(state: Path) -> Asked | None:
-    """Return the command that was given last, where no run has begun since then."""
-    return kept_record(state / _ASKED, Asked)
-
-
-def forget_asked(state: Path) -> None:
-    """Forget it: a run has begun, or it asked for none."""
-    with suppress(OSError):
-        remove(state / _ASKED)
-
-
 def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -> Journal:
     """Open the journal of a new run, its plan on the first line; room for its last lines is kept back on the disk."""
     make_state_folder(state / RUNS)
@@ -263,7 +238,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
         digest=plan.digest,
         options=dict(options),
     )
-    forget_asked(state)
+    asked.forget(state)
     return journal
 
 
