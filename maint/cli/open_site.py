@@ -18,6 +18,7 @@ from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.model.manager import CLOSE_COMMAND
 
 
 class TerminalPerson:
@@ -145,7 +146,6 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     if not (site.state / "window.json").exists():  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
-    from maint.steps.manager.server_options import CLOSE_COMMAND
 
     window = abandoned_window(site)
     if window is not None:
