@@ -222,7 +222,8 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     assert {"one.html", "two.html", "down.html", "index.html"} <= {
         one.name for one in (mistaken.parent / "pages").iterdir()
     }
-    assert "torn" in (mistaken.parent / "pages/index.html").read_text()
+    index, page = ((mistaken.parent / "pages" / name).read_text() for name in ("index.html", "torn.html"))
+    assert "torn.html" in index and "torn.yaml:1:" in page and "There is no way back" not in page
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
