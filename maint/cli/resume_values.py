@@ -84,7 +84,7 @@ def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
     if ANSWER not in past.needs:
         raise Refused(
             f"run {past.id} has not asked whether its deployment was applied",
-            hint="`maint playbook resume` without --set lets it look by itself",
+            hint=f"`maint playbook resume {past.id}` without --set lets it look by itself",
         )
     return {ANSWER: _value(ANSWER, ANSWER, texts[ANSWER])}
 
@@ -108,7 +108,7 @@ def _refuse_unknown(past: RunState, name: str) -> None:
     if not lanes:
         raise Invalid(
             f"run {past.id} ({past.plan.source}) brings no virtual cluster back, and can be told nothing",
-            hint="`maint playbook resume` without --set takes it up",
+            hint=f"`maint playbook resume {past.id}` without --set takes it up",
         )
     guess = did_you_mean(name, lanes) or lanes[0]
     raise Invalid(

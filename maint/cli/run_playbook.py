@@ -33,6 +33,7 @@ from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
+_RESUME = "`maint playbook resume`"  # as steps say it, which do not know whether their run can be taken up
 ReadAfter = Callable[[ConfiguredSite, Screen, journal.RunState], None]
 
 
@@ -287,7 +288,9 @@ def _nothing(
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
-            hint="where a command was killed before its run began, type that command again",
+            hint=f"{command_to_resume(last.id, last.needs)} takes it up"
+            if last is not None and last.resumable
+            else "where a command was killed before its run began, type that command again",
         )
     screen.say(f"{words}: nothing to take up")
     return 0
@@ -402,17 +405,18 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
 
 
 def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:
-    """Return the failure with the command that takes the run up again."""
-    if not session.plan.locks or not session.run_id or isinstance(error, PartlyDone):
+    """Return the failure with the command that takes the very run up again, where there is one to take up."""
+    run = session.run_id if session.plan.locks and not isinstance(error, PartlyDone) else ""
+    if not run or (isinstance(error, Refused) and not journal.find(site.state, run).resumable):
+        error.hint = (error.hint or "").replace(_RESUME, "the same command") or None
         return error
-    if isinstance(error, Refused) and not journal.find(site.state, session.run_id).resumable:
-        return error
+    command = command_to_resume(run, error.needs)
     if isinstance(error, Unfinished):
-        error.hint = f"then {command_to_resume(session.run_id, error.needs)}"
-        return error
-    command = f"{command_to_resume(session.run_id, error.needs)} goes on where it stopped"
-    if isinstance(error, Interrupted) or not error.hint:
-        error.hint = command
+        error.hint = f"then {command}"
+    elif isinstance(error, Interrupted) or not error.hint:
+        error.hint = f"{command} goes on where it stopped"
+    elif _RESUME in error.hint:
+        error.hint = error.hint.replace(_RESUME, command)
     elif "playbook resume" not in error.hint:
-        error.hint = f"{error.hint}; {command}"
+        error.hint = f"{error.hint}; {command} goes on where it stopped"
     return error

@@ -142,7 +142,7 @@ class ManagerSight(Protocol):
         """Return a command by id, or None where it is unknown. Transient 400, 401 and 5xx raise `Transient`."""
 
     def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on manager, monitoring and clusters themselves."""
+        """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
 
     def license(self) -> License | None:
         """Return the installed licence, or None."""

@@ -37,12 +37,12 @@ from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.ports import Store
 from maint.snapshots.catalogue import committed_ids, entries
+from maint.snapshots.disk_space import largest
 from maint.snapshots.escrow import escrow
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
-from maint.snapshots.room import largest
 from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 

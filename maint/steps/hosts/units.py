@@ -7,12 +7,11 @@ from typing import ClassVar
 from maint.errors import CannotReach, TimedOut, WorkFailed
 from maint.model.events import Result
 from maint.model.formatting import show_count
-from maint.model.json import Json
+from maint.model.json import Json, objects_of
 from maint.model.manager import Host
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.snapshots.records import moment
-from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
 from maint.steps.manager.commands import wait_until
@@ -240,7 +239,7 @@ def _missing(site: Site, hosts: Sequence[str]) -> list[str]:
 def _heard(site: Site) -> Mapping[str, str]:
     # The hosts that the manager lists, by their names in the config; with words for those that are silent.
     found: dict[str, str] = {}
-    for item in items_of(site.manager.get("/hosts?view=full")):
+    for item in objects_of(site.manager.get("/hosts?view=full")):
         host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
         beat = str(item.get("lastHeartbeat") or "")
         heard = moment(beat)

@@ -11,6 +11,7 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.snapshots.disk_space import refuse_full
 from maint.snapshots.open_windows import (
     OpenedFile,
     announce,
@@ -20,9 +21,9 @@ from maint.snapshots.open_windows import (
     is_ours,
     was_closed,
 )
-from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
+from maint.steps.manager.exporting import refuse_partial
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
@@ -45,9 +46,10 @@ class OpenWindow(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
+        """Plan the edit on every manager host; refuses where that, or a whole export, cannot be."""
         require_ssh(sight)
         refuse_full(sight)
+        refuse_partial(sight)
         hosts = server_options.servers(sight.settings, sight.manager)
         contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)

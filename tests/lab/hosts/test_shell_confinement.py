@@ -182,6 +182,20 @@ def test_modes_and_owners_survive_a_restart(tmp_path: Path) -> None:
     assert (entry.mode, entry.user, entry.group) == (0o640, "hdfs", "hadoop")
 
 
+def test_modes_and_owners_survive_a_write_that_was_cut(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "root")
+    tree.write("/first", b"x", 0o640, "hdfs", "hadoop")
+    tree.write("/last", b"x", 0o600, "hdfs", "hadoop")
+    Tree(tmp_path / "root")  # leaves out what has changed since
+    side_file = tmp_path / ".root.owners.jsonl"
+    whole = side_file.read_bytes()
+    for cut in range(whole.rindex(b"["), len(whole)):
+        side_file.write_bytes(whole[:cut])
+        Tree(tmp_path / "root").write("/next", b"x", 0o600, "hive", "hive")
+        again = Tree(tmp_path / "root")
+        assert (again.entry("/first").mode, again.entry("/next").user) == (0o640, "hive")
+
+
 def test_a_removed_file_leaves_no_owner_behind(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "root")
     tree.write("/file", b"x", 0o600, "hdfs", "hdfs")

@@ -1,6 +1,7 @@
 """Restores into the lab's virtual cluster when what is there is more, or other, than a snapshot holds."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +72,55 @@ def test_what_a_job_has_more_than_the_deleted_one_goes_when_the_deletion_is_undo
     call(operator, "job", "create", "--name", "plain", *BARE, *MORE)
     call(operator, "undo", deletion)
     assert set(job(operator, "plain")["spark"]) == {"file", "logLevel"}
+
+
+DAG = """\
+from datetime import datetime, timezone
+
+from airflow import DAG
+
+with DAG(dag_id="{name}", schedule="{cron}", start_date=datetime(2031, 1, 1, tzinfo=timezone.utc), catchup=False,
+         is_paused_upon_creation=True):
+    pass
+"""
+
+
+def cron(operator: Operator, name: str) -> str:
+    found: str = job(operator, name)["schedule"].get("cronExpression", "")
+    return found
+
+
+def upload_dag(operator: Operator, folder: Path, name: str, when: str) -> Said:
+    path = folder / f"{name}.py"
+    path.write_text(DAG.format(name=name, cron=when))
+    return call(operator, "resource", "upload", "--name", f"{name}-dags", "--local-path", str(path))
+
+
+def make_dag(operator: Operator, folder: Path, name: str) -> None:
+    call(operator, "resource", "create", "--name", f"{name}-dags")
+    upload_dag(operator, folder, name, "0 2 * * *")
+    words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
+    call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
+    while cron(operator, name) != "0 2 * * *":
+        pass
+
+
+def test_a_replaced_dag_runs_by_the_text_of_the_snapshot(operator: Operator, tmp_path: Path) -> None:
+    make_dag(operator, tmp_path, "hourly")
+    backup(operator)
+    said = upload_dag(operator, tmp_path, "hourly", "17 5 * * *")
+    assert "`maint vc job update --name hourly`" in said.err
+    call(operator, "job", "update", "--name", "hourly")
+    while cron(operator, "hourly") != "17 5 * * *":
+        pass
+    assert [one["property"] for one in drift(operator) if one["name"] == "hourly"] == ["schedule.cronExpression"]
+    replace(operator)
+    assert (cron(operator, "hourly"), drift(operator)) == ("0 2 * * *", [])
+
+
+def test_an_upload_over_a_dag_file_that_is_undone_says_that_the_job_must_be_updated(
+    operator: Operator, tmp_path: Path
+) -> None:
+    make_dag(operator, tmp_path, "weekly")
+    upload_dag(operator, tmp_path, "weekly", "17 5 * * *")
+    assert "`maint vc job update --name weekly`" in call(operator, "undo", last_run(operator)).err

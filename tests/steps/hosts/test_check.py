@@ -30,6 +30,7 @@ def test_what_is_wrong_stops_the_run_and_names_check_and_host(lab):
     assert said.code == 1
     assert len(said.error["detail"]) == 1
     assert said.error["detail"][0].startswith(f"os.swappiness {FIRST}: 60; expected: ")
+    assert said.error["hint"] == "mend what it says, then the same command"  # nothing of it can be taken up
 
 
 def test_a_warning_goes_on_and_the_run_ends_partly_done(lab):

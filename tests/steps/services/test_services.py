@@ -1,5 +1,7 @@
 """Services and roles are moved once each, and only their states are believed."""
 
+import re
+
 import pytest
 
 SERVICE = "POST /api/v45/clusters/base/services/hive/commands"
@@ -44,6 +46,18 @@ def test_a_service_that_does_not_stop_fails_with_the_reason_of_the_child(loaded)
     assert said.code == 1
     assert "role's log" in said.error["detail"][0]
     assert states(loaded)["hive"] == "STARTED"
+
+
+def test_the_hint_of_a_one_off_command_names_the_run_which_resume_alone_does_not_find(loaded):
+    loaded.lab.break_("services", "command-fails-in-child")
+    said = loaded("service", "stop", "hive", "--yes", "-o", "json")
+    ways = re.findall(r"`(maint playbook resume.*?)`", said.error["hint"])
+    assert ways == [f"maint playbook resume {loaded.run_of(said)['id']}"], said.error["hint"]
+    alone = loaded("playbook", "resume", "-o", "json")
+    assert (alone.code, ways[0] in alone.error["hint"]) == (5, True), alone.err
+    loaded.lab.repair()
+    again = loaded(*ways[0].split()[1:])
+    assert (again.code, states(loaded)["hive"]) == (0, "STOPPED"), again.err
 
 
 def test_a_lost_answer_is_decided_by_looking(make):

@@ -106,20 +106,28 @@ class Ownership:
     def _load(self) -> None:
         if not self._file.exists():
             return
-        for line in self._file.read_text(encoding="utf-8").splitlines():
-            self._replay(line)
-        rows = [json.dumps([path, o.mode, o.user, o.group]) for path, o in self._known.items()]
-        self._file.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-
-    def _replay(self, line: str) -> None:
+        text = self._file.read_text(encoding="utf-8")
+        lines = text.splitlines()
         try:
-            path, *owned = json.loads(line)
+            rows = json.loads(f"[{','.join(lines)}]")
         except ValueError:
-            return  # the last line of a lab that was killed while it wrote
-        if owned:
-            self._known[path] = Owned(*owned)
-        else:
-            self._known.pop(path, None)
+            rows = [row for line in lines for row in _row(line)]
+        for path, *owned in rows:
+            if owned:
+                self._known[path] = Owned(*owned)
+            else:
+                self._known.pop(path, None)
+        if len(lines) == len(self._known) and text.endswith("\n"):
+            return  # there is nothing to leave out
+        kept = [json.dumps([path, o.mode, o.user, o.group]) for path, o in self._known.items()]
+        self._file.write_text("".join(row + "\n" for row in kept), encoding="utf-8")
+
+
+def _row(line: str) -> list[Any]:
+    try:
+        return [json.loads(line)]
+    except ValueError:
+        return []  # the last line of a lab that was killed while it wrote
 
 
 def failure(number: int, path: str) -> OSError:
