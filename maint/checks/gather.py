@@ -11,7 +11,7 @@ import msgspec
 
 from maint.checks.check import Check
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
-from maint.checks.plan import folders, repository
+from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError, Stopped
@@ -41,7 +41,7 @@ def setting_of(
     endpoints = tuple(dict.fromkeys(place if ":" in place else f"{place}:443" for place in places))
     domain = settings.app_domain or _domain(places)
     if plan is not None:
-        domain = str(plan.get("app_domain") or "") or domain
+        domain = names_below(plan) or domain
     manager = settings.manager
     return Setting(manager.host, manager.plain_port, manager.tls_port, domain, endpoints, phase, plan, matrix)
 

@@ -54,7 +54,8 @@ def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     if not found:
         return {"": broken("no base cluster has Ozone")}
     health = ", ".join(str(service.get("health") or "unknown") for service in found)
-    return {"": held(any(service.get("health") in ("GOOD", "CONCERNING") for service in found), f"Ozone: {health}")}
+    seen, shown = {service.get("health") for service in found}, f"Ozone: {health}"
+    return {"": good(shown) if "GOOD" in seen else warned(shown) if "CONCERNING" in seen else broken(shown)}
 
 
 def _is_ecs(cluster: Mapping[str, Json]) -> bool:
