@@ -7,10 +7,10 @@ import msgspec
 
 from maint.errors import PartlyDone
 from maint.model.formatting import show_count, show_duration
+from maint.model.manager import CLOSE_COMMAND
 from maint.report.site_facts import DAMAGED, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
-CLOSE = "maint manager export --close-window"
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
-        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE} {here}")
+        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE_COMMAND} {here}")
     for run in site.runs:
         if run.resumable:
             words = f"run {run.id} ({run.playbook}) is {run.state}"

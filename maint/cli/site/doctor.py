@@ -35,6 +35,7 @@ from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
@@ -43,7 +44,6 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
