@@ -42,7 +42,7 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
         yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE_COMMAND} {here}")
     for run in site.runs:
         if run.resumable:
-            words = f"run {run.id} ({run.playbook}) is {run.state}"
+            words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
             yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):

@@ -118,6 +118,18 @@ def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> No
     assert not (tmp_path / "well").exists()
 
 
+def test_what_a_signal_that_was_passed_on_ends_at_once_is_interrupted_and_no_riddle(tmp_path: Path) -> None:
+    working, ended = processes(grace=30.0), list[Ended]()
+    thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("slow", tmp_path))))
+    thread.start()
+    while not (tmp_path / "slow").exists():
+        time.sleep(0.01)
+    working.forward(signal.SIGTERM)
+    thread.join(30)
+    assert ended[0].exit == 143 and ended[0].error
+    assert (ended[0].error["message"], ended[0].error["hint"]) == ("interrupted", None)
+
+
 def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
     working, ended = processes(grace=0.1), list[Ended]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("deaf", tmp_path))))
@@ -222,7 +234,8 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     assert {"one.html", "two.html", "down.html", "index.html"} <= {
         one.name for one in (mistaken.parent / "pages").iterdir()
     }
-    assert "torn" in (mistaken.parent / "pages/index.html").read_text()
+    index, page = ((mistaken.parent / "pages" / name).read_text() for name in ("index.html", "torn.html"))
+    assert "torn.html" in index and "torn.yaml:1:" in page and "There is no way back" not in page
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
