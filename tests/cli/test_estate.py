@@ -118,6 +118,18 @@ def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> No
     assert not (tmp_path / "well").exists()
 
 
+def test_what_a_signal_that_was_passed_on_ends_at_once_is_interrupted_and_no_riddle(tmp_path: Path) -> None:
+    working, ended = processes(grace=30.0), list[Ended]()
+    thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("slow", tmp_path))))
+    thread.start()
+    while not (tmp_path / "slow").exists():
+        time.sleep(0.01)
+    working.forward(signal.SIGTERM)
+    thread.join(30)
+    assert ended[0].exit == 143 and ended[0].error
+    assert (ended[0].error["message"], ended[0].error["hint"]) == ("interrupted", None)
+
+
 def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
     working, ended = processes(grace=0.1), list[Ended]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("deaf", tmp_path))))
