@@ -10,15 +10,14 @@ from maint.model.formatting import show_count
 
 PATHS = (
     "/", "/var", "/var/log", "/var/lib", "/opt", "/tmp", "/usr", "/var/log/cloudera-scm-agent", "/opt/cloudera/parcels",
-    "/opt/cloudera/parcel-cache", "/var/lib/cloudera-scm-agent", "/var/lib/cloudera-scm-server",
+    "/opt/cloudera/parcel-cache", "/var/lib/cloudera-*",
 )  # fmt: skip
 # Folders with floors of their own in GiB: below the first a warning, below the second a failure.
 FLOORS = {
     "/var/log/cloudera-scm-agent": (2, 1),
     "/opt/cloudera/parcels": (10, 5),
-    "/var/lib/cloudera-scm-agent": (5, 0),
-    "/var/lib/cloudera-scm-server": (5, 0),
 }
+_STATE = "/var/lib/cloudera-"  # folders of agent, server and monitors
 # The usual folders of images, block storage and local volumes; the second where the first is not there.
 _ECS_FOLDERS = (("/docker", "/var/lib/docker"), ("/longhorn", "/var/lib/longhorn"), ("/local-path",))
 _SYSTEM = ("/", "/boot", "/home", "/opt", "/root", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp")
@@ -63,7 +62,7 @@ def rooms(host: HostFacts) -> list[Room]:
 def _space(host: HostFacts) -> Verdict:
     worst: list[tuple[int, str]] = []
     for room in rooms(host):
-        low, lowest = FLOORS.get(room.path, (0, 0))
+        low, lowest = FLOORS.get(room.path, (5, 0) if room.path.startswith(_STATE) else (0, 0))
         free = room.free / (1 << 20)
         level = 2 if room.percent > 95 or free < lowest else 1 if room.percent > 90 or free < low else 0
         worst.append((level, f"{room.path} {room.percent} % full, {free:.1f} GiB free"))
@@ -132,7 +131,7 @@ def _read_only(host: HostFacts) -> Verdict:
     id="disk.ecs", profiles="E", severity=FAIL, asks=("ecs_folders",), source="FX",
     expected="docker, longhorn and local-path folders on volumes of their own",
     why="Images and block storage fill whatever they lie on.",
-    remedy="mount a volume on each of them; `--plan` judges sizes and places before an installation",
+    remedy="mount a volume on each of them; `--plan` judges their places before an installation",
 ).host_rule  # fmt: skip
 def _ecs_folders(host: HostFacts) -> Verdict:
     there = {row[0]: row for row in (line.split() for line in host.lines("ecs_folders"))}

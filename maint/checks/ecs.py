@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.names import own_addresses
 from maint.checks.network import sockets
 from maint.checks.thresholds import threshold
 from maint.model.formatting import show_count
@@ -21,7 +22,9 @@ _SETUP = (
 )
 QUESTIONS = {
     "ecs_packages": f"rpm -q {' '.join(PACKAGES)}; command -v iptables > /dev/null && echo has-iptables; true",
-    "iptables_rules": "for t in filter nat mangle raw security; do iptables -t $t -S; done",
+    # Each back end holds rules of its own; plain `iptables` is one of the two.
+    "iptables_rules": "for i in iptables iptables-legacy iptables-nft; do command -v $i > /dev/null || continue;"
+    " for t in filter nat mangle raw security; do $i -t $t -S; done; done",
     "iptables_version": "iptables -V",
     "nm_config": "NetworkManager --print-config",
     "wildcard": '[ -z "$maint_domain" ] || { echo "asked=$maint_domain";'
@@ -38,6 +41,7 @@ QUESTIONS = {
 _UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "M": 1e6 / 1024**3, "G": 1e9 / 1024**3}
 _ASKED_FOR = re.compile(r"^ *(cpu|memory) +(\S+)", re.MULTILINE)  # below "Allocated resources" of a node
 _ROOM = ("cpu", "memory")
+_BALANCER = "let the record lead to the ECS server; where a load balancer has the address, accept it in the config"
 _VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
 
 
@@ -56,7 +60,7 @@ def _packages(host: HostFacts) -> Verdict:
         wrong = [words for words in wrong if not words.startswith("iptables ")]
     if not any(line.startswith(PACKAGES) or "is not installed" in line for line in lines):
         raise CouldNotTell("rpm does not answer")
-    if not (host.enabled("iscsid") or host.active("iscsid")):
+    if not host.enabled("iscsid"):
         wrong.append("iscsid disabled")
     return held(not wrong, ", ".join(wrong) or "installed")
 
@@ -64,15 +68,16 @@ def _packages(host: HostFacts) -> Verdict:
 @Check(
     id="ecs.iptables.rules", profiles="E", severity=FAIL, asks=("iptables_rules",), source="CC EXE FX",
     phases=(BEFORE_INSTALL,),
-    expected="no rules beyond the default policies",
+    expected="no rules beyond the default policies, in either back end",
     why="Rules of an earlier cluster, or of a firewall, cut pods off.",
-    remedy="save the rules, then flush all tables (iptables -F, -X, for filter, nat, mangle, raw and security)",
+    remedy="save the rules, then flush all tables (-F, -X, for filter, nat, mangle, raw and security) by"
+    " iptables-legacy and by iptables-nft",
 ).host_rule  # fmt: skip
 def _rules(host: HostFacts) -> Verdict:
     lines = host.lines("iptables_rules")
     if not lines:
         raise CouldNotTell("iptables shows nothing: it needs root")
-    more = [line for line in lines if not line.startswith("-P ") or not line.endswith("ACCEPT")]
+    more = list(dict.fromkeys(line for line in lines if not line.startswith("-P ") or not line.endswith("ACCEPT")))
     return held(not more, f"{show_count(len(more), 'rule')}, such as {more[0]}" if more else "no rules")
 
 
@@ -118,8 +123,8 @@ def _cloud_setup(host: HostFacts) -> Verdict:
 
 
 @Check(
-    id="ecs.dns.wildcard", profiles="BE", severity=FAIL, asks=("wildcard",), source="FX PS",
-    expected="any name below the app domain resolves, to the same address on all hosts",
+    id="ecs.dns.wildcard", profiles="BE", severity=FAIL, asks=("wildcard", "own_addresses"), source="FX PS",
+    expected="any name below the app domain resolves, on all hosts to the ECS server or the same load balancer",
     why="Every virtual cluster gets names of its own there.",
     remedy="add a wildcard record *.APP_DOMAIN to DNS (/etc/hosts knows no wildcards)",
 ).cross_rule  # fmt: skip
@@ -128,10 +133,18 @@ def _wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
         raise NotApplicable("app_domain is not configured")
     seen = {h.name: _asked_wildcard(h) for h in site.answering("wildcard") if set("BE") & set(h.profiles)}
     usual = usual_of(" ".join(found) for found in seen.values() if found)
-    return {
-        name: held(bool(found) and " ".join(found) == usual, ", ".join(found) or "does not resolve")
-        for name, found in seen.items()
-    }
+    servers = [own_addresses(h) for h in site.answering("own_addresses") if "E" in h.profiles]
+    strange = bool(servers) and not set().union(*servers) & set(usual.split())
+    return {name: _leads(found, usual, strange) for name, found in seen.items()}
+
+
+def _leads(found: list[str], usual: str, strange: bool) -> Verdict:
+    shown = ", ".join(found) or "does not resolve"
+    if not found or " ".join(found) != usual:
+        return broken(shown)
+    if strange:
+        return warned(f"{shown}, which none of the ECS hosts has: is it the load balancer's?", _BALANCER)
+    return good(shown)
 
 
 def _asked_wildcard(host: HostFacts) -> list[str]:
@@ -181,7 +194,7 @@ def _leftovers(host: HostFacts) -> Verdict:
 
 
 @Check(
-    id="ecs.resolv", profiles="E", severity=FAIL, asks=("resolv",), source="own",
+    id="ecs.resolv", profiles="E", severity=WARN, asks=("resolv",), source="own",
     phases=(RUNNING, BEFORE_INSTALL),
     expected="at most 3 name servers, none of them 127.*, at most 6 search domains",
     why="Pods inherit the file; to a pod 127.0.0.1 is itself.",
@@ -275,7 +288,8 @@ def _amount(text: str) -> float:
 
 @Check(
     id="cde.capacity", profiles="C", severity=WARN, asks=("nodes", "node_use"), source="CDE",
-    expected="7 processors and 15 GiB free for the service, and the virtual clusters' own beside that",
+    expected="7 processors and 15 GiB free for the service, and the virtual clusters' own beside that (110 GB of"
+    " volumes too, which nobody looks for here)",
     why="A service that finds no room stays half installed.",
     remedy="add a node, or lower the quotas of the virtual clusters",
 ).host_rule  # fmt: skip

@@ -90,9 +90,9 @@ class HostFacts(msgspec.Struct, frozen=True):
             raise CouldNotTell(f"{question}: {text[:40]!r} is not a number")
         return int(text)
 
-    def fields(self, question: str, mark: str = "=") -> dict[str, str]:
+    def fields(self, question: str) -> dict[str, str]:
         """Return `name=value` lines; quotes around values are taken off."""
-        pairs = (line.partition(mark) for line in self.lines(question))
+        pairs = (line.partition("=") for line in self.lines(question))
         return {name.strip(): value.strip().strip("\"'") for name, found, value in pairs if found}
 
     def tried(self, question: str) -> dict[str, str]:

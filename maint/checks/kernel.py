@@ -101,8 +101,8 @@ def _huge_pages(host: HostFacts) -> Verdict:
 
 
 @Check(
-    id="os.thp.persist", profiles="BE", severity=WARN, asks=("cmdline", "rc_local", "tuned"), source="THP EXE",
-    expected="transparent_hugepage=never on the kernel's command line, in rc.local or in the tuned profile",
+    id="os.thp.persist", profiles="BE", severity=WARN, asks=("cmdline", "rc_local", "tuned", "units"), source="THP EXE",
+    expected="transparent_hugepage=never on the kernel's command line, in rc.local or in the active tuned profile",
     why="What only runs is lost at the next boot.",
     remedy="grubby --update-kernel=ALL --args=transparent_hugepage=never",
 ).host_rule  # fmt: skip
@@ -112,7 +112,11 @@ def _huge_pages_persist(host: HostFacts) -> Verdict:
     if any("never" in line for line in host.lines("rc_local")):
         return good("in rc.local")
     if any(re.match(r"transparent_hugepages?\s*=\s*never", line) for line in host.lines("tuned")):
-        return good("in the tuned profile")
+        return (
+            good("in the tuned profile")
+            if host.active("tuned")
+            else broken("in a tuned profile, but tuned is inactive")
+        )
     return broken("nothing sets it at boot")
 
 

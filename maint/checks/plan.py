@@ -23,9 +23,9 @@ KEYS: Mapping[str, str] = {
     "docker_dir": "folder for images",
     "data_dir": "folder for block storage",
     "local_path_dir": "folder for local volumes",
-    "app_domain": "the application domain",
+    "app_domain": "the application domain, below which `*.apps.` must resolve",
     "load_balancer": "address that names below the domain lead to; left out without one",
-    "database": "`embedded`, or the type of an external one (`postgresql`, `oracle`, …)",
+    "database": "always `embedded`",
 }
 _OPTIONAL = ("load_balancer",)
 _LISTS = ("hosts", "docker_server", "server", "agents")
@@ -69,6 +69,12 @@ def names(plan: Mapping[str, Json], key: str) -> list[str]:
     return [str(item) for item in value] if isinstance(value, Sequence) else []
 
 
+def names_below(plan: Mapping[str, Json]) -> str:
+    """Return the domain whose names must resolve: `apps.` before the one that the wizard is given."""
+    domain = str(plan.get("app_domain") or "")
+    return domain if not domain or domain.startswith("apps.") else f"apps.{domain}"
+
+
 def folders(plan: Mapping[str, Json] | None) -> list[str]:
     """Return the folders of the plan that are usable as words of a command."""
     values = [str((plan or {}).get(key) or "") for key in _FOLDERS]
@@ -96,8 +102,8 @@ def _form(plan: Mapping[str, Json]) -> Iterator[str]:
         yield f"install is {install}: neither `internet` nor the URL of a repository"
     texts = (key for key in plan if key in KEYS and key not in _LISTS)
     yield from (f"{key} is not a text" for key in texts if not isinstance(plan[key] or "", str))
-    if "oracle" in str(plan.get("database", "")).lower():
-        yield "an external Oracle database is not supported for this type of cluster"
+    if (database := str(plan.get("database") or "embedded").lower()) != "embedded":
+        yield f"an external {database} database is not supported for this type of cluster"
 
 
 def _roles(plan: Mapping[str, Json]) -> Iterator[str]:
@@ -128,14 +134,15 @@ def _domain(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
     domain, target = str(plan.get("app_domain") or ""), str(plan.get("load_balancer") or "")
     if len(domain) > threshold("domain.most", site.manager.release):
         yield f"app_domain has {len(domain)} characters, more than {threshold('domain.most', site.manager.release)}"
+    below = names_below(plan)
     for host in site.answering("wildcard"):
         lines = host.lines("wildcard")
-        if not domain or f"asked={domain}" not in lines:
+        if not below or f"asked={below}" not in lines:
             continue
         if not lines[1:]:
-            yield f"names below {domain} do not resolve on {host.name}"
+            yield f"names below {below} do not resolve on {host.name}"
         elif target and target not in lines[1:]:
-            yield f"names below {domain} lead to {', '.join(lines[1:])} on {host.name}, not to {target}"
+            yield f"names below {below} lead to {', '.join(lines[1:])} on {host.name}, not to {target}"
 
 
 def _against_manager(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:

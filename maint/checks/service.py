@@ -7,7 +7,7 @@ from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.kerberos import mending, said_by_kinit
 from maint.checks.tls import until
 from maint.model.formatting import show_count
-from maint.model.json import Json
+from maint.model.json import Json, objects_of
 
 _TRUST = (
     "put the authority of the certificate (the virtual cluster's `ca`) into /etc/pki/ca-trust/source/anchors of the"
@@ -42,22 +42,24 @@ def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     clusters = site.manager.must().clusters
     if not any(_is_ecs(cluster) for cluster in clusters):
         raise NotApplicable("there is no ECS cluster")
-    found = [s for cluster in clusters if not _is_ecs(cluster) for s in _services(cluster) if s.get("type") == "OZONE"]
+    found = [
+        s
+        for cluster in clusters
+        if not _is_ecs(cluster)
+        for s in objects_of(cluster.get("services"))
+        if s.get("type") == "OZONE"
+    ]
     if not found and site.setting.phase == RUNNING:
         raise NotApplicable("no base cluster has Ozone, which only an installation of the service asks for")
     if not found:
         return {"": broken("no base cluster has Ozone")}
     health = ", ".join(str(service.get("health") or "unknown") for service in found)
-    return {"": held(any(service.get("health") in ("GOOD", "CONCERNING") for service in found), f"Ozone: {health}")}
+    seen, shown = {service.get("health") for service in found}, f"Ozone: {health}"
+    return {"": good(shown) if "GOOD" in seen else warned(shown) if "CONCERNING" in seen else broken(shown)}
 
 
 def _is_ecs(cluster: Mapping[str, Json]) -> bool:
     return cluster.get("type") == "EXPERIENCE_CLUSTER"
-
-
-def _services(cluster: Mapping[str, Json]) -> list[Mapping[str, Json]]:
-    listed = cluster.get("services")
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
 
 
 @Check(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import NOT_FOUND, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import UNKNOWN, supported
 from maint.model.finding import State
 from maint.model.formatting import show_count
@@ -170,10 +170,12 @@ def _packages(host: HostFacts) -> Verdict:
     remedy="reboot in the next maintenance window",
 ).host_rule  # fmt: skip
 def _reboot(host: HostFacts) -> Verdict:
-    status = host.answers["reboot"].status if "reboot" in host.answers else host.answer("reboot").status
-    if status == 127:
+    if "reboot" in host.answers and host.answers["reboot"].status == NOT_FOUND:
         raise NotApplicable("needs-restarting is not installed")
-    return held(status == 0, "no reboot is due" if status == 0 else "a reboot is due")
+    answer = host.answer("reboot")
+    if answer.status not in (0, 1):
+        raise CouldNotTell(f"needs-restarting: {answer.words or 'it failed'} (exit status {answer.status})")
+    return held(answer.status == 0, "no reboot is due" if answer.status == 0 else "a reboot is due")
 
 
 @Check(
@@ -220,7 +222,7 @@ def _accounts(host: HostFacts) -> dict[str, str]:
 
 
 @Check(
-    id="cpu.virt", profiles="B", severity=INFORM, asks=("machine",), source="PS",
+    id="cpu.virt", profiles="BE", severity=INFORM, asks=("machine",), source="PS",
     expected="processors and memory for the host's roles",
     why="What a host is decides what it can carry.",
     remedy="compare with the sizing of the host's roles",

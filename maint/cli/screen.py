@@ -13,9 +13,9 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
-from maint.cli.telling.progress import Meter, steps_bar, transfer_bar
+from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
@@ -132,8 +132,7 @@ class Screen:
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
         if self.output == "json" and not self._as_json:
-            shown = printable_json(json.dumps({"schema": SCHEMA, "warning": words}, ensure_ascii=False))
-            self._line(shown, level=_WARNING)
+            self._json_line({"warning": words}, _WARNING)
             return
         self._line(self._paint("33", printable(f"warning: {words}")), words, _WARNING, warning=words)
 
@@ -147,8 +146,7 @@ class Screen:
         message, detail = str(body["message"]), body["detail"]
         assert isinstance(detail, list)
         if self.output == "json" and not self._as_json:
-            shown = printable_json(json.dumps({"schema": SCHEMA, "error": body}, ensure_ascii=False))
-            self._line(shown, level=_ERROR)
+            self._json_line({"error": body}, _ERROR)
             return
         lines = [f" {message}", *(f"  {line}" for line in detail)]
         if failure.way_on:
@@ -247,6 +245,9 @@ class Screen:
         self._ticked[key] = now
         return False
 
+    def _json_line(self, fields: Mapping[str, Json], level: int) -> None:
+        self._line(printable_json(json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False)), level=level)
+
     def _line(
         self, shown: str, words: str = "", level: int = _INFO, at: datetime | None = None, **fields: Json
     ) -> None:
@@ -276,7 +277,7 @@ def error_object(failure: MaintError) -> dict[str, Json]:
     return {
         "message": scrub(failure.message),
         "detail": [scrub(line) for line in failure.detail],
-        "hint": failure.way_on,
+        "hint": scrub(failure.way_on or "") or None,
         "exit": failure.exit_code,
     }
 
@@ -343,37 +344,35 @@ def plan_text(plan: Plan) -> str:
     return folded("\n".join(lines), columns())
 
 
-def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None, source: TextIO | None = None) -> None:
+def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None) -> None:
     """Ask before a plan that changes something is carried out: `yes` answers CHANGE, `name` DESTROY; else Refused."""
-    source = source or sys.stdin
     if plan.effect is Effect.DESTROY:
-        _confirm_name(plan, screen, name, source)
+        _confirm_name(plan, screen, name)
     elif plan.effect is Effect.CHANGE:
-        ask_change(screen, "carry this out?", yes=yes, source=source)
+        ask_change(screen, "carry this out?", yes=yes)
 
 
-def _confirm_name(plan: Plan, screen: Screen, name: str | None, source: TextIO) -> None:
+def _confirm_name(plan: Plan, screen: Screen, name: str | None) -> None:
     wanted = plan.confirm or plan.site
     if name is None:
-        if not source.isatty():
+        if not sys.stdin.isatty():
             raise Refused(
                 "this destroys something, and there is no terminal to ask on", hint=f"give --confirm {wanted}"
             )
         screen.warn(f"this destroys something; type {wanted} to go on")
-        name = source.readline().strip()
+        name = sys.stdin.readline().strip()
     if name != wanted:
         raise Refused(f"not confirmed: {name!r} is not {wanted!r}", hint=f"give --confirm {wanted}")
 
 
-def ask_change(screen: Screen, question: str, *, yes: bool, source: TextIO | None = None) -> None:
+def ask_change(screen: Screen, question: str, *, yes: bool) -> None:
     """Ask a y/N question before something is changed; Refused: the answer is not yes."""
     if yes:
         return
-    source = source or sys.stdin
     screen.ask(f"{question} [y/N]")
-    answer = source.readline()
+    answer = sys.stdin.readline()
     if answer.strip().lower() in ("y", "yes"):
         return
-    if not answer and not source.isatty():
+    if not answer and not sys.stdin.isatty():
         raise Refused("this changes something, and there is nobody to ask", hint="give --yes")
     raise Refused("not confirmed", hint="answer y, or give --yes")

@@ -235,6 +235,13 @@ class Lease:
         """Whether no other machine can have begun anything, by the clock alone."""
         return not self._lost and self._clock.monotonic() < self._until
 
+    def heir(self) -> str:
+        """Return the run of the machine that holds it now, "" where none does, or where that is not known."""
+        with suppress(MaintError):
+            row = newest(self._store, self._site)
+            return row.claim.run if row is not None and row.claim.token not in ("", self._mine.token) else ""
+        return ""
+
     def works_on(self, run: str) -> None:
         """Name the run from the next row on."""
         self._mine = msgspec.structs.replace(self._mine, run=run)

@@ -137,6 +137,11 @@ class SharedRuns:
         self._at, self._known = len(journal), now
         self._mark(run, self._number)
 
+    @property
+    def told(self) -> bool:
+        """Whether other machines may know anything of the run that is followed."""
+        return self._number > 0
+
     def _opened(self, undo: Sequence[str]) -> Mapping[str, bytes]:
         return {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo}
 
@@ -161,9 +166,12 @@ class SharedRuns:
         self._remember_done(run)
         if self._pieces(run):
             self.push(run)
+        self._remove(run)
+        files.remove(self._marked(run))
+
+    def _remove(self, run: str) -> None:
         for number in sorted(self._pieces(run)):
             self._store.remove(self._name(run, number))
-        files.remove(self._marked(run))
 
     def _remember_done(self, run: str) -> None:
         """Let other machines know what was done under a `--run-key`, for a month; what lies there longer goes."""
@@ -204,8 +212,7 @@ class SharedRuns:
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
             if min(numbers) > 1:  # whoever removed it was stopped on the way
-                for number in sorted(numbers):
-                    self._store.remove(self._name(run, number))
+                self._remove(run)
             elif max(numbers) > mark:
                 if self._take_in(run, max(numbers)):
                     yield f"run {run} of another machine is known here now"
@@ -231,6 +238,9 @@ class SharedRuns:
     def _take_in(self, run: str, number: int) -> bool:
         """Let this machine know what all pieces tell; return whether it did not: it may know more, or they nothing."""
         journal, kept, undo, gone = self._replayed(run)
+        if not journal:  # its first push was cut: whoever takes it up sends all anew, and maybe that machine is gone
+            self._remove(run)
+            return False
         path = self._state / RUNS / f"{run}.jsonl"
         known = path.read_bytes() if path.exists() else b""
         if known.startswith(journal):
@@ -259,7 +269,10 @@ class SharedRuns:
         for number in sorted(self._pieces(run)):
             piece = self._piece(run, number)
             if piece.journal:  # else its push was cut before it came to that, or there was nothing to tell
-                journal = journal[: piece.at] + piece.journal
+                longer = journal[: piece.at] + piece.journal
+                if piece.at and not longer.startswith(journal):
+                    continue  # of a machine that went on though another one had taken the run up
+                journal = longer
             kept |= piece.files
             undo |= piece.undo
             gone = (gone - {*piece.files, *piece.undo}) | {*piece.gone}

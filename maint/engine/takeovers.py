@@ -1,4 +1,4 @@
-"""That this machine took over a lease that was not given back, kept until the journal and those to be told know it."""
+"""The last take-over of a lease that was not given back, kept until the journal and those to be told know it."""
 
 from contextlib import suppress
 from datetime import datetime

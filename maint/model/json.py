@@ -13,6 +13,12 @@ Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Js
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]  # in files of ours: one that says its zone
 
 
+def objects_of(value: object) -> list[Mapping[str, Json]]:
+    """Return the objects of a list, or of the list `items` of an object; none where there is no list."""
+    listed = value.get("items") if isinstance(value, Mapping) else value
+    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list | tuple) else []
+
+
 def canonical(value: Json) -> bytes:
     """Return the one spelling of a value: keys sorted, no blanks, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

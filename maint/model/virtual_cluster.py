@@ -305,6 +305,12 @@ def same_resource(live: Resource | None, wanted: Object) -> bool:
     return live is not None and covers(normal_resource(live.raw), normal_resource(wanted))
 
 
+def dag_schedule(raw: Object) -> Mapping[str, Json]:
+    """Return what the server read in a job's DAG file of when it runs, but for times: those may be made up (J4.4)."""
+    schedule = _solid(part_of(raw, "schedule")) if raw.get("type") == "airflow" else {}
+    return {key: schedule[key] for key in ("cronExpression", "catchup") if key in schedule}
+
+
 def same_time(text: str) -> str:
     """Return a time in one spelling, whichever of the API's four forms it has (J3.2)."""
     # What is not a time stays as it is; Go's zero time is not one, and becomes the empty text.

@@ -142,7 +142,7 @@ class ManagerSight(Protocol):
         """Return a command by id, or None where it is unknown. Transient 400, 401 and 5xx raise `Transient`."""
 
     def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on manager, monitoring and clusters themselves."""
+        """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
 
     def license(self) -> License | None:
         """Return the installed licence, or None."""
@@ -487,5 +487,5 @@ class Work(Protocol):
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key, None where nothing was."""
 
-    def alone(self) -> bool:
-        """Whether no other machine can have begun to work on the site, as this one lost its lease."""
+    def heir(self) -> str | None:
+        """Return the run of the machine that may have taken the lease, "" for none; None: no other can be at work."""

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.snapshot import Finding, Redaction, Snapshot, Trust
+from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import stamp, time_of
 from maint.snapshots.parts import listing, read_signed
@@ -351,8 +351,3 @@ class Taken(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot
     verification: Verification
-
-    @property
-    def redacted(self) -> bool:
-        """Whether the server hid its secrets, so that the snapshot is audit-only."""
-        return self.snapshot.judgement.redaction is Redaction.REDACTED

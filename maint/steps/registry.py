@@ -122,7 +122,7 @@ STEPS = Kinds(
         "agents.stop": "hosts.units.StopAgents",
         "agents.restart": "hosts.units.RestartAgents",
         "agents.wait": "hosts.units.AwaitAgents",
-        "management.start": "manager.platform.StartManagement",
+        "management.start": "manager.management_service.StartManagement",
         "vc.probe": "virtual_clusters.smoke.ProbeCluster",
         "vc.init": "virtual_clusters.init.InitCluster",
         "vc.init_user": "virtual_clusters.init_user.InitUser",

@@ -1,4 +1,4 @@
-"""What a run keeps sealed: a record a run, and those by which it can be undone, for thirty days."""
+"""Records of what runs have sealed, one for each run; those by which a run can be undone are kept for thirty days."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta

@@ -2,6 +2,10 @@
 
 # ruff: noqa: E501 - a table of cases is read by its columns
 
+import subprocess
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from maint.checks.evaluate import judge
@@ -43,6 +47,7 @@ def tls_files(owner: str, mode: int) -> str:
     return "\n".join(f"{name} {owner} {mode if name.endswith('key.pem') else 444}" for name in FILES)
 
 
+PACKAGES = "nfs-utils-1\niscsi-initiator-utils-6\ne2fsprogs-1\niptables-1\n"
 SERVER = unit("cloudera-scm-server", "active") + "NRestarts=0\n"
 CASES = [
     ("os.swappiness", {"swappiness": "1"}, PASS),
@@ -72,6 +77,10 @@ CASES = [
     ("cm.server", {"units": SERVER.replace("running", "start-post")}, FAIL),
     ("os.32bit", {"packages_32bit": Answered(127, "")}, ERROR),
     ("os.uptime_reboot", {"reboot": Answered(127, "")}, SKIP),
+    ("os.uptime_reboot", {"reboot": Answered(124, "")}, ERROR),
+    ("os.uptime_reboot", {"reboot": Answered(2, "", "no such option")}, ERROR),
+    ("ecs.packages", {"ecs_packages": PACKAGES, "units": unit("iscsid", "active")}, FAIL),
+    ("ecs.packages", {"ecs_packages": PACKAGES, "units": unit("iscsid", "active", "enabled")}, PASS),
     ("net.ports.free", {"listening": Answered(0, "")}, PASS),
     ("net.ports.free", {"listening": Answered(0, "LISTEN 0 128 0.0.0.0:9000 0.0.0.0:*")}, FAIL),
     ("net.ports.free", {"listening": Answered(255, "")}, ERROR),  # an ss that does not know -H
@@ -113,8 +122,8 @@ CASES = [
     ("ecs.nm", {"units": units("NetworkManager"),
                 "nm_config": "unmanaged-devices=interface-name:cali*;interface-name:flannel*"}, PASS),
     ("ecs.nm", {"units": units(), "nm_config": ""}, SKIP),
-    ("ecs.resolv", {"resolv": "nameserver 127.0.0.1\n"}, FAIL),
-    ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a b c d e f g\n"}, FAIL),
+    ("ecs.resolv", {"resolv": "nameserver 127.0.0.1\n"}, WARN),
+    ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a b c d e f g\n"}, WARN),
     ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a\n"}, PASS),
     ("net.hosts", {"hosts_file": "127.0.0.1 localhost\n192.0.2.1 *.apps.example.internal\n", "names": NAMES}, FAIL),
     ("net.hosts", {"hosts_file": "127.0.0.1 localhost wn01.example.internal\n", "names": NAMES}, FAIL),
@@ -126,6 +135,8 @@ CASES = [
     ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": ""}, PASS),
     ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": "default_realm = A"}, WARN),
     ("os.thp.persist", {"cmdline": "ro quiet", "rc_local": "", "tuned": ""}, WARN),
+    ("os.thp.persist", {"cmdline": "ro", "rc_local": "", "tuned": "transparent_hugepages=never", "units": units()}, WARN),
+    ("os.thp.persist", {"cmdline": "ro", "rc_local": "", "tuned": "transparent_hugepages=never", "units": units("tuned")}, PASS),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo never > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, PASS),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo always > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, WARN),
     ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.7\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, FAIL),
@@ -133,6 +144,7 @@ CASES = [
     ("net.dns.fwd", {"forward": "name=a.b\nnss 192.0.2.9\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, PASS),
     ("net.dns.fwd", {"forward": "name=a.b\n", "own_addresses": "2: eth0 inet 192.0.2.9/24 scope"}, FAIL),
     ("disk.space", {"space": "/ /dev/sda 100 97 3000000 97% /"}, FAIL),
+    ("disk.space", {"space": "/var/lib/cloudera-host-monitor /dev/sda 100 20 4194304 20% /var"}, WARN),
     ("disk.space", {"space": "/ /dev/sda 100 92 3000000 92% /"}, WARN),
     ("disk.space", {"space": "/opt/cloudera/parcels /dev/sda 100 20 8388608 20% /opt"}, WARN),  # 8 GiB: KiB, not bytes
     ("disk.space", {"space": "/opt/cloudera/parcels /dev/sda 100 20 4194304 20% /opt"}, FAIL),
@@ -259,6 +271,34 @@ def test_firewalld_is_a_warning_where_there_is_no_kubernetes() -> None:
 def test_an_endpoint_needs_its_name_and_a_chain_that_hosts_trust(status: int, name: str, state: State) -> None:
     said = f"endpoint=vc.x.org:443\nstatus={status}\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:{name}\n"
     assert CHECKS["cde.endpoint"].judge(host({"endpoints": said}, site=site(endpoints=["vc.x.org:443"]))).state == state
+
+
+@pytest.mark.parametrize(("health", "state"), [(["GOOD"], PASS), (["CONCERNING"], WARN), (["BAD"], FAIL),
+                                               (["CONCERNING", "GOOD"], PASS)])  # fmt: skip
+def test_ozone_is_judged_by_its_health(health: list[str], state: State) -> None:
+    services = [{"type": "OZONE", "state": "STARTED", "health": one} for one in health]
+    clusters: list[Any] = [{"name": "base", "type": "BASE_CLUSTER", "services": services},
+                           {"name": "ecs", "type": "EXPERIENCE_CLUSTER", "services": []}]  # fmt: skip
+    assert CHECKS["cde.ozone"].judge_all(site(ManagerFacts("", clusters=clusters)))[""].state is state
+
+
+@pytest.mark.parametrize(("address", "state"), [("192.0.2.7", PASS), ("192.0.2.1", WARN), ("", FAIL)])
+def test_a_wildcard_that_leads_to_none_of_the_ecs_hosts_is_told(address: str, state: State) -> None:
+    known = site(app_domain="apps.x.org")
+    for name, profiles, own in (("ds-01", "E", "192.0.2.7"), ("base-01", "B", "192.0.2.1")):
+        said = {"wildcard": f"asked=apps.x.org\n{address}", "own_addresses": f"2: eth0 inet {own}/24 scope"}
+        host(said, name=name, profiles=profiles, site=known)
+    assert {one.state for one in CHECKS["ecs.dns.wildcard"].judge_all(known).values()} == {state}
+
+
+def test_a_rule_in_the_other_back_end_is_found(tmp_path: Path) -> None:
+    for name, rule in (("iptables", "-P INPUT ACCEPT"), ("iptables-legacy", "-A INPUT -j DROP")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{rule}'\n")
+        (tmp_path / name).chmod(0o755)
+    asked = CHECKS.questions()["iptables_rules"]
+    said = subprocess.run(["/bin/sh", "-c", asked], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    verdict = CHECKS["ecs.iptables.rules"].judge(host({"iptables_rules": said.stdout}))
+    assert (verdict.state, verdict.observed) == (FAIL, "1 rule, such as -A INPUT -j DROP")
 
 
 def test_before_a_backup_the_redaction_must_be_off() -> None:

@@ -42,7 +42,7 @@ HOMES = {
     "paramiko": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
     "invoke": ("maint.adapters.ssh",),
     "typer": ("maint.cli",),
-    "rich": ("maint.cli.telling.progress",),
+    "rich": ("maint.cli.progress",),
     "yaml": ("maint.config.yaml",),
     "jinja2": ("maint.render",),
     "pyrage": ("maint.adapters.seal", "maint.lab.pki"),

@@ -104,7 +104,6 @@ def test_a_redacted_export_is_kept_as_audit_only(
     place.manager.content = spoiled(recording("example"), redact)
     taken = run(take(place))
     assert not taken.snapshot.restorable
-    assert taken.redacted
     assert taken.snapshot.judgement.redaction is Redaction.REDACTED
     assert taken.verification.result is Trust.VERIFIED
     assert taken.verification.level == 2

@@ -186,6 +186,13 @@ def test_a_cluster_whose_last_service_somebody_else_has_stopped_needs_no_command
     assert (said.code, loaded.sent) == (0, []), said.err
 
 
+def test_what_runs_on_a_single_service_is_seen_and_keeps_a_restore_waiting(loaded):
+    begin(loaded, "hdfs", "Restart", 60)
+    assert loaded("site", "status", "-o", "json").json["active_commands"][0].startswith("Restart (")
+    said = loaded("restore", "plan", "--manager-only")
+    assert (said.code, "still running; wait until it has ended" in said.err) == (5, True), said.err
+
+
 def test_retiring_proves_a_backup_keeps_the_present_stops_and_deletes(loaded):
     said = retire(loaded, "ecs-01", "--api-only", "-o", "json")
     assert said.code == 0, said.err
@@ -273,6 +280,35 @@ def test_a_cluster_that_others_hang_on_is_not_retired(hung, dependant, name):
     assert said.code == 5, said.err
     assert name in said.err
     assert operator.sent == []
+
+
+def two_bases(document, refs):
+    """Add a second base and a compute cluster on a context of the first one."""
+    more = {"version": "CDH7", "fullVersion": "7.1.7", "services": []}
+    document["clusters"] += [
+        {"name": "base2", "displayName": "B", "clusterType": "BASE_CLUSTER", **more},
+        {"name": "compute-1", "displayName": "C", "clusterType": "COMPUTE_CLUSTER", "dataContextRefs": refs, **more},
+    ]
+    services = [{"clusterName": "base", "serviceName": "hdfs"}]
+    document["dataContexts"] = {"items": [{"name": "context-1", "displayName": "X", "services": services}]}
+
+
+@pytest.mark.parametrize("refs", [[{"name": "context-1"}], []])
+def test_a_base_on_which_no_compute_cluster_hangs_is_retired_beside_one_that_carries_them(tmp_path, refs):
+    document = json.loads(EXAMPLE.read_text())
+    two_bases(document, refs)
+    path = tmp_path / "document.json"
+    path.write_text(json.dumps(document))
+    with Lab(tmp_path / "lab", Options(deployment=path, new_password=PASSWORD, switches=FAST)) as lab:
+        operator = Operator(lab)
+        assert operator("backup", "create", "--open-window", "--yes").code == 0
+        plan = operator("cluster", "delete", "base2", "--dry-run")
+        assert ("on which base compute cluster compute-1 hangs" in plan.out) == (not refs)
+        said = retire(operator, "base2")
+        assert (said.code, "base2" in names(operator)) == (0, False), said.err
+        refused = retire(operator, "base")
+        assert refused.code == 5 and "data context context-1" in refused.err
+        assert "compute cluster compute-1" in refused.err  # the only base that is left
 
 
 def test_an_ecs_cluster_beside_the_base_is_only_a_warning_in_the_plan(loaded):

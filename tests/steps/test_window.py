@@ -53,6 +53,32 @@ def test_the_options_file_is_byte_for_byte_as_it_was(loaded, content):
     assert (loaded.window, loaded.kept, redacts(loaded)) == (False, [], True)
 
 
+def test_no_window_is_opened_for_an_api_that_the_manager_does_not_speak(make):
+    operator = make(announced_api="45")
+    said = export(operator)
+    assert (said.code, "speaks the API up to v45" in said.err) == (1, True), said.err
+    assert (operator.lab.world.redaction, operator.window, "restarting" in said.err) == (True, False, False)
+
+
+def weaken(operator):
+    """Make every administrator a Cluster Administrator, on a manager that has Navigator."""
+    world = operator.lab.world
+    with world.lock:
+        service = world.deployment["managementService"]
+        navigator = {**service["roles"][0], "name": "mgmt-NAVIGATOR-1", "type": "NAVIGATOR"}
+        secret = {"name": "navigator_password", "value": "a-secret-of-navigator", "sensitive": True}
+        service["roles"].append({**navigator, "config": {"items": [secret]}})
+        for user in world.login_users:
+            user["authRoles"] = [{"name": "ROLE_CLUSTER_ADMIN", "displayName": "Cluster Administrator"}]
+
+
+def test_no_window_is_opened_for_an_account_from_which_navigators_settings_are_hidden(loaded):
+    weaken(loaded)
+    said = export(loaded)
+    assert (said.code, "hides Navigator's settings" in said.err, "Full Administrator" in said.err) == (5, True, True)
+    assert (loaded.lab.world.redaction, loaded.window) == (True, False)
+
+
 def test_a_file_that_was_not_there_is_not_there_afterwards(loaded):
     loaded.options.unlink()
     said = export(loaded)

@@ -41,6 +41,7 @@ _PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\{.*\}|\[.*\]|".*")\s*', re.DOTALL)
 _SINCE_TRUSTSTORE = 41  # M1, call 9
 _SINCE_CONTEXTS = 32  # M7.2
+_IN_MOTION = ("BUSY", "STARTING", "STOPPING")  # of a role (M10.3)
 _SINCE_INSTANCES = 41  # M10.5
 
 
@@ -115,7 +116,8 @@ class ManagerClient:
     def data_contexts(self, cluster: str) -> Sequence[str]:
         """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
         listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
-        return [decoding.text(item, "name") for item in listed if cluster in decoding.bases(item)]
+        services = [service.name for service in self.services(cluster)] if listed else []
+        return [decoding.text(item, "name") for item in listed if decoding.made_of(item, cluster, services)]
 
     def services(self, cluster: str) -> Sequence[Service]:
         """Return a cluster's services."""
@@ -165,10 +167,22 @@ class ManagerClient:
         return None if reply is None else decoding.command(decode(reply.content, f"GET {path}", PROXY))
 
     def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on manager, monitoring and clusters themselves."""
-        monitoring = self._calls.objects_if_known(f"{self._root()}/cm/service/commands")
-        clusters = [one for cluster in self.clusters() for one in self.commands_of(Place(cluster.name))]
-        return [*self.commands_of(Place()), *map(decoding.command, monitoring), *clusters]
+        """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
+        found = [*self.commands_of(Place())]
+        found += map(decoding.command, self._calls.objects_if_known(f"{self._root()}/cm/service/commands"))
+        for cluster in self.clusters():
+            found += self.commands_of(Place(cluster.name)) or self._commands_below(cluster.name)
+        return found
+
+    def _commands_below(self, cluster: str) -> list[Command]:
+        found: list[Command] = []
+        for service in (Place(cluster, one.name) for one in self.services(cluster)):
+            own = self.commands_of(service)
+            # Roles are too many to ask each: their states tell of their own commands.
+            moving = () if own else [role.name for role in self.roles(service) if role.state in _IN_MOTION]
+            found += own
+            found += [each for role in moving for each in self.commands_of(Place(cluster, service.service, role))]
+        return found
 
     def license(self) -> License | None:
         """Return the installed licence, or None: 404 with a message is the normal answer without one (M9)."""

@@ -1,7 +1,7 @@
 """Turn JSON into nouns, leniently: what is missing or new never stops a read (M2.3, M10.3)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from maint.model.json import Json
@@ -93,11 +93,15 @@ def cluster(source: Fields) -> Cluster:
     )
 
 
-def bases(context: Fields) -> set[str]:
-    """Return the names of the clusters whose services a data context is made of (M7.2)."""
-    refs = [ref for name in ("services", "servicesDetails") for ref in inner(context, name)]
-    found = {text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in refs}
-    return found - {""}
+def made_of(context: Fields, cluster: str, services: Collection[str]) -> bool:
+    """Return whether a data context is made of a cluster's services (M7.2), by name where it names no cluster."""
+    refs: list[Json] = [ref for name in ("services", "servicesDetails") for ref in _list(context.get(name))]
+    owners = {
+        text(ref, "clusterName") or text(fields(ref.get("clusterRef")), "clusterName") for ref in map(fields, refs)
+    }
+    if owners - {""}:
+        return cluster in owners
+    return any((text(ref, "serviceName") if isinstance(ref, Mapping) else ref) in services for ref in refs)
 
 
 def service(source: Fields) -> Service:
@@ -127,12 +131,15 @@ def setting(source: Fields) -> Setting:
 
 
 def host(source: Fields) -> Host:
-    """Return a host, and its cluster where it has one."""
+    """Return a host, its cluster where it has one, and whose roles it has."""
+    roles = inner(source, "roleRefs")
     return Host(
         host_id=text(source, "hostId"),
         hostname=text(source, "hostname"),
         address=text(source, "ipAddress"),
         cluster=text(fields(source.get("clusterRef")), "clusterName") or None,
+        heard=text(source, "lastHeartbeat"),
+        owners=sorted({text(role, "clusterName") or "the management service" for role in roles}),
     )
 
 

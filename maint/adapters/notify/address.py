@@ -15,8 +15,7 @@ from maint.ports import Secrets
 def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Post the event in the webhook's format; raises WorkFailed, CannotReach or Invalid."""
     hook = one.webhook
-    if hook is None:
-        return
+    assert hook is not None
     auth = Bearer(say.secrets.resolve(hook.token)) if hook.token else None
     address = _address(hook.url, say.secrets, f"notify.{one.name}.webhook.url")
     call = Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
@@ -26,8 +25,7 @@ def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
 def ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Tell the dead man's switch; raises as `post` does."""
     switch = one.ping
-    if switch is None:
-        return
+    assert switch is not None
     ends = {Kind.START: switch.start, Kind.SUCCESS: switch.success}
     more = ends.get(notice.kind, switch.failure).replace("{exit}", str(notice.exit))
     address = _address(switch.url, say.secrets, f"notify.{one.name}.ping.url") + more

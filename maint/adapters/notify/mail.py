@@ -19,8 +19,7 @@ _LONGEST = 64 * 1024  # bytes of an answer
 def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Send the notice as a mail; CannotReach: no trusted connection, WorkFailed: account or mail refused."""
     mail = one.mail
-    if mail is None:
-        return
+    assert mail is not None
     place = ":".join(map(str, mail.at))
     try:
         with _connected(mail, one.timeout) as server:

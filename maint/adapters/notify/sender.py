@@ -1,16 +1,17 @@
 """Tells all that are configured, one after the other, each within its limit; trouble is returned, not raised."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from maint import plugins
 from maint.adapters.clock import is_of_another
 from maint.adapters.notify.address import ping, post
 from maint.adapters.notify.mail import send
-from maint.adapters.notify.plugin import tell
-from maint.adapters.notify.program import run
 from maint.adapters.notify.way import Say
+from maint.adapters.programs import LocalPrograms
 from maint.config.notices import NoticeSettings
-from maint.errors import DeadlinePassed, Interrupted, MaintError
+from maint.config.suggestions import meant
+from maint.errors import DeadlinePassed, Interrupted, Invalid, MaintError
 from maint.model.notice import Notice, Told
 from maint.model.secret import scrub
 from maint.ports import Clock, Secrets
@@ -18,7 +19,31 @@ from maint.ports import Clock, Secrets
 _MOST = 60.0  # seconds for telling all of them
 
 Way: TypeAlias = Callable[[NoticeSettings, Notice, Say], None]
-_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": run, "plugin": tell}
+OfPackage: TypeAlias = Callable[[Mapping[str, str], Notice, Say], None]
+
+
+def _run(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Run a program of the operator's; WorkFailed: it did not start, ended with another status than 0, or too late."""
+    assert one.exec is not None
+    LocalPrograms().run(one.exec.command, say.body("json", notice), one.timeout)
+
+
+def _hand_over(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Hand the notice to an installed package; raises Invalid where that cannot be loaded, and what it raises."""
+    assert one.plugin is not None
+    kind, known = one.plugin.kind, plugins.offered(plugins.NOTIFY)
+    if kind not in known:
+        words = f"no installed package offers notices named {kind!r}"
+        raise Invalid(words, hint=meant(kind, known, "install it beside maint"))
+    tell = plugins.load(known[kind], "notice", _function, "it is a function of settings, notice and say")
+    tell(one.plugin.settings, notice, say)
+
+
+def _function(found: object) -> OfPackage | None:
+    return cast(OfPackage, found) if callable(found) else None
+
+
+_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": _run, "plugin": _hand_over}
 
 
 class NoticeSender:

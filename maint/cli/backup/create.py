@@ -52,7 +52,7 @@ def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
 @command(STORE_ALONE, example="maint backup prune --dry-run", several=CHANGES)
 def prune(
     flags: Flags,
-    thaw: Annotated[str, option("--thaw", "Why a doubtful backup or unfinished restore is no reason.")] = "",
+    thaw: Annotated[str, option("--thaw", "Why to prune although a backup is doubtful or a restore unfinished.")] = "",
     damaged: Annotated[bool, option("--damaged", "Let old snapshots go that cannot be believed.")] = False,
 ) -> int:
     """Remove the snapshots that neither policy, nor floor, nor a hold keeps; tells the reason for each."""

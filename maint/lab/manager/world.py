@@ -66,13 +66,12 @@ class World:
         deployment: Doc,
         switches: Switches | None = None,
         *,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         chance: random.Random | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self.switches = switches or Switches()
         self.faults = FaultBox()
-        self.now = clock
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.chance = chance or random.SystemRandom()
         self.shape = recorded_at(deployment)  # the API version whose shape the deployment has
         self.edits = 0  # changes of the deployment so far

@@ -10,9 +10,9 @@ import msgspec
 from maint import __version__
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_size, show_time
-from maint.model.json import Json
+from maint.model.json import objects_of
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
-from maint.model.virtual_cluster import File, Job, Object, Resource, joint_signature, part_of, text_of
+from maint.model.virtual_cluster import File, Job, Resource, joint_signature, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import storing
@@ -201,13 +201,9 @@ def wanted_resources(job: Job) -> Sequence[str]:
     """Return the names of all that a job needs: mounts, also of single files, its environment and its image."""
     inner = [part_of(job.raw, kind) for kind in ("spark", "airflow")]
     environments = [text_of(one, "pythonEnvResourceName") for one in inner]
-    single = [text_of(mount, "resourceName") for one in inner for mount in _mappings(one.get("fileMounts"))]
+    single = [text_of(mount, "resourceName") for one in inner for mount in objects_of(one.get("fileMounts"))]
     named = [*job.mounts, *environments, *single, text_of(job.raw, "runtimeImageResourceName")]
     return list(dict.fromkeys(one for one in named if one))
-
-
-def _mappings(value: Json) -> Sequence[Object]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _files(resources: Sequence[Resource]) -> Sequence[tuple[Resource, File]]:

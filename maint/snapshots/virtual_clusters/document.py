@@ -8,7 +8,7 @@ import msgspec
 
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot, StoredFile
-from maint.model.virtual_cluster import File, Job, Object, Resource, normal_job, normal_resource
+from maint.model.virtual_cluster import File, Job, Object, Resource, dag_schedule, normal_job, normal_resource
 from maint.ports import VirtualClusterSight
 from maint.snapshots.manifest import damaged
 from maint.snapshots.virtual_clusters.blobs import worker_pool
@@ -156,7 +156,7 @@ def differences_of(before: ClusterDocument | None, after: ClusterDocument | None
 def _differences(
     jobs: Sequence[Job], jobs_now: Sequence[Job], resources: Sequence[Resource], resources_now: Sequence[Resource]
 ) -> Sequence[ClusterDifference]:
-    then, now = ({job.name: normal_job(job.raw) for job in side} for side in (jobs, jobs_now))
+    then, now = ({job.name: _meant(job.raw) for job in side} for side in (jobs, jobs_now))
     before, after = ({one.name: one for one in side} for side in (resources, resources_now))
     properties = ({name: normal_resource(one.raw) for name, one in side.items()} for side in (before, after))
     return [
@@ -164,6 +164,12 @@ def _differences(
         *_differing("resource", *properties),
         *(ClusterDifference("file", name, change) for name, change in _changes(_files(before), _files(after))),
     ]
+
+
+def _meant(raw: Object) -> dict[str, Json]:
+    """Return what a job means, with the schedule that its DAG file has as the server knows it."""
+    read = dag_schedule(raw)
+    return {**normal_job(raw), **({"schedule": read} if read else {})}
 
 
 def _files(resources: Mapping[str, Resource]) -> dict[str, Json]:

@@ -9,7 +9,6 @@ from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.carried import carried
 from maint.steps.ecs.cluster import Ecs, ecs_cluster, refuse_running
 from maint.steps.ecs.registry import PLAN_ANEW, cluster_of, hosts_of, identity, registries
 from maint.steps.ecs.survey import (
@@ -26,6 +25,7 @@ from maint.steps.ecs.survey import (
     survey_host,
     to_unmount,
 )
+from maint.steps.ecs.virtual_clusters import carried
 from maint.steps.guards import contents_proof, contents_words, keep, plan_to_keep, prove_cluster, prove_contents
 from maint.steps.hosts.fan_out import (
     ask_script,

@@ -8,11 +8,9 @@ from maint.errors import CannotReach, TimedOut, WorkFailed
 from maint.model.events import Result
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.manager import Host
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.snapshots.records import moment
-from maint.steps.ecs.cluster import items_of
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
 from maint.steps.manager.commands import wait_until
@@ -240,11 +238,9 @@ def _missing(site: Site, hosts: Sequence[str]) -> list[str]:
 def _heard(site: Site) -> Mapping[str, str]:
     # The hosts that the manager lists, by their names in the config; with words for those that are silent.
     found: dict[str, str] = {}
-    for item in items_of(site.manager.get("/hosts?view=full")):
-        host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
-        beat = str(item.get("lastHeartbeat") or "")
-        heard = moment(beat)
+    for host in site.manager.hosts():
+        heard = moment(host.heard)
         late = heard is None or site.clock.now() - heard > _HEARTBEAT
-        words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
+        words = f"the manager heard it last at {host.heard or 'no time that it knows'}" if late else ""
         found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
     return found

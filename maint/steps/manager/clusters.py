@@ -14,7 +14,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
-from maint.steps.ecs.carried import carried
+from maint.steps.ecs.virtual_clusters import carried
 from maint.steps.guards import (
     Kept,
     Proven,
@@ -175,10 +175,9 @@ class DeleteCluster(Step[DeleteArguments]):
         proofs = proof_words(args, snapshot)
         if cluster.is_ecs:
             proofs += contents_words(sight, args, contents) + carried(sight, cluster, args)
-        beside = ecs_beside(sight.manager, cluster)
         yield self.action(
             f"cluster {cluster.name}",
-            f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside}"
+            f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside(sight.manager, cluster)}"
             f"{proofs}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name, **named(contents)},
             undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
@@ -226,8 +225,11 @@ def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:
     """Refuse while compute clusters or data contexts hang on a base cluster (M6, M14 U22), naming them."""
     if cluster.type not in ("BASE_CLUSTER", ""):
         return
-    compute = [other.name for other in manager.clusters() if other.type == "COMPUTE_CLUSTER"]
     contexts = manager.data_contexts(cluster.name)
+    others = [other for other in manager.clusters() if other.name != cluster.name]
+    # All hang on the only base there is; with several, those that use contexts of this one.
+    alone = not any(other.type in ("BASE_CLUSTER", "") and not other.is_ecs for other in others)
+    compute = [one.name for one in others if _computes(one) and (alone or set(one.data_contexts) & set(contexts))]
     if compute or contexts:
         detail = [f"compute cluster {name}" for name in compute] + [f"data context {name}" for name in contexts]
         raise Refused(
@@ -237,12 +239,21 @@ def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:
         )
 
 
-def ecs_beside(manager: ManagerSight, cluster: Cluster) -> str:
-    """Return a warning where a data-services cluster would lose the base cluster it works with, else nothing."""
-    if cluster.is_ecs:
+def _computes(cluster: Cluster) -> bool:
+    return cluster.type == "COMPUTE_CLUSTER"
+
+
+def beside(manager: ManagerSight, cluster: Cluster) -> str:
+    """Return a warning of clusters that would lose, or may lose, the base cluster they work with, else nothing."""
+    if cluster.is_ecs or _computes(cluster):
         return ""
-    beside = [other.name for other in manager.clusters() if other.is_ecs]
-    return f"; WARNING: {', '.join(beside)} works with it and will not work without it" if beside else ""
+    clusters = manager.clusters()
+    ecs = [other.name for other in clusters if other.is_ecs]
+    words = f"; WARNING: {', '.join(ecs)} works with it and will not work without it" if ecs else ""
+    untold = [other.name for other in clusters if _computes(other) and not other.data_contexts]
+    if untold:
+        words += f"; WARNING: the manager does not say on which base compute cluster {', '.join(untold)} hangs"
+    return words
 
 
 def named(contents: Mapping[str, Snapshot]) -> dict[str, Json]:

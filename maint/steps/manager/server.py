@@ -86,18 +86,21 @@ def restart_and_wait(
         raise
 
 
-def _stores_tls(manager: ManagerSight) -> bool:
-    try:
-        return manager.settings().get("WEB_TLS", "").lower() == "true"
-    except (CannotReach, WorkFailed):
-        return False
+def stores_tls(manager: ManagerSight) -> bool:
+    """Whether the server's stored settings say that it serves TLS from its next start on."""
+    return manager.settings().get("WEB_TLS", "").lower() == "true"
 
 
 def _serves(site: Site, tls: bool = False) -> bool:
     presence = site.manager.presence()
     if presence.door is Door.TLS:
         return not presence.silent
-    return presence.door is Door.PLAIN and not tls and not _stores_tls(site.manager)
+    if presence.door is not Door.PLAIN or tls:
+        return False
+    try:
+        return not stores_tls(site.manager)
+    except (CannotReach, WorkFailed):
+        return True
 
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
@@ -132,7 +135,7 @@ def serves_tls_next(site: Site, work: Work) -> bool:
         return noted
     try:
         serving = site.manager.presence().door is Door.TLS
-        found = serving or site.manager.settings().get("WEB_TLS", "").lower() == "true"
+        found = serving or stores_tls(site.manager)
     except (WorkFailed, CannotReach):
         return True
     work.note("tls next", found)

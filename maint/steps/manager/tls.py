@@ -7,7 +7,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.verify import verdict_of
-from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart_and_wait
+from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart_and_wait, stores_tls
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
@@ -45,7 +45,7 @@ class SwitchTls(Step[NoArguments]):
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         serving = sight.manager.presence().door is Door.TLS
-        wanted = serving or sight.manager.settings().get("WEB_TLS", "").lower() == "true"
+        wanted = serving or stores_tls(sight.manager)
         words = "restart the manager server so that WEB_TLS takes effect"
         if serving:
             words = "TLS is on already"

@@ -11,6 +11,7 @@ from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.snapshots.disk_space import refuse_full
 from maint.snapshots.open_windows import (
     OpenedFile,
     announce,
@@ -20,9 +21,9 @@ from maint.snapshots.open_windows import (
     is_ours,
     was_closed,
 )
-from maint.snapshots.room import refuse_full
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
+from maint.steps.manager.exporting import refuse_partial
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
@@ -45,9 +46,10 @@ class OpenWindow(Step[NoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
-        """Plan the edit on every manager host; refuses where one of several servers cannot be edited."""
+        """Plan the edit on every manager host; refuses where that, or a whole export, cannot be."""
         require_ssh(sight)
         refuse_full(sight)
+        refuse_partial(sight)
         hosts = server_options.servers(sight.settings, sight.manager)
         contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
@@ -195,20 +197,20 @@ class CloseWindow(Step[CloseArguments]):
             if action.arguments.get("others"):
                 return (yield from close_elsewhere(site, work.timeout or _LIMIT))
             return unchanged("no window is open")
-        if (yield from close_own(site, window, alone=work.alone(), limit=work.timeout or _LIMIT)):
+        if (yield from close_own(site, window, work.heir(), work.timeout or _LIMIT)):
             return done("the options are as they were, and the manager redacts again")
-        return unchanged("the machine that works on the site now has closed it")
+        return unchanged("another machine has taken the run up, or has closed it")
 
 
-def close_own(site: Site, window: Window, *, alone: bool, limit: float = _LIMIT) -> Generator[str, None, bool]:
-    """Close a window that this machine has opened; return False where another one has closed it already.
+def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMIT) -> Generator[str, None, bool]:
+    """Close a window that this machine has opened; return False where it is another one's by now.
 
     Args:
-        alone: see `Work.alone`; where this machine is not, what is open by now may be a window of that other one.
+        heir: see `Work.heir`; that machine has taken the very run up, or closed the window and may have its own.
         limit: seconds until the restarted manager must answer.
     """
-    if not alone and was_closed(site, window.run, window.opened_at):
-        yield "the redaction window was closed by another machine, which may have opened one of its own since"
+    if heir is not None and (heir == window.run or was_closed(site, window.run, window.opened_at)):
+        yield "the redaction window is left to the machine that works on the site now, or has closed it"
         forget(site, window)
         return False
     yield from close(site, window, limit)

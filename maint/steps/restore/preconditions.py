@@ -1,4 +1,4 @@
-"""Climb the ladder of preconditions before anything is sent, once for the plan and once more for the run."""
+"""Judge the preconditions before anything is sent, once for the plan and once more for the run."""
 
 from collections.abc import Iterable, Sequence
 
@@ -42,12 +42,12 @@ class RestoreReady(Step[ReadyArguments]):
     effect = Effect.READ
 
     def plan(self, args: ReadyArguments, sight: Sight) -> Iterable[Action]:
-        """Climb the ladder for the plan; a broken rung refuses here."""
+        """Judge them for the plan; a broken one refuses here."""
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
         judged = _verified(sight, snapshot)
         edit = planned_edit(sight, snapshot, args.clusters, args.map_hosts)
-        findings = _climb(sight, outgoing(sight, snapshot, edit), judged, args.license)
+        findings = _judged(sight, outgoing(sight, snapshot, edit), judged, args.license)
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
@@ -61,12 +61,12 @@ class RestoreReady(Step[ReadyArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        """Climb it again: the server may have changed since the plan."""
+        """Judge them again: the server may have changed since the plan."""
         snapshot = planned(site, action)
         yield f"verifying snapshot {snapshot.id} and looking at the server and its host"
         judged = _verified(site, snapshot)
         out = outgoing(site, snapshot, Edit.from_json(action.arguments["edit"]))
-        findings = _climb(site, out, judged, bool(action.arguments["license"]))
+        findings = _judged(site, out, judged, bool(action.arguments["license"]))
         insist(snapshot, findings)
         untold = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is None]
         words = f"{len(findings) - len(untold)} rules hold"
@@ -85,7 +85,7 @@ def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
     return judged
 
 
-def _climb(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
+def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
     snapshot, verdict = out.snapshot, out.verdict(sight)
     server = _server(sight, snapshot, verdict.summary, installed)
     rungs = ready(snapshot, verdict.summary, judged, server, whole=out.whole)

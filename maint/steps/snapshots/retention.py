@@ -21,7 +21,7 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 class PruneArguments(Arguments):
     """What the operator says beside the policy."""
 
-    thaw: str = Field("", description="why that is no reason to wait")
+    thaw: str = Field("", description="why to prune although a backup is doubtful or a restore unfinished")
     damaged: bool = Field(False, description="whether old snapshots that cannot be believed may go too")
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +16,18 @@ from maint.ports.virtual_cluster import Content
 from maint.snapshots.parts import metered, open_object
 
 _NOTE = "damaged"  # the note under which a run keeps what of it arrived as something else: signatures by place
+
+
+def unread_dags(cluster: VirtualClusterSight, resource: str, paths: Collection[str]) -> str:
+    """Return in words which DAGs go by their old files until their jobs are updated (J4.4), else nothing."""
+    if not any(path.endswith(".py") for path in paths):
+        return ""
+    names = [
+        job.name
+        for job in cluster.jobs()
+        if job.type == "airflow" and resource in job.mounts and any(job.file.endswith(path) for path in paths)
+    ]
+    return "".join(f"; DAG {name} goes by its old file until `maint vc job update --name {name}`" for name in names)
 
 
 def local(path: Path) -> Content:

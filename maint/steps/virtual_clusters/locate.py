@@ -19,7 +19,8 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.restore import ClusterRestorer, bring_back, order_of, words_of
+from maint.steps.virtual_clusters.restore import bring_back, order_of, words_of
+from maint.steps.virtual_clusters.restorer import ClusterRestorer
 from maint.steps.virtual_clusters.smoke import mended
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 

@@ -15,7 +15,15 @@ from maint.model.virtual_cluster import File, Object, Resource, same_resource
 from maint.ports import Sight, Site, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.contents import local, own_damage, placed, refuse_other_bytes, signature_of, watched
+from maint.steps.virtual_clusters.contents import (
+    local,
+    own_damage,
+    placed,
+    refuse_other_bytes,
+    signature_of,
+    unread_dags,
+    watched,
+)
 from maint.steps.virtual_clusters.recreation import note_made
 from maint.steps.virtual_clusters.safety_net import listed, net, seal_before, users_of, way_back
 from maint.steps.virtual_clusters.step import Absent, VcArguments, VcStep, absent, cluster_of, taken_already
@@ -120,7 +128,7 @@ class UploadFiles(VcStep[UploadArguments]):
             sent[there] = cluster.upload(name, there, watched(site, content, total))
             note_made(site.state, work.run, name, there, sent[there])
         refuse_other_bytes(cluster, work, name, sent)
-        return done(f"{show_count(len(files), 'file')} put into {name}{words}")
+        return done(f"{show_count(len(files), 'file')} put into {name}{words}{unread_dags(cluster, name, files)}")
 
 
 def _replaced(live: Resource | None, files: Mapping[str, str]) -> list[File]:

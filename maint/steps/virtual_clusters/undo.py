@@ -26,7 +26,7 @@ from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR
 from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.contents import watched
+from maint.steps.virtual_clusters.contents import unread_dags, watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     KubernetesSecrets,
@@ -174,7 +174,8 @@ class UndoDeletions(VcStep[UndoArguments]):
             sealed = watched(site, content(site.undo, file), file.size)
             if cluster.upload(one.name, file.path, sealed) != wanted.get(file.path):
                 raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
-        return f" with {show_count(len(one.files), 'file')}"
+        unread = unread_dags(cluster, one.name, [file.path for file in one.files])
+        return f" with {show_count(len(one.files), 'file')}{unread}"
 
 
 def _trusted_too(state: Path, name: str, der: bytes) -> str:

@@ -67,11 +67,23 @@ def test_polling_tells_passing_failures_apart(bench: Bench, server: HTTPServer, 
 
 def test_all_levels_are_asked_for_what_runs(bench: Bench, server: HTTPServer) -> None:
     running = {"id": 5, "name": "Stop", "active": True}
-    server.expect_request("/api/v45/cm/commands").respond_with_json({"items": [{**running, "id": 1}]})
     server.expect_request("/api/v45/cm/service/commands").respond_with_json({"message": "none"}, 404)
-    server.expect_request("/api/v45/clusters").respond_with_json({"items": [{"name": "a b"}]})
-    server.expect_request("/api/v45/clusters/a b/commands").respond_with_json({"items": [running]})
-    assert [found.id for found in bench.client().active_commands()] == [1, 5]
+    roles = [{"name": "r1", "roleState": "STARTED"}, {"name": "r2", "roleState": "BUSY"}]
+    below = "/api/v45/clusters/b/services"
+    answers: dict[str, list[dict[str, object]]] = {
+        "/api/v45/cm/commands": [{**running, "id": 1}],
+        "/api/v45/clusters": [{"name": "a b"}, {"name": "b"}],
+        "/api/v45/clusters/a b/commands": [running],
+        "/api/v45/clusters/b/commands": [],
+        below: [{"name": "s"}, {"name": "t"}],
+        f"{below}/s/commands": [{**running, "id": 6}],
+        f"{below}/t/commands": [],
+        f"{below}/t/roles": roles,
+        f"{below}/t/roles/r2/commands": [{**running, "id": 7}],
+    }
+    for path, items in answers.items():
+        server.expect_request(path).respond_with_json({"items": items})
+    assert [found.id for found in bench.client().active_commands()] == [1, 5, 6, 7]
 
 
 def test_roles_that_were_not_begun_come_back_as_failed(bench: Bench, server: HTTPServer) -> None:

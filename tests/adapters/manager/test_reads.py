@@ -60,10 +60,13 @@ def test_data_contexts_are_those_made_of_the_clusters_services(bench: Bench, ser
         {"name": "mine", "services": [{"clusterName": "base", "serviceName": "hdfs"}]},
         {"name": "detailed", "servicesDetails": {"items": [{"name": "hive", "clusterRef": {"clusterName": "base"}}]}},
         {"name": "other", "services": [{"clusterName": "second", "serviceName": "hdfs"}]},
+        {"name": "plain", "services": ["hive"]},
+        {"name": "plain-other", "services": ["ozone"]},
         {"name": "bare"},
     ]
     server.expect_request("/api/v45/dataContexts").respond_with_json({"items": items})
-    assert bench.client().data_contexts("base") == ["mine", "detailed"]
+    server.expect_request("/api/v45/clusters/base/services").respond_with_json({"items": [{"name": "hive"}]})
+    assert bench.client().data_contexts("base") == ["mine", "detailed", "plain"]
 
 
 def test_an_api_below_32_knows_no_data_contexts(bench: Bench, plain: HTTPServer) -> None:
@@ -255,5 +258,5 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
     for item in listed:
         for decode in (decoding.cluster, decoding.service, decoding.role, decoding.host, decoding.instance):
             assert decode(item) == decode(item)
-        assert "" not in decoding.bases(item)
+        assert not decoding.made_of(item, "base", ())
     assert isinstance(decoding.settings(listed), dict)

@@ -202,6 +202,12 @@ class Api:
         job["schedule"] = {"enabled": False, **job["schedule"], "user": "etl_user"}
         if job["type"] == "airflow":
             job["airflow"]["dagID"] = "the_dag"
+            sources = [self.files.get(mount["resourceName"], {}) for mount in job.get("mounts", ())]
+            source = b"".join(each.get(job["airflow"]["dagFile"], b"") for each in sources).decode()
+            if found := re.search(r"schedule=[\"'](.*?)[\"']", source):
+                job["schedule"]["cronExpression"] = found[1]
+            else:
+                job["schedule"].pop("cronExpression", None)
         self.jobs[body["name"]] = job
         return Response("", self.switches.success)
 

@@ -344,7 +344,7 @@ def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -
     for words in (
         "/docker/local lies inside /docker",
         "belongs to the cluster base",
-        "Oracle database is not supported",
+        "oracle database is not supported",
         "45 characters",
         "/longhorn is not there",
     ):
@@ -357,6 +357,8 @@ def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -
         ({"install": "http://repository.invalid:8080/x"}, f"{FIRST}: the repository http://repository.invalid"),
         ({"install": "ftp://x; rm -rf /"}, "neither `internet` nor the URL of a repository"),
         ({"app_domain": {"a": 1}}, "app_domain is not a text"),
+        ({"database": "postgresql"}, "an external postgresql database is not supported"),
+        ({"app_domain": "nowhere.invalid"}, "names below apps.nowhere.invalid do not resolve"),
     ],
 )
 def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(

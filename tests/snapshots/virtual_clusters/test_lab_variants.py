@@ -1,6 +1,8 @@
 """Restores into the lab's virtual cluster when what is there is more, or other, than a snapshot holds."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +73,115 @@ def test_what_a_job_has_more_than_the_deleted_one_goes_when_the_deletion_is_undo
     call(operator, "job", "create", "--name", "plain", *BARE, *MORE)
     call(operator, "undo", deletion)
     assert set(job(operator, "plain")["spark"]) == {"file", "logLevel"}
+
+
+DAG = """\
+from datetime import datetime, timezone
+
+from airflow import DAG
+
+with DAG(dag_id="{name}", schedule="{cron}", start_date=datetime(2031, 1, 1, tzinfo=timezone.utc), catchup=False,
+         is_paused_upon_creation=True):
+    pass
+"""
+
+
+def cron(operator: Operator, name: str) -> str:
+    found: str = job(operator, name)["schedule"].get("cronExpression", "")
+    return found
+
+
+def upload_dag(operator: Operator, folder: Path, name: str, when: str) -> Said:
+    path = folder / f"{name}.py"
+    path.write_text(DAG.format(name=name, cron=when))
+    return call(operator, "resource", "upload", "--name", f"{name}-dags", "--local-path", str(path))
+
+
+def make_dag(operator: Operator, folder: Path, name: str) -> None:
+    call(operator, "resource", "create", "--name", f"{name}-dags")
+    upload_dag(operator, folder, name, "0 2 * * *")
+    words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
+    call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
+    while cron(operator, name) != "0 2 * * *":
+        pass
+
+
+def test_a_replaced_dag_runs_by_the_text_of_the_snapshot(operator: Operator, tmp_path: Path) -> None:
+    make_dag(operator, tmp_path, "hourly")
+    backup(operator)
+    said = upload_dag(operator, tmp_path, "hourly", "17 5 * * *")
+    assert "`maint vc job update --name hourly`" in said.err
+    call(operator, "job", "update", "--name", "hourly")
+    while cron(operator, "hourly") != "17 5 * * *":
+        pass
+    assert [one["property"] for one in drift(operator) if one["name"] == "hourly"] == ["schedule.cronExpression"]
+    replace(operator)
+    assert (cron(operator, "hourly"), drift(operator)) == ("0 2 * * *", [])
+
+
+def test_an_upload_over_a_dag_file_that_is_undone_says_that_the_job_must_be_updated(
+    operator: Operator, tmp_path: Path
+) -> None:
+    make_dag(operator, tmp_path, "weekly")
+    upload_dag(operator, tmp_path, "weekly", "17 5 * * *")
+    assert "`maint vc job update --name weekly`" in call(operator, "undo", last_run(operator)).err
+
+
+@contextmanager
+def switched(operator: Operator, name: str, value: str, back: str) -> Iterator[None]:
+    operator.lab.switch(name, value)
+    yield
+    operator.lab.switch(name, back)
+
+
+def names(operator: Operator) -> set[str]:
+    return {one["name"] for one in operator("vc", "job", "list", "-o", "json").json["jobs"]}
+
+
+def test_a_job_that_the_server_does_not_take_is_named_and_left_out_and_the_others_come_back(operator: Operator) -> None:
+    call(operator, "resource", "create", "--name", "repository")
+    words = ("--application-file", "x.py", "--mount-1-resource", "repository")
+    call(operator, "job", "create", "--name", "orphan", "--type", "spark", *words)
+    call(operator, "job", "create", "--name", "sister", *BARE)
+    call(operator, "resource", "delete", "--name", "repository")
+    backup(operator)
+    for name in ("orphan", "sister", "nightly-pipeline"):
+        call(operator, "job", "delete", "--name", name)
+    said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", code=7)
+    assert "job orphan is left out" in said.err
+    assert "repository is no resource here (a git repository?)" in said.err
+    assert {"sister", "nightly-pipeline"} <= names(operator)
+    with switched(operator, "vc-missing-mount", "accept", "refuse"):
+        said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip")
+    assert "job orphan needs repository: no resource here" in said.err
+    call(operator, "job", "delete", "--name", "orphan")
+
+
+def test_a_job_that_was_to_be_replaced_by_one_that_the_server_does_not_take_is_put_back(operator: Operator) -> None:
+    call(operator, "resource", "create", "--name", "passing")
+    words = ("--application-file", "x.py", "--mount-1-resource", "passing")
+    call(operator, "job", "create", "--name", "changing", "--type", "spark", *words)
+    call(operator, "resource", "delete", "--name", "passing")
+    backup(operator)
+    call(operator, "job", "delete", "--name", "changing")
+    call(operator, "job", "create", "--name", "changing", *BARE)
+    assert "job changing is left out" in replace(operator, code=7).err
+    assert job(operator, "changing")["spark"]["file"] == "local:/x.py"
+    call(operator, "job", "delete", "--name", "changing")
+
+
+def test_an_environment_whose_requirements_no_call_gives_holds_back_its_jobs_alone(
+    operator: Operator, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text("nothing==0\n")
+    call(operator, "resource", "create", "--name", "wheels", "--type", "python-env")
+    call(operator, "resource", "upload", "--name", "wheels", "--local-path", str(tmp_path / "requirements.txt"))
+    call(operator, "job", "create", "--name", "needy", *BARE, "--python-env-resource-name", "wheels")
+    with switched(operator, "vc-requirements-download", "refuse", "allow"):
+        backup(operator)
+    for what, name in (("job", "needy"), ("job", "daily-vacuum"), ("resource", "wheels")):
+        call(operator, what, "delete", "--name", name)
+    said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", "--timeout", "100s", code=7)
+    assert "wheels/requirements.txt: the snapshot does not hold it" in said.err
+    assert "job needy is held back: it needs environment wheels" in said.err
+    assert "daily-vacuum" in names(operator)
