@@ -40,7 +40,7 @@ _LAYOUT = {ord(character): None for character in "\t\n\r"}
 _BREAK = r"\r\n|\r|\n"
 # PyYAML has a parser in Python and one in C, which takes a fifth of the time and is not everywhere. Here the two would
 # read differently, or count places differently, so that only the first reads such a text.
-_READ_APART = r"\t|\?(\s|\Z)|[|>]\S*#|---\s*(#|\Z)|:\s+[],}]"
+_READ_APART = r"[\t?]|[|>]\S*#|---\s*(#|\Z)|:\s+[],}]"
 _SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here and in the line before"
 
 

@@ -56,6 +56,7 @@ def test_a_scalar_means_what_yaml_1_2_says(text: str, value: Json) -> None:
         ("a:\n\t- b", "2:1", "a tab"),
         ("a: b: c", "1:5", "mapping values"),
         ("a: [1, 2", "1:9", "expected"),
+        ("a: {b: c?d}", "1:9", "expected"),
         ("[" * 1000, "1:66", "deep"),
         ("- " * 1000, "1:131", "deep"),
         ("a: .inf", "1:4", "infinite"),
