@@ -220,6 +220,7 @@ _FILLED: Object = {
     "retentionPolicy": "keep_indefinitely",
     "logLevel": "INFO",
     "pythonVersion": "python3",
+    "cronExpression": "@once",
     "driverMemory": "1g",
     "driverCores": 1,
     "executorMemory": "1g",
