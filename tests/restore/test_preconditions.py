@@ -64,7 +64,6 @@ def test_a_sound_snapshot_on_an_empty_server_of_its_release_is_ready() -> None:
         ({"api": 45}, "api", "needs v49"),
         ({"licensed": False}, "licensed", "maint manager license"),
         ({"commands": ["Restart"]}, "commands", "wait"),
-        ({"running": ["base", "ecs-01"]}, "clusters", "maint cluster stop base"),
         ({"host_files": without(GUID)}, "guid", "write the one line g-1"),
         ({"host_files": {**SEEN, GUID: {"present": True, "value": "g-2"}}}, "guid", "write g-1 there"),
         ({"host_files": without(CERTMANAGER)}, "certmanager", "put it back"),
