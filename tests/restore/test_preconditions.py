@@ -106,6 +106,13 @@ def test_a_snapshot_without_hosts_and_tls_needs_nothing_on_the_host() -> None:
     assert broken(summary=DeploymentSummary(), server=replace(SERVER, host_files={})) == {}
 
 
+def test_a_key_file_that_was_missing_then_as_now_is_said_and_refuses_nothing() -> None:
+    snapshot, server = replace(SNAPSHOT, host_files=without(KEYSTORE)), replace(SERVER, host_files=without(KEYSTORE))
+    untold = {one.rule: one.words for one in ready(snapshot, OUTLINE, SOUND, server) if one.passed is None}
+    assert untold == {"tls files": f"there is no {KEYSTORE}, then as now"}
+    assert broken(snapshot=snapshot, server=server) == {}
+
+
 def test_the_refusal_names_every_broken_rung() -> None:
     server = replace(SERVER, release="7.7.1", licensed=False)
     with pytest.raises(Refused) as caught:
