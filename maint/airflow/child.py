@@ -1,11 +1,13 @@
 """`maint` as a child process: its words are passed on as they come, and it is asked to end, never killed."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,26 +48,34 @@ class Child:
         self._tell = tell
         self.lines: deque[str] = deque(maxlen=_KEPT)
         self._out: list[str] = []
+        self._asked = False
         # Waited for in a thread: whoever is interrupted by a signal while it waits for a process cannot wait again.
-        self._threads = [
-            threading.Thread(target=target, daemon=True) for target in (self._process.wait, self._listen, self._collect)
-        ]
-        for thread in self._threads:
+        threading.Thread(target=self._process.wait, daemon=True).start()
+        self._readers = [threading.Thread(target=target, daemon=True) for target in (self._listen, self._collect)]
+        for thread in self._readers:
             thread.start()
 
     def wait(self) -> int:
         """Wait for its end, and return its exit code; below zero: ended by that signal."""
-        self._threads[0].join()
-        for thread in self._threads[1:]:
+        self._has_ended(math.inf)
+        for thread in self._readers:
             thread.join(10)  # something that it started may hold the pipes open
         return self._process.returncode
 
     def stop(self, grace: float) -> bool:
-        """Ask it to end in order, as SIGTERM does, and wait so many seconds; return whether it has ended."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
-        self._threads[0].join(grace)
-        return not self._threads[0].is_alive()
+        """Ask it once to end in order, as SIGTERM does, and wait so many seconds; return whether it has ended."""
+        if not self._asked:
+            self._asked = True  # asked again, it would begin anew to close what it is closing
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+        return self._has_ended(grace)
+
+    def _has_ended(self, seconds: float) -> bool:
+        # Looked at, not joined: a thread that an interrupted `join` had waited for counts as ended up to Python 3.12.
+        end = time.monotonic() + seconds
+        while self._process.returncode is None and time.monotonic() < end:
+            time.sleep(0.05)
+        return self._process.returncode is not None
 
     @property
     def result(self) -> Any:  # Any: as JSON has it

@@ -159,11 +159,14 @@ class RunSession:
 
     def _tell_end(self, run: str) -> str:
         """Let other machines know how the run ended; return why that failed, "" where it did not."""
-        if self._shared is None or self._lease is None or self._lease.is_lost:
+        if self._shared is None or self._lease is None:
             return ""
         try:
-            self._shared.ended(run)
+            with self._lease.acting(f"telling how run {run} ended") if self._shared.told else nullcontext():
+                self._shared.ended(run)
         except WorkFailed as failure:
+            if self._lease.is_lost:  # it has no say any more
+                return ""
             return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
         return ""
 

@@ -137,6 +137,11 @@ class SharedRuns:
         self._at, self._known = len(journal), now
         self._mark(run, self._number)
 
+    @property
+    def told(self) -> bool:
+        """Whether other machines may know anything of the run that is followed."""
+        return self._number > 0
+
     def _opened(self, undo: Sequence[str]) -> Mapping[str, bytes]:
         return {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo}
 
@@ -259,7 +264,10 @@ class SharedRuns:
         for number in sorted(self._pieces(run)):
             piece = self._piece(run, number)
             if piece.journal:  # else its push was cut before it came to that, or there was nothing to tell
-                journal = journal[: piece.at] + piece.journal
+                longer = journal[: piece.at] + piece.journal
+                if piece.at and not longer.startswith(journal):
+                    continue  # of a machine that went on though another one had taken the run up
+                journal = longer
             kept |= piece.files
             undo |= piece.undo
             gone = (gone - {*piece.files, *piece.undo}) | {*piece.gone}

@@ -1,6 +1,7 @@
 """A command as a child: its words come as it says them, and it ends in order when it is asked to."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from maint.airflow.child import Child, report_in
 SLOW = """
 import os, signal, sys, time
 def close(*_):
-    time.sleep(0.2); print("closed", file=sys.stderr); sys.exit(143)
+    print("asked", file=sys.stderr, flush=True); time.sleep(0.2); print("closed", file=sys.stderr); sys.exit(143)
 signal.signal(signal.SIGTERM, close)
 print("opened", os.getsid(0) == os.getpid(), file=sys.stderr, flush=True)
 time.sleep(60)
@@ -45,8 +46,29 @@ def test_asked_to_end_it_is_waited_for_until_it_has_closed() -> None:
         time.sleep(0.01)
     assert made.stop(0.0) is False
     assert made.stop(20.0) is True
-    assert (made.wait(), told) == (143, ["opened True\n", "closed\n"])  # a session of its own
+    assert (made.wait(), told) == (143, ["opened True\n", "asked\n", "closed\n"])  # a session of its own
     assert made.stop(1.0) is True  # nothing is left to be asked
+
+
+def test_interrupted_while_it_is_waited_for_it_is_asked_once_and_waited_for_again() -> None:
+    told: list[str] = []
+    made = child(SLOW.replace("time.sleep(0.2)", "time.sleep(0.5)"), told)
+    while not told:
+        time.sleep(0.01)
+
+    def too_late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(TimeoutError):
+            made.wait()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert made.stop(0.1) is False
+    assert made.stop(20.0) is True
+    assert (made.wait(), told[1:]) == (143, ["asked\n", "closed\n"])
 
 
 def test_airflows_own_variables_stay_with_airflow(monkeypatch: pytest.MonkeyPatch) -> None:

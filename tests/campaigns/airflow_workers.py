@@ -10,12 +10,13 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,16 @@ def start(stack: ExitStack, folder: Path, name: str, *words: str, **more: str) -
     return process
 
 
+def until_it_listens() -> None:
+    """Wait for the API server: a task that does not reach it has lost a try."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        with suppress(OSError):
+            return socket.create_connection(("127.0.0.1", API), 5).close()
+        time.sleep(0.5)
+    raise SystemExit("Airflow's API server does not listen")
+
+
 def worker(stack: ExitStack, folder: Path, name: str) -> "subprocess.Popen[bytes]":
     """Start a worker: its own host name, processes and state folder."""
     state = folder / f"state-{name}"
@@ -103,14 +114,20 @@ def worker(stack: ExitStack, folder: Path, name: str) -> "subprocess.Popen[bytes
     return start(stack, folder, name, *alone, MAINT_STATE=str(state))
 
 
-def kill_in_window(folder: Path, process: "subprocess.Popen[bytes]") -> list[str]:
+def restarts_of(lab: Lab) -> int:
+    """Return how often a lab's manager was restarted; twice is a window."""
+    return (lab.folder / "hosts" / SERVER / "commands.jsonl").read_text().count("systemctl restart")
+
+
+def kill_in_window(folder: Path, process: "subprocess.Popen[bytes]", labs: list[Lab]) -> list[str]:
     """Kill a worker with all its processes once it has a window open; return the sites whose windows it left."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        if any((folder / "state-w1").glob("*/window.json")):
+        begun = [path.parent.name for path in (folder / "state-w1").glob("*/window.json")]
+        if any(restarts_of(labs[int(name.removeprefix("site"))]) for name in begun):
             process.kill()  # --kill-child: all that runs in its namespace dies with it
             process.wait()
-            if left := [path.parent.name for path in (folder / "state-w1").glob("*/window.json")]:
+            if left := [name for name in begun if (folder / "state-w1" / name / "window.json").exists()]:
                 return left
             raise SystemExit("it was killed a moment too late; once more")
         time.sleep(0.01)
@@ -145,14 +162,13 @@ def verdict(folder: Path, labs: list[Lab], left: list[str]) -> dict[str, object]
         proven += bool(listed and listed[-1].get("proven"))
         several += [name] if len([one for one in listed if one["restorable"]]) > 1 else []
         open_ += [name] if "redaction=false" in Operator(lab).options.read_text() else []
-        commands = (lab.folder / "hosts" / SERVER / "commands.jsonl").read_text()
-        restarts[commands.count("systemctl restart")] += 1
+        restarts[restarts_of(lab)] += 1
     return {
         "sites": len(labs),
         "proven": proven,
         "backed_up_twice": several,
         "redaction_off": open_,
-        "sites by restarts of their manager": restarts,  # two are a window
+        "sites by restarts of their manager": restarts,
         "closing, by run": {
             site: {worker: ended(folder / f"state-{worker}", site) for worker in ("w1", "w2")} for site in left
         },
@@ -181,9 +197,10 @@ def main(folder: Path, count: int) -> None:
             )
         for part in ("api-server", "scheduler", "dag-processor"):
             start(stack, folder, part, PYTHON, "-m", "airflow", part)
+        until_it_listens()
         first, _ = worker(stack, folder, "w1"), worker(stack, folder, "w2")
         begun = time.monotonic()
-        left = kill_in_window(folder, first)
+        left = kill_in_window(folder, first, labs)
         sys.stderr.write(f"killed after {time.monotonic() - begun:.0f} s; windows left open: {left}\n")
         while time.monotonic() - begun < LIMIT and not any(
             one in states(folder) for one in ("estate success", "estate failed")

@@ -3,12 +3,15 @@
 import ast
 import json
 import os
+import signal
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from maint.adapters import clock
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
@@ -19,8 +22,9 @@ from maint.engine import journal as journals
 from maint.engine import lease as leases
 from maint.engine import session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.shared_runs import _WITH_RUNS, at_work, owner
+from maint.engine.shared_runs import _WITH_RUNS, SharedRuns, at_work, owner
 from maint.errors import Locked, Refused, WorkFailed
+from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
@@ -248,6 +252,44 @@ def test_a_run_that_another_machine_went_on_with_is_known_as_it_is_now(one, othe
         one.run(stale.plan, past=stale)
     assert len(journals.find(one.site.state, run).attempts) == 2
     assert one.did == ["a", "b", "closed", "b", "closed"]
+
+
+def test_a_machine_that_lost_its_lease_in_its_sleep_adds_nothing_to_what_the_next_one_told(
+    one, other, tmp_path, monkeypatch
+):
+    def apply(step, action, site, work):
+        yield "working"
+        if site.state.name == "one":
+            for row in (tmp_path / "shared").rglob("lease/0*"):
+                os.utime(row, (row.stat().st_mtime - 400,) * 2)
+            with pytest.raises(WorkFailed, match="stopped"):
+                take_up(other, work.run)
+            monkeypatch.setattr(clock, "uptime", lambda: time.clock_gettime(time.CLOCK_BOOTTIME) + 400)
+            signal.raise_signal(signal.SIGALRM)
+        raise WorkFailed("stopped", hint="again")
+
+    monkeypatch.setattr(Changing, "apply", apply)
+    assert isinstance(one.fails(HEAD + "steps:\n" + A), LeaseLost)
+    (run,) = journals.history(other.site.state)
+    third = machine(tmp_path, "third")
+    assert learn(third) == [f"run {run.id} of another machine is known here now"]
+    assert journals.history(third.site.state) == [run]
+
+
+def test_a_piece_of_a_machine_that_wrote_on_though_another_had_taken_the_run_up_counts_for_nothing(one, other):
+    one.fails(FAILING.replace("count: 1", "count: 9"))
+    (run,) = journals.history(one.site.state)
+    stale = SharedRuns(one.site, one.site.shared, Secret(KEY))
+    stale.follow(run)
+    stale.push(run.id)
+    with pytest.raises(WorkFailed):
+        take_up(other, run.id)
+    path = one.site.state / f"runs/{run.id}.jsonl"
+    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[-1])
+    stale.push(run.id)
+    third = machine(one.site.state.parent, "third")
+    learn(third)
+    assert journals.history(third.site.state) == journals.history(other.site.state)
 
 
 def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypatch):

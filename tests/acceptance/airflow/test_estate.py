@@ -19,6 +19,7 @@ from tests.steps.operator import Operator
 
 pytestmark = [environment.wanted, pytest.mark.timeout(1800)]  # the environment may have to be made first
 MAINT = str(Path(sys.executable).parent / "maint")
+PASSWORD = "Taube-7-Kran-Wind"
 GONE = """
   gone:
     manager: {host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "env:PATH"}
@@ -35,6 +36,18 @@ with DAG("sensed", start_date=datetime(2026, 1, 1), schedule=None):
     wrong = MaintOperator(task_id="wrong", maint_conn_id="prod", command=["backup", "list", "--nonsense"], retries=5)
     fresh >> [old, wrong]
 """
+LATE = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from maint.airflow.operator import MaintOperator
+with DAG("late", start_date=datetime(2026, 1, 1), schedule=None):
+    MaintOperator(
+        task_id="late",
+        maint_conn_id="prod",
+        command=["backup", "create", "--yes"],
+        execution_timeout=timedelta(seconds=20),
+    )
+"""
 
 Test = Callable[..., tuple[str, dict[str, str]]]
 
@@ -42,7 +55,7 @@ Test = Callable[..., tuple[str, dict[str, str]]]
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """An operator at a lab whose backups go through the window."""
-    with Lab(tmp_path_factory.mktemp("estate") / "lab", Options(switches=FAST)) as made:
+    with Lab(tmp_path_factory.mktemp("estate") / "lab", Options(switches=FAST, new_password=PASSWORD)) as made:
         operator = Operator(made)
         path = Path(operator.config)
         path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      on_redacted: window\n"))
@@ -57,7 +70,6 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
     content = Path(lab.config).read_text()
     content = re.sub(r'password: "file:[^"]*/password"', 'password: "file:password"', content, count=1)
     extra = {"config_content": content, "state": str(lab.state.parent)}
-    password = (lab.lab.folder / "password").read_text().strip()
     variables = {
         "PATH": os.defpath,
         "HOME": str(home),
@@ -65,7 +77,7 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__CORE__DEFAULT_TIMEZONE": "Asia/Kathmandu",
-        "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": password, "extra": extra}),
+        "AIRFLOW_CONN_PROD": json.dumps({"conn_type": "maint", "password": PASSWORD, "extra": extra}),
     }
 
     def airflow(*words: str, **more: str) -> str:
@@ -85,6 +97,9 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
                 current = f"{found[1]}/{found[2]}" if found[2] else found[1]
             if found := re.search(r"new_state=(\w+)", line):
                 states[current] = found[1]
+        told = [path for path in home.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+        assert told == []
+        assert PASSWORD not in said
         return said, states
 
     airflow("db", "migrate")
@@ -138,6 +153,12 @@ def test_one_site_that_is_gone_fails_by_itself_and_is_told_once(lab: Operator, d
     assert said.count("ALERT: ") == 1
 
 
+def test_an_estate_whose_sites_cannot_be_read_is_told_once_too(lab: Operator, dags_test: Test) -> None:
+    said, states = dags_test("lost", printed(lab, "--program", MAINT, "--dag-id", "lost").replace(lab.config, "/gone"))
+    assert states == {"sites": "failed", "estate": "failed"}, said[-6000:]
+    assert said.count("ALERT: ") == 1
+
+
 def test_a_sensor_reads_the_config_from_a_connection_and_wrong_usage_is_not_tried_again(
     lab: Operator, dags_test: Test, package: Path
 ) -> None:
@@ -146,3 +167,14 @@ def test_a_sensor_reads_the_config_from_a_connection_and_wrong_usage_is_not_trie
     assert states == {"fresh": "success", "old": "failed", "wrong": "failed"}, said[-6000:]
     assert "No such option" in said
     assert not list(Path("/tmp").glob("maint-airflow-*/config.yaml"))
+
+
+def test_a_task_whose_time_is_up_ends_once_its_window_is_closed(lab: Operator, dags_test: Test, package: Path) -> None:
+    lab.lab.switch("starting-seconds", "25")  # its time is up while the manager restarts
+    try:
+        said, states = dags_test("late", LATE, package)
+    finally:
+        lab.lab.switch("starting-seconds", FAST["starting-seconds"])
+    assert states == {"late": "failed"}, said[-6000:]
+    assert lab.window is False, said[-9000:]
+    assert "Close the redaction window" in said
