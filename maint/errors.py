@@ -81,6 +81,10 @@ class AnswerMissing(WorkFailed):
         self.whole = whole
 
 
+class Rejected(WorkFailed):
+    """A server said no to a change, and would say so again; nothing of it was done."""
+
+
 class Conflict(WorkFailed):
     """A name is taken by something else, which is left as it is."""
 

@@ -17,7 +17,7 @@ from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.tokens import Tokens
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import AnswerMissing, CannotReach, Conflict, LoginRefused, MaintError, TimedOut, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Conflict, LoginRefused, MaintError, Rejected, TimedOut, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object
@@ -332,7 +332,7 @@ _FINAL = re.compile(r"already exists|not found|does not exist|paused|cannot use 
 PROXY = "is there a proxy or a login page between us and the virtual cluster?"
 
 
-class Missing(WorkFailed):
+class Missing(Rejected):
     """The thing that was asked for is not there."""
 
 
@@ -366,4 +366,5 @@ def refusal(what: str, reply: Reply, user: str) -> MaintError:
         return WorkFailed(line, hint=PROXY)
     if "paused" in said:
         return WorkFailed(line, hint="`maint vc job unpause --name JOB` lets it go on; a paused job takes no run")
-    return WorkFailed(line, hint="mend what it names; nothing of this call was done")
+    kind = WorkFailed if is_passing(reply) else Rejected
+    return kind(line, hint="mend what it names; nothing of this call was done")

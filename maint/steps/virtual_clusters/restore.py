@@ -106,13 +106,13 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
             detail=found[:_SHOWN],
             hint="did somebody else change them meanwhile? Resuming compares again",
         )
-    held = {decided.job(name) for name in bringing.held_back()}
+    held = {decided.job(name) for name in bringing.not_back}
     awake = [name for name in awake_jobs(document, decided) if name not in held]
     if not work.noted("recorded"):
         write_record(site, RECORD, snapshot.id, {"vc": cluster.settings.name, "awake": list(awake)})
         work.note("recorded", True)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
-    words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners()]
+    words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
     hint = _RACE if decided.left_out else _MEND if left else ""
     value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)

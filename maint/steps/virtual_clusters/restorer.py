@@ -1,11 +1,11 @@
 """Bring the resources and jobs of a snapshot into a virtual cluster, schedules paused, and compare (J14)."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
 from typing import cast
 
-from maint.errors import Conflict, MaintError, WorkFailed
+from maint.errors import Conflict, MaintError, Rejected, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.virtual_cluster import (
@@ -27,11 +27,13 @@ from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content, watched
 from maint.steps.virtual_clusters.replaced import Replaced
+from maint.steps.virtual_clusters.safety_net import create_asleep
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
 _PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
 _PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 _FAILED = "failed"
+_ELSEWHERE = "no resource here (a git repository?)"
 _INTENT = "intent"  # the note that what is made from now on was absent
 Words = Generator[str, None, None]
 
@@ -61,7 +63,9 @@ class ClusterRestorer:
         self._decided, self._work = decided, work
         self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
         self._schedules: dict[str, Object] = {}  # what the server is to read in their files
-        self._unbuilt: set[str] = set()  # environments that could not be built
+        self._lost: dict[str, str] = {}  # resources that are not as jobs need them, each with its kind
+        self._unsent: set[tuple[str, str]] = set()  # their files that could not be uploaded: resource and path
+        self._refused: set[str] = set()  # jobs that the server does not take
         self._resumed = False  # whether an earlier attempt noted what it was about to make
         self.left: list[str] = []
 
@@ -95,7 +99,8 @@ class ClusterRestorer:
             if group:
                 yield f"bringing back {show_count(len(group), word)}"
                 self._fill(group)
-        yield from self._await([one for one in built if one.files])
+        waiting = [self._decided.resource(one.name) for one in built if one.files]
+        yield from self._await([name for name in waiting if name not in self._lost])
 
     def _fill(self, resources: Sequence[Resource]) -> None:
         with worker_pool() as (hands, _):
@@ -103,7 +108,8 @@ class ClusterRestorer:
             total = sum(file.size for _, file in lacking)
             for problem in hands.map(lambda pair: self._uploaded(pair[0], pair[1], total), lacking):
                 self.left += [problem] if problem else []
-        sent = {self._decided.resource(one.name): [file for made, file in lacking if made is one] for one in resources}
+        arrived = [(one, file) for one, file in lacking if (one.name, file.path) not in self._unsent]
+        sent = {self._decided.resource(one.name): [file for made, file in arrived if made is one] for one in resources}
         prove_arrival(self._cluster, self._work, {name: files for name, files in sent.items() if files})
 
     def _made(self, resource: Resource) -> list[tuple[Resource, File]]:
@@ -117,7 +123,11 @@ class ClusterRestorer:
             self._cluster.delete_resource(name)
             live = None
         if live is None:
-            self._cluster.create_resource(definition)
+            try:
+                self._cluster.create_resource(definition)
+            except Rejected as refusal:
+                self._lose(resource, f"could not be made: {refusal.message}")
+                return []
         elif not replaced:
             self._refuse_foreign(live, resource, definition)
         here = {file.path: file.signature for file in live.files} if live is not None else {}
@@ -144,15 +154,28 @@ class ClusterRestorer:
         stored = self._document.stored(file)
         what = f"{self._decided.resource(resource.name)}/{file.path}"
         if stored is None:
-            return f"{what}: the snapshot does not hold it"
+            return self._lacks(resource, file, f"{what}: the snapshot does not hold it")
         content = watched(self._site, stored_content(self._site, stored, file.size), total)
-        signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
+        try:
+            signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
+        except Rejected as refusal:
+            return self._lacks(resource, file, f"{what}: {refusal.message}")
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")
         return ""
 
-    def _await(self, environments: Sequence[Resource]) -> Words:
-        waiting = [self._decided.resource(one.name) for one in environments]
+    def _lacks(self, resource: Resource, file: File, words: str) -> str:
+        self._unsent.add((resource.name, file.path))
+        if resource.type != "files":  # it waits for this file for ever (J5.4)
+            self._lost[self._decided.resource(resource.name)] = "environment"
+        return words
+
+    def _lose(self, resource: Resource, words: str) -> None:
+        name, kind = self._decided.resource(resource.name), "resource" if resource.type == "files" else "environment"
+        self._lost[name] = kind
+        self.left.append(f"{kind} {name} {words}")
+
+    def _await(self, waiting: Sequence[str]) -> Words:
         with self._site.clock.limit(None if self._work.timeout else _BUILD):
             for pause in delays(1.0, 5.0) if waiting else ():
                 yield f"waiting until {', '.join(waiting)} is built"
@@ -169,19 +192,22 @@ class ClusterRestorer:
             info = live.raw.get("pythonEnvInfo")
             reason = info.get("statusReason", "") if isinstance(info, dict) else ""
             self.left.append(f"environment {name} could not be built: {reason or 'no reason was given'}")
-            self._unbuilt.add(name)
+            self._lost[name] = "environment"
         return live.status in (READY, _FAILED)
 
-    def held_back(self) -> Mapping[str, str]:
-        """Return the jobs that are not brought back since an environment that they need could not be built."""
+    def _held_back(self) -> Mapping[str, str]:
+        """Return the jobs that are not brought back since something that they need is not there."""
+        if not self._lost:
+            return {}
         needs = {
             job.name: [self._decided.resource(one) for one in wanted_resources(job)] for job in self._document.jobs
         }
-        return {job: one for job, names in needs.items() for one in names if one in self._unbuilt}
+        return {job: one for job, names in needs.items() for one in names if one in self._lost}
 
     def spark_jobs(self) -> Words:
         """Create the jobs that are no DAGs, their schedules paused."""
-        self.left += [f"job {job} is held back: it needs environment {one}" for job, one in self.held_back().items()]
+        held = self._held_back()
+        self.left += [f"job {job} is held back: it needs {self._lost[one]} {one}" for job, one in held.items()]
         jobs = [job for job in self._document.jobs if job.type != "airflow" and self.wanted(job)]
         if jobs:
             yield f"bringing back {show_count(len(jobs), 'job')}, schedules paused"
@@ -190,12 +216,16 @@ class ClusterRestorer:
 
     def wanted(self, job: Job) -> bool:
         """Whether a job is brought back."""
-        return job.name not in (*self._decided.skipped_jobs, *self._decided.left_out, *self.held_back())
+        return job.name not in (*self._decided.skipped_jobs, *self._decided.left_out, *self.not_back)
+
+    @property
+    def not_back(self) -> Collection[str]:
+        """The jobs that could not be brought back."""
+        return {*self._held_back(), *self._refused}
 
     def _spark(self, job: Job) -> None:
         definition = definition_of(job, self._decided)
-        self._create(job, definition)
-        if job.scheduled:
+        if self._create(job, definition) and job.scheduled:
             self.rest(str(definition["name"]))
 
     def rest(self, name: str) -> None:
@@ -215,7 +245,8 @@ class ClusterRestorer:
         if self._work.noted(f"runs of {name}") is None:
             newest = self._cluster.newest_run(name)
             self._work.note(f"runs of {name}", newest.id if newest else 0)
-        self._create(job, definition)
+        if not self._create(job, definition):
+            return
         self._rest_once_read(name)
         self._dags[name] = self._site.clock.monotonic() + (_PARSED if _starts_by_itself(job) else 0.0)
         self._schedules[name] = dag_schedule(job.raw)
@@ -238,20 +269,48 @@ class ClusterRestorer:
                 return self.rest(name)
         return self.rest(name)
 
-    def _create(self, job: Job, definition: dict[str, Json]) -> None:
+    def _create(self, job: Job, definition: dict[str, Json]) -> bool:
+        """See to it that a job is there; False where the server does not take it."""
         name, replaced = str(definition["name"]), job.name in self._decided.replaced_jobs
         live = self._cluster.job(name)
         if same_job(live, definition, pauses=False) and (replaced or self._resumed):
             if job.type == "airflow":  # its file is read for an update alone (J4.4)
                 self._rest_once_read(name)
                 self._cluster.update_job(name, definition)
-            return  # an earlier attempt made it, or it is the same
+            return True  # an earlier attempt made it, or it is the same
         if live is not None and not replaced:
             raise _taken(f"job {name}")
         if live is not None:
             self._replaced.refuse_unkept(live)
             self._cluster.delete_job(name)
-        self._cluster.create_job(definition)
+        try:
+            self._cluster.create_job(definition)
+        except Rejected as refusal:
+            self._refused.add(job.name)
+            lacking = "; ".join(f"{one} is {_ELSEWHERE}" for one in self._missing(job))
+            back = self._put_back(live) if live is not None else ""
+            self.left.append(f"job {name} is left out: {refusal.message}{lacking and f' ({lacking})'}{back}")
+            return False
+        return True
+
+    def _put_back(self, live: Job) -> str:
+        """Put the job back that was to be replaced, its schedule paused (J14); return in words what became of it."""
+        try:
+            return f"; what was there is back{create_asleep(self._cluster, live.raw)}"
+        except WorkFailed:
+            return "; what was there is gone, and kept in the safety snapshot"
+
+    def _missing(self, job: Job) -> Sequence[str]:
+        names = [self._decided.resource(one) for one in wanted_resources(job)]
+        return [name for name in names if self._cluster.resource(name, files=False) is None]
+
+    def elsewhere(self) -> Sequence[str]:
+        """Name what jobs that are back need, and no call tells whether it is there."""
+        known = {one.name for one in self._document.resources}
+        jobs = [job for job in self._document.jobs if self.wanted(job) and not known.issuperset(wanted_resources(job))]
+        return [
+            f"job {self._decided.job(job.name)} needs {one}: {_ELSEWHERE}" for job in jobs for one in self._missing(job)
+        ]
 
     def differences(self) -> Sequence[str]:
         """Compare what is there with what should be: signatures of files, and jobs in their normal form."""
@@ -278,8 +337,12 @@ class ClusterRestorer:
             return ""
         name = self._decided.resource(resource.name)
         live = self._cluster.resource(name)
-        here = {(file.path, file.signature) for file in live.files} if live is not None else set()
-        wanted = {(one.path, one.signature) for one in resource.files if one.signature in self._document.objects}
+        if live is None and name in self._lost:
+            return ""
+        unsent = {path for one, path in self._unsent if one == resource.name}
+        here = {(file.path, file.signature) for file in live.files if file.path not in unsent} if live else set()
+        held = [one for one in resource.files if one.signature in self._document.objects and one.path not in unsent]
+        wanted = {(one.path, one.signature) for one in held}
         return "" if live is not None and wanted == here else f"resource {name} has other files than the snapshot"
 
     def _job_differs(self, job: Job, live: dict[str, Job]) -> str:

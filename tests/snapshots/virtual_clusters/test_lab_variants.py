@@ -1,6 +1,7 @@
 """Restores into the lab's virtual cluster when what is there is more, or other, than a snapshot holds."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,63 @@ def test_an_upload_over_a_dag_file_that_is_undone_says_that_the_job_must_be_upda
     make_dag(operator, tmp_path, "weekly")
     upload_dag(operator, tmp_path, "weekly", "17 5 * * *")
     assert "`maint vc job update --name weekly`" in call(operator, "undo", last_run(operator)).err
+
+
+@contextmanager
+def switched(operator: Operator, name: str, value: str, back: str) -> Iterator[None]:
+    operator.lab.switch(name, value)
+    yield
+    operator.lab.switch(name, back)
+
+
+def names(operator: Operator) -> set[str]:
+    return {one["name"] for one in operator("vc", "job", "list", "-o", "json").json["jobs"]}
+
+
+def test_a_job_that_the_server_does_not_take_is_named_and_left_out_and_the_others_come_back(operator: Operator) -> None:
+    call(operator, "resource", "create", "--name", "repository")
+    words = ("--application-file", "x.py", "--mount-1-resource", "repository")
+    call(operator, "job", "create", "--name", "orphan", "--type", "spark", *words)
+    call(operator, "job", "create", "--name", "sister", *BARE)
+    call(operator, "resource", "delete", "--name", "repository")
+    backup(operator)
+    for name in ("orphan", "sister", "nightly-pipeline"):
+        call(operator, "job", "delete", "--name", name)
+    said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", code=7)
+    assert "job orphan is left out" in said.err
+    assert "repository is no resource here (a git repository?)" in said.err
+    assert {"sister", "nightly-pipeline"} <= names(operator)
+    with switched(operator, "vc-missing-mount", "accept", "refuse"):
+        said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip")
+    assert "job orphan needs repository: no resource here" in said.err
+    call(operator, "job", "delete", "--name", "orphan")
+
+
+def test_a_job_that_was_to_be_replaced_by_one_that_the_server_does_not_take_is_put_back(operator: Operator) -> None:
+    call(operator, "resource", "create", "--name", "passing")
+    words = ("--application-file", "x.py", "--mount-1-resource", "passing")
+    call(operator, "job", "create", "--name", "changing", "--type", "spark", *words)
+    call(operator, "resource", "delete", "--name", "passing")
+    backup(operator)
+    call(operator, "job", "delete", "--name", "changing")
+    call(operator, "job", "create", "--name", "changing", *BARE)
+    assert "job changing is left out" in replace(operator, code=7).err
+    assert job(operator, "changing")["spark"]["file"] == "local:/x.py"
+    call(operator, "job", "delete", "--name", "changing")
+
+
+def test_an_environment_whose_requirements_no_call_gives_holds_back_its_jobs_alone(
+    operator: Operator, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text("nothing==0\n")
+    call(operator, "resource", "create", "--name", "wheels", "--type", "python-env")
+    call(operator, "resource", "upload", "--name", "wheels", "--local-path", str(tmp_path / "requirements.txt"))
+    call(operator, "job", "create", "--name", "needy", *BARE, "--python-env-resource-name", "wheels")
+    with switched(operator, "vc-requirements-download", "refuse", "allow"):
+        backup(operator)
+    for what, name in (("job", "needy"), ("job", "daily-vacuum"), ("resource", "wheels")):
+        call(operator, what, "delete", "--name", name)
+    said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", "--timeout", "100s", code=7)
+    assert "wheels/requirements.txt: the snapshot does not hold it" in said.err
+    assert "job needy is held back: it needs environment wheels" in said.err
+    assert "daily-vacuum" in names(operator)
