@@ -110,6 +110,20 @@ class NotKept(WorkFailed, KeyError):
         return self.message  # and not as a KeyError spells it
 
 
+class NotWritten(WorkFailed, OSError):
+    """A file of ours cannot be written: its disk is full, or broken, or not ours to write to."""
+
+    otherwise = "make room there, or look at its rights, then again"
+
+    def __init__(self, path: object, why: OSError) -> None:
+        said = why.strerror or type(why).__name__
+        super().__init__(f"{path} cannot be written: {said}")
+        self.errno, self.strerror, self.filename = why.errno, said, str(path)
+
+    def __str__(self) -> str:
+        return self.message  # and not as an OSError spells it
+
+
 class StoreFailed(WorkFailed):
     """A place for snapshots could not be reached, or said no."""
 

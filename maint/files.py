@@ -8,19 +8,20 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from maint.errors import Invalid, MaintError, WorkFailed
+from maint.errors import Invalid, MaintError, NotWritten, WorkFailed
 
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
 SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})  # what is wrong with a disk
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -88,30 +89,49 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
         mode: of the file, whatever the umask.
         replace: put it in the place of an existing file, which is FileExistsError otherwise.
         durable: it outlives a power cut; what can be made again need not, and is written much faster.
+
+    Raises:
+        NotWritten: an OSError, too.
     """
-    make_folder(path.parent)
     staging = f"{STAGING}{secrets.token_hex(8)}"
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    with _naming(path):
+        make_folder(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-        with os.fdopen(handle, "wb") as file:
+        with _naming(path):
+            handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        with _naming(path, _DISK), os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fchmod(file.fileno(), mode)
             if durable:
                 os.fsync(file.fileno())
-        if replace:
-            os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            if durable:
-                os.fsync(folder)
-        else:
-            publish(folder, staging, path.name)
+        with _naming(path):
+            if replace:
+                os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                if durable:
+                    os.fsync(folder)
+            else:
+                publish(folder, staging, path.name)
     except BaseException:
         with suppress(OSError):  # the failure itself is what must be reported
             os.unlink(staging, dir_fd=folder)
         raise
     finally:
         os.close(folder)
+
+
+@contextmanager
+def _naming(path: Path, only: Container[int] | None = None) -> Iterator[None]:
+    """Turn an OSError of the block (`only` these numbers) into NotWritten; that a file is there already stays as is."""
+    try:
+        yield
+    except (MaintError, FileExistsError):
+        raise
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        raise NotWritten(path, error) from error
 
 
 def replace(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import jinja2
 from jinja2 import meta, nodes
 from jinja2.exceptions import SecurityError
+from jinja2.filters import do_indent
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -27,7 +28,19 @@ MAX_BITS = 4096
 
 # Whatever can grow without bound, or depends on chance, is left out.
 _LEFT_OUT = frozenset(
-    {"attr", "batch", "center", "filesizeformat", "format", "pprint", "random", "slice", "urlize", "xmlattr"}
+    {
+        "attr",
+        "batch",
+        "center",
+        "filesizeformat",
+        "format",
+        "pprint",
+        "random",
+        "slice",
+        "urlize",
+        "wordwrap",
+        "xmlattr",
+    }
 )
 _METHODS = frozenset(
     {
@@ -73,6 +86,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             return False
         return not callable(value) or attr in _METHODS or isinstance(obj, LoopContext)
 
+    def wrap_str_format(self, value: object) -> None:
+        """Have `format` judged like any other method: a width in it could fill the memory."""
+
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Refuse products and powers that are out of proportion. (Any: as the base class has it.)"""
         if operator == "%" and isinstance(left, str):
@@ -103,8 +119,20 @@ def _replace(text: object, old: str, new: str, count: int = -1) -> str:
     return whole.replace(old, new, count)
 
 
+def _indent(text: object, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    whole = str(text)
+    if len(whole) + (whole.count("\n") + 1) * (width if isinstance(width, int) else len(width)) > MAX_TEXT:
+        raise SecurityError("this indentation is too long")
+    return do_indent(whole, width, first, blank)
+
+
 def _to_json(value: object, indent: int | None = None) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, indent=None if indent is None else min(indent, 8))
+    return _dumped(_plain(value), ensure_ascii=False, indent=indent)
+
+
+def _dumped(value: object, *, indent: int | None = None, ensure_ascii: bool = True, sort_keys: bool = False) -> str:
+    narrow = None if indent is None else min(indent, 8)
+    return json.dumps(value, indent=narrow, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
 
 
 def _shell(value: object) -> str:
@@ -126,6 +154,7 @@ def _shown(value: object) -> str:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
+    "indent": _indent,
     "duration": lambda seconds: show_duration(float(seconds)),
     "json": _to_json,
     "replace": _replace,
@@ -149,6 +178,7 @@ def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
 
 
 _TEXTS = _environment(finalize=_shown)
+_TEXTS.policies["json.dumps_function"] = _dumped  # what `tojson` calls
 
 
 @cache

@@ -1,6 +1,8 @@
 """The longest files begin first; where the real parts must be there, as in CI, a skip for lack of one is a failure."""
 
+import contextlib
 import gc
+import importlib
 import itertools
 import json
 import os
@@ -53,8 +55,8 @@ if _has_room(_MEMORY):
 # Each process of a run hands out ports of its own, also those of what is down for now; another run begins elsewhere.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_SHARE = len(ports.OWN_PORTS) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-ports.turns = itertools.count(zlib.crc32(_RUN) + _SHARE * _WORKER)
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+ports.turns = itertools.count(zlib.crc32(_RUN) + len(ports.OWN_PORTS) // _WORKERS * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others. So the seconds that
@@ -67,9 +69,15 @@ _LACKING = re.compile(r"not installed|no (keytool|dash|OpenSSH)|stock tool|canno
 
 
 @pytest.hookimpl(trylast=True)  # when Hypothesis expects to be used, and before further processes begin
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         st.text().validate()  # leaves a table of all characters on disk, which each process would make for itself
+        return
+    # All import the same files. Each process begins with others, so that a file is compiled by one, and not by all.
+    files = sorted(path for place in session.config.args for path in Path(place).rglob("test_*.py"))
+    for path in files[_WORKER::_WORKERS]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # told when it is collected
+            importlib.import_module(".".join(path.resolve().relative_to(_TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -107,6 +107,10 @@ def test_a_broken_text_is_refused_with_its_line(text: str, words: str) -> None:
         "{{ '{:999999999}'.format(1) }}",
         "{{ 'x'.ljust(10 ** 9) }}",
         "{{ 'x' | center(10 ** 9) }}",
+        "{{ 'a\nb' | indent(10 ** 9) }}",
+        "{{ 'a' | indent('x' * 999999, true) | indent('x' * 999999, true) }}",
+        "{{ 'a b' | wordwrap(1, wrapstring='x' * 999999) }}",
+        "{{ '{0:>99999999}{0:>99999999}'.format(1) }}",
         "{{ 'xxxxxxxxxx'" + " | replace('x', 'xxxxxxxxxx')" * 20 + " }}",
         "{{ [1] | batch(10 ** 9, 0) | list }}",
         "{{ range(90000) | join('xxxxxxxxxxxxxxxxxxxx') }}",
@@ -235,3 +239,7 @@ def test_a_broken_file_is_named(templates: Path, content: str, words: str) -> No
 def test_a_file_that_is_not_there_is_named(templates: Path) -> None:
     with pytest.raises(Invalid, match=r"no template \.\./secret"):
         render.from_file("../secret", {})
+
+
+def test_json_is_indented_by_eight_columns_at_most() -> None:
+    assert render.template("{{ [1] | tojson(10 ** 9) }}").render({}) == "[\n        1\n]"

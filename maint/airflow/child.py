@@ -83,7 +83,7 @@ class Child:
         text = "".join(self._out)
         try:
             return json.loads(text) if len(text) <= _MOST else None
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def _listen(self) -> None:

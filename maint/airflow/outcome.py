@@ -40,7 +40,7 @@ def reason(code: int, lines: Iterable[str]) -> str:
         try:
             error = json.loads(line)["error"]
             told = [error["message"], *error["detail"], *([f"hint: {error['hint']}"] if error["hint"] else [])]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
         last = "; ".join(map(str, told))
     how = f"exit {code}" if code >= 0 else f"signal {-code}"
@@ -54,5 +54,5 @@ def told(line: str) -> tuple[str, bool]:
         if "warning" in found:
             return str(found["warning"]), True
         return str(found["error"]["message"]), True
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return line.rstrip(), False

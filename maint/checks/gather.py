@@ -17,7 +17,7 @@ from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError, Stopped
 from maint.model.fleet import Reply
 from maint.model.formatting import show_time
-from maint.model.json import Json
+from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
 from maint.ports import Clock, Fleet, ManagerSight, Sight
 from maint.render import from_file
@@ -159,24 +159,16 @@ def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[Man
         ends = show_time(end) if end else ""
         release = manager.release()
         clusters = [_cluster(manager, cluster, full) for cluster in manager.clusters()]
-        listed = manager.get("/hosts?view=full")
+        listed = manager.hosts()
     except Stopped:
         raise
     except MaintError as failure:
         return ManagerFacts(failure.message, chain=chain, ends=ends), clock.now()
     answered = clock.now()
-    items = listed.get("items") if isinstance(listed, Mapping) else None
-    hosts = [_host(item) for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
+    hosts = [
+        {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
+    ]
     return ManagerFacts("", release, chain, hosts, clusters, ends), answered
-
-
-def _host(item: Mapping[str, Json]) -> Mapping[str, Json]:
-    owner = item.get("clusterRef")
-    cluster = owner.get("clusterName") if isinstance(owner, Mapping) else None
-    return {
-        "hostname": _word(item.get("hostname")), "lastHeartbeat": _word(item.get("lastHeartbeat")),
-        "cluster": _word(cluster),
-    }  # fmt: skip
 
 
 def _word(value: Json) -> str | None:
@@ -186,12 +178,9 @@ def _word(value: Json) -> str | None:
 def _cluster(manager: ManagerSight, cluster: Cluster, full: bool) -> Mapping[str, Json]:
     services: list[Json] = []
     if full:
-        listed = manager.get(f"/clusters/{quote(cluster.name, safe='')}/services")
-        items = listed.get("items") if isinstance(listed, Mapping) else None
-        for item in items if isinstance(items, Sequence) else ():
-            if isinstance(item, Mapping):
-                fields = {"type": "type", "state": "serviceState", "health": "healthSummary"}
-                services.append({name: _word(item.get(key)) for name, key in fields.items()})
+        fields = {"type": "type", "state": "serviceState", "health": "healthSummary"}
+        for item in objects_of(manager.get(f"/clusters/{quote(cluster.name, safe='')}/services")):
+            services.append({name: _word(item.get(key)) for name, key in fields.items()})
     return {"name": cluster.name, "type": cluster.type, "services": services, "display": cluster.display_name}
 
 

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import select
 import shlex
 import sys
@@ -17,6 +18,7 @@ from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.model.manager import CLOSE_COMMAND
 
 
 class TerminalPerson:
@@ -77,9 +79,26 @@ def opened(
             error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
+        if len(settings.names) > 1 and error.way_on:
+            error.hint = named_in(error.way_on, found.name)
         raise
     finally:
         site.close()
+
+
+_COMMAND = re.compile(r"`(maint (?!config |help |lab |generate )[^`]+)`")
+_BARE = re.compile(r"maint (?!config |help |lab |generate )[a-z]+( [a-z]+){0,2}( --[a-z-]+( [\w.:-]+)?)*")
+
+
+def named_in(hint: str, site: str) -> str:
+    """Return a hint whose commands say of which of several sites they are."""
+
+    def named(command: str) -> str:
+        return command if "--site" in command else f"{command} --site {site}"
+
+    if _BARE.fullmatch(hint):
+        return named(hint)
+    return _COMMAND.sub(lambda found: f"`{named(found[1])}`", hint)
 
 
 def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:
@@ -127,7 +146,6 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     if not (site.state / "window.json").exists():  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
-    from maint.steps.manager.server_options import CLOSE_COMMAND
 
     window = abandoned_window(site)
     if window is not None:

@@ -180,7 +180,7 @@ def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
         try:
             saved = json.loads(whole(path))
             return str(saved["digest"]), Plan.from_json(saved["plan"]).parameters
-        except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
     if text and not (len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text)):
         hint = "`maint restore plan` shows the digest"

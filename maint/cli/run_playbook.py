@@ -19,7 +19,7 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import metrics, outcomes
 from maint.cli.telling.width import columns, folded
 from maint.config.notices import HOOKS
-from maint.engine import journal
+from maint.engine import asked, journal
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
@@ -144,8 +144,12 @@ def _prepared(
         run_key.done_already(screen, past)
         return None
     limit, begun = limit_of(flags), site.clock.monotonic()
+    if not flags.dry_run:
+        asked.note(site.state, flags.command, site.clock.now())
     with limited(flags, site, "making the plan"):
         plan = make(site, screen)
+        if not plan.locks:
+            asked.forget(site.state)
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
@@ -283,11 +287,13 @@ def _nothing(
             hint="`maint playbook history` lists the runs",
         )
     runs = [one for one in journal.history(site.state) if one.plan.locks]
-    last = past or (runs[-1] if runs else None)
-    if last is None or not last.over:
+    last, given = past or (runs[-1] if runs else None), None if past else asked.last(site.state)
+    if last is None or not last.over or given:
+        seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
+        seen += [f"`maint {given.command}`, given {given.at}, ended before its run began"] if given else []
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
-            detail=[f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else [],
+            detail=seen,
             hint=f"{command_to_resume(last.id, last.needs)} takes it up"
             if last is not None and last.resumable
             else "where a command was killed before its run began, type that command again",

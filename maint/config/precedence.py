@@ -175,7 +175,9 @@ class Settings:
         chosen = name or self.chosen or _only(self.names)
         if chosen is None:
             raise Invalid(
-                "several sites are configured", detail=[", ".join(self.names)], hint="choose one: --site NAME"
+                "several sites are configured",
+                detail=[", ".join(self.names)],
+                hint="choose one: --site NAME, or --all where a command takes it",
             )
         if chosen in self.broken:
             raise self.broken[chosen]

@@ -17,6 +17,7 @@ import msgspec
 
 import maint
 from maint.config.actor import actor
+from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, remove, write_all, writing
@@ -237,6 +238,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
         digest=plan.digest,
         options=dict(options),
     )
+    asked.forget(state)
     return journal
 
 
@@ -384,7 +386,7 @@ def _take_dismissal(past: RunState, path: Path) -> None:
     if not path.exists() or past.ended == "done":
         return
     past.ended = "dismissed"
-    with suppress(ValueError, KeyError, TypeError, OSError):  # that it is there says enough
+    with suppress(ValueError, KeyError, TypeError, OSError, RecursionError):  # that it is there says enough
         said = json.loads(path.read_bytes())
         if datetime.fromisoformat(said["time"]).tzinfo is not None:
             past.at = str(said["time"])

@@ -75,9 +75,9 @@ class StepContext:
         """Return what was last written down under a key."""
         return self._notes.get(key)
 
-    def alone(self) -> bool:
-        """Whether no other machine can have begun to work on the site, as this one lost its lease."""
-        return self._lease is None or self._lease.holds
+    def heir(self) -> str | None:
+        """Return the run of the machine that may have taken the lease, "" for none; None: no other can be at work."""
+        return None if self._lease is None or self._lease.holds else self._lease.heir()
 
 
 class Runner:

@@ -166,9 +166,12 @@ class SharedRuns:
         self._remember_done(run)
         if self._pieces(run):
             self.push(run)
+        self._remove(run)
+        files.remove(self._marked(run))
+
+    def _remove(self, run: str) -> None:
         for number in sorted(self._pieces(run)):
             self._store.remove(self._name(run, number))
-        files.remove(self._marked(run))
 
     def _remember_done(self, run: str) -> None:
         """Let other machines know what was done under a `--run-key`, for a month; what lies there longer goes."""
@@ -209,8 +212,7 @@ class SharedRuns:
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
             if min(numbers) > 1:  # whoever removed it was stopped on the way
-                for number in sorted(numbers):
-                    self._store.remove(self._name(run, number))
+                self._remove(run)
             elif max(numbers) > mark:
                 if self._take_in(run, max(numbers)):
                     yield f"run {run} of another machine is known here now"
@@ -236,6 +238,9 @@ class SharedRuns:
     def _take_in(self, run: str, number: int) -> bool:
         """Let this machine know what all pieces tell; return whether it did not: it may know more, or they nothing."""
         journal, kept, undo, gone = self._replayed(run)
+        if not journal:  # its first push was cut: whoever takes it up sends all anew, and maybe that machine is gone
+            self._remove(run)
+            return False
         path = self._state / RUNS / f"{run}.jsonl"
         known = path.read_bytes() if path.exists() else b""
         if known.startswith(journal):

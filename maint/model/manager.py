@@ -51,6 +51,9 @@ class Role(msgspec.Struct, frozen=True):
     maintenance: bool = False
 
 
+CLOSE_COMMAND = "maint manager export --close-window"
+
+
 class Place(msgspec.Struct, frozen=True):
     """What has settings or takes commands, by the manager's names; all empty: the manager itself (M18, M19)."""
 
@@ -113,6 +116,8 @@ class Host(msgspec.Struct, frozen=True):
     hostname: str
     address: str
     cluster: str | None = None
+    heard: str = ""  # when its agent was heard last, in the server's words
+    owners: Sequence[str] = ()  # the clusters whose roles it has, and "the management service"
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -487,5 +487,5 @@ class Work(Protocol):
     def noted(self, key: str) -> Json:
         """Return what was last written down under a key, None where nothing was."""
 
-    def alone(self) -> bool:
-        """Whether no other machine can have begun to work on the site, as this one lost its lease."""
+    def heir(self) -> str | None:
+        """Return the run of the machine that may have taken the lease, "" for none; None: no other can be at work."""

@@ -62,7 +62,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
         if facts is None:
             unseen.append(name)
         else:
-            rows.append(_row(facts, now))
+            rows.append({**_row(facts, now), "page": (folder / f"{name}.html").exists()})
     rows.sort(key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]

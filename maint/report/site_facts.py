@@ -153,7 +153,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     @property
     def unknown(self) -> bool:
         """Whether nothing is known of its backups."""
-        return bool(self.problem) and self.read is None
+        return bool(self.problem or self.unusable) and self.read is None
 
     @property
     def elsewhere(self) -> str:

@@ -7,10 +7,10 @@ import msgspec
 
 from maint.errors import PartlyDone
 from maint.model.formatting import show_count, show_duration
+from maint.model.manager import CLOSE_COMMAND
 from maint.report.site_facts import DAMAGED, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
-CLOSE = "maint manager export --close-window"
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -39,10 +39,10 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
-        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE} {here}")
+        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE_COMMAND} {here}")
     for run in site.runs:
         if run.resumable:
-            words = f"run {run.id} ({run.playbook}) is {run.state}"
+            words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
             yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):

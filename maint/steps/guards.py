@@ -206,7 +206,7 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
     finally:
         window = remembered(site.state) if through_window else None
         if window is not None and window.run == work.run:
-            yield from close_own(site, window, alone=work.alone())
+            yield from close_own(site, window, work.heir())
     yield f"the present state is kept: {described(snapshot)}"
     return f"the state before is safety snapshot {snapshot.id}{'' if snapshot.restorable else ', audit-only'}"
 

@@ -13,7 +13,7 @@ from maint.config.schema import HostSettings
 from maint.model.finding import State
 from maint.model.fleet import Reply
 from maint.model.formatting import show_time
-from maint.model.manager import Door, Presence
+from maint.model.manager import Door, Host, Presence
 from tests.checks.facts import site
 from tests.snapshots.conftest import Clock
 
@@ -50,11 +50,11 @@ class Manager:
     def clusters(self) -> list[Any]:
         return []
 
-    def get(self, path: str) -> Any:
+    def hosts(self) -> list[Host]:
         stamp = show_time(self.clock.now())
         self.clock.sleep(1)
         self.clock.answered = True
-        return {"items": [{"hostname": name, "lastHeartbeat": stamp} for name in ("base-01", "ds-02")]}
+        return [Host("", name, "", heard=stamp) for name in ("base-01", "ds-02")]
 
 
 class SlowFleet:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from maint.cli.schedule import units
+from maint.cli.schedule import files
 from maint.config.yaml import load
 from maint.lab.running import Lab
 from tests.cli.documented import PAGES, Block, blocks, folded
@@ -107,7 +107,7 @@ def test_it_runs_and_says_what_is_shown(block: Block, lab: Operator, tmp_path: P
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     for folder in ("CRON_FILES", "SYSTEM_UNITS"):  # a schedule of this machine is not ours
-        monkeypatch.setattr(units, folder, tmp_path / "schedules")
+        monkeypatch.setattr(files, folder, tmp_path / "schedules")
     (tmp_path / "app.py").write_text("print('hello')\n")
     for line, shown in block.commands:
         said = lab(*words_of(line, lab), given="y\ny\n")

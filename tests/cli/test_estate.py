@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from maint.cli import options
 from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.open_site import named_in
 from maint.cli.site.summary import FILE, Summary
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
@@ -116,6 +118,18 @@ def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> No
     assert not (tmp_path / "well").exists()
 
 
+def test_what_a_signal_that_was_passed_on_ends_at_once_is_interrupted_and_no_riddle(tmp_path: Path) -> None:
+    working, ended = processes(grace=30.0), list[Ended]()
+    thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("slow", tmp_path))))
+    thread.start()
+    while not (tmp_path / "slow").exists():
+        time.sleep(0.01)
+    working.forward(signal.SIGTERM)
+    thread.join(30)
+    assert ended[0].exit == 143 and ended[0].error
+    assert (ended[0].error["message"], ended[0].error["hint"]) == ("interrupted", None)
+
+
 def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
     working, ended = processes(grace=0.1), list[Ended]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("deaf", tmp_path))))
@@ -168,6 +182,24 @@ def test_a_label_chooses_sites_and_people_see_the_failed_one_first(config: Path)
     found = said(config, "site", "status", "--site", "two", "--site", "down")
     assert [line.split()[0] for line in found.out.splitlines()[:3]] == ["SITE", "down", "two"]
     assert "1 site ended with 4" in found.out
+    assert re.search(r"^NEXT FOR\ndown +is the manager up\?", found.out, re.M), found.out
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (
+            "`maint playbook resume 7` goes on; `maint help redaction`",
+            "`maint playbook resume 7 --site a` goes on; `maint help redaction`",
+        ),
+        ("maint site status", "maint site status --site a"),
+        ("maint backup verify --level 2", "maint backup verify --level 2 --site a"),
+        ("maint config validate looks again", "maint config validate looks again"),
+        ("`maint doctor --site b`", "`maint doctor --site b`"),
+    ],
+)
+def test_of_several_sites_a_command_to_type_names_the_one_it_is_about(hint: str, told: str) -> None:
+    assert named_in(hint, "a") == told
 
 
 @pytest.fixture
@@ -202,7 +234,8 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     assert {"one.html", "two.html", "down.html", "index.html"} <= {
         one.name for one in (mistaken.parent / "pages").iterdir()
     }
-    assert "torn" in (mistaken.parent / "pages/index.html").read_text()
+    index, page = ((mistaken.parent / "pages" / name).read_text() for name in ("index.html", "torn.html"))
+    assert "torn.html" in index and "torn.yaml:1:" in page and "There is no way back" not in page
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
@@ -259,6 +292,8 @@ def test_a_dry_run_goes_to_each_and_changes_nothing(config: Path) -> None:
         (("host", "check", "--all", "--report", "/x"), "--report is for one site"),
         (("host", "check", "--all", "-o", "nagios"), "no output 'nagios'"),
         (("backup", "list", "--label", "region=asia"), "no site has region=asia"),
+        (("backup", "list", "--label", "region=asia"), "labels of sites: region=eu, region=us"),
+        (("backup", "list", "--label", "region=eu", "--label", "region=us"), "name fewer"),
         (("backup", "list", "--label", "region"), "KEY=VALUE is expected"),
         (("backup", "list", "--site", "one", "--site", "tow"), "there is no site 'tow'"),
         (("cluster", "list", "--site", "one", "--site", "two"), "works on one site"),

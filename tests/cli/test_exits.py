@@ -374,6 +374,31 @@ def test_resume_after_a_command_that_was_killed_before_its_run_began_is_no_succe
     assert (said.code, "type that command again" in said.err) == (5, True), said.err
 
 
+def test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_before_it(loaded):
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert loaded("playbook", "resume").code == 0
+    assert loaded("cluster", "delete", "base").code == 5  # nobody is there to confirm it
+    said = loaded("playbook", "resume")
+    assert (said.code, "`maint cluster delete`, given" in said.err) == (5, True), said.err
+    assert loaded("cluster", "start", "base", "--yes").code == 0
+    assert loaded("playbook", "resume").code == 0
+
+
+def test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which(loaded):
+    (loaded.state / "begun").rmdir()
+    (loaded.state / "begun").write_text("a file where a folder belongs")
+    said = loaded("backup", "create")
+    assert (said.code, f"{loaded.state}/begun/" in said.err, "cannot be written" in said.err) == (1, True, True), (
+        said.err
+    )
+
+
+def test_a_plan_file_that_is_nested_too_deeply_is_refused(loaded, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text("[" * 100_000)
+    assert loaded("restore", "run", "--plan", str(plan), "--yes").code == 3
+
+
 def test_a_timeout_that_is_none_is_wrong_usage(loaded):
     assert loaded("cluster", "stop", "base", "--yes", "--timeout", "soon").code == 2
 

@@ -3,6 +3,8 @@
 import os
 import pty
 import re
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -149,6 +151,27 @@ def test_a_certificate_that_is_believed_by_its_fingerprint_is_pinned(lab, here):
     said = maint("config", "init", "site.yaml", *flags(lab, ca="", fingerprint=print_[1]))
     assert said.code == 0, said.err
     assert states(here / "site.yaml")["manager"] == "ok"
+
+
+@pytest.mark.parametrize("trying", [False, True])
+def test_ctrl_c_ends_the_questions_and_says_that_nothing_was_written(here, trying):
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "config", "init", "site.yaml"]
+    piped = {"stdout": theirs, "stderr": subprocess.PIPE, "text": True}
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        process = subprocess.Popen(words, stdin=theirs, env=environment(), cwd=here, **piped)
+        os.close(theirs)
+        lines = iter(process.stderr.readline, "")
+        assert any("its address" in line for line in lines)
+        if trying:
+            port = silent.getsockname()[1]
+            os.write(ours, f"127.0.0.1:{port}:1\n".encode())
+            silent.accept()
+        process.send_signal(signal.SIGINT)
+        rest = "".join(lines)
+        assert (process.wait(), "hint: nothing was written" in rest) == (130, True), rest
+    os.close(ours)
+    assert list(here.iterdir()) == []
 
 
 def test_through_a_proxy_a_certificate_is_shown_and_pinned_and_what_is_written_goes_that_way(lab, here, monkeypatch):

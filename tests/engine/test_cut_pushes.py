@@ -134,3 +134,14 @@ def test_where_a_push_is_cut_no_machine_forgets_what_it_knew_and_the_run_comes_t
     assert len({*map(taking.site.undo.fetch, kept)}) == 2 * SEALED
     assert (taking.site.state / "recreate/one.json").read_text() == "t"
     assert learnt(machine(tmp_path, "third")) == []
+
+
+@pytest.mark.parametrize("how", ["failed", "killed"])
+@pytest.mark.parametrize("at", [2, 3])
+def test_what_a_machine_left_that_was_gone_for_good_in_its_first_push_goes_with_the_next_run(tmp_path, how, at):
+    cut(tmp_path, at, how)
+    other = machine(tmp_path, "other")
+    left = shared_runs(other)
+    assert learnt(other) == []
+    assert (len(left), shared_runs(other)) == (at - 1, [])
+    assert journals.history(other.site.state) == []

@@ -149,7 +149,7 @@ def test_closing_that_went_on_for_longer_than_the_lease_holds_is_begun_again_and
 
     class Closing(Changing):
         def apply(self, action, site, work):
-            alone.append(work.alone())
+            alone.append(work.heir() is None)
             if len(alone) == 1:
                 site.clock.sleep(5)
             return (yield from super().apply(action, site, work))
@@ -184,6 +184,23 @@ def test_the_window_of_the_machine_that_took_the_lease_is_left_open_to_it(one, t
     assert one.did == ["a"]
     assert "closed it" in one.events[-1].detail
     assert not (one.site.state / "window.json").exists()
+
+
+def test_the_window_of_a_run_that_another_machine_has_taken_up_is_left_to_that_one(one, tmp_path, monkeypatch):
+    apply = Changing.apply
+
+    def overtaken(step, action, site, work):
+        if action.target == "a":
+            record = {"run": work.run, "opened_at": "2026-11-23T02:00:00Z", "hosts": {}}
+            (site.state / "window.json").write_text(json.dumps(record))
+            steal(tmp_path, work.run)
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", overtaken)
+    plan = one.plan(HEAD + "steps:\n" + A + B + TAIL)
+    closing = replace(plan.actions[-1], kind="window.close")
+    assert isinstance(one.fails(replace(plan, actions=[*plan.actions[:-1], closing])), LeaseLost)
+    assert (one.did, "taken the run up" in one.events[-1].detail) == (["a"], True)
 
 
 def test_a_window_that_was_left_open_is_closed_as_an_act_that_others_wait_for(one, monkeypatch):

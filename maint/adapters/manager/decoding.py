@@ -131,12 +131,15 @@ def setting(source: Fields) -> Setting:
 
 
 def host(source: Fields) -> Host:
-    """Return a host, and its cluster where it has one."""
+    """Return a host, its cluster where it has one, and whose roles it has."""
+    roles = inner(source, "roleRefs")
     return Host(
         host_id=text(source, "hostId"),
         hostname=text(source, "hostname"),
         address=text(source, "ipAddress"),
         cluster=text(fields(source.get("clusterRef")), "clusterName") or None,
+        heard=text(source, "lastHeartbeat"),
+        owners=sorted({text(role, "clusterName") or "the management service" for role in roles}),
     )
 
 

@@ -14,6 +14,7 @@ from maint.cli.boundary import OUTPUTS
 from maint.cli.command import Command, Made, loaded
 from maint.cli.completion import SHELLS
 from maint.cli.help.topics import TOPICS, names
+from maint.cli.schedule.files import FORMS
 from maint.config.precedence import Flags, load_settings
 from maint.engine.journal import RUN_STATES
 from maint.engine.load import library
@@ -79,7 +80,7 @@ def _options(command: Command, made: Made) -> dict[str, Json]:
 def _choices(name: str, command: Command) -> Json:
     """Return the name of what an option takes, or all that it takes: pairs of a value and what it is."""
     fixed = {
-        "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": ("systemd", "cron"),
+        "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": FORMS,
         "--outcome": RUN_STATES, "--phase": PHASES,
     }  # fmt: skip
     if name == "--check":

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -171,8 +171,12 @@ def chosen(settings: Settings, flags: Flags) -> Sequence[str]:
     found = [name for name, own in labels.items() if all(one.items() <= own.items() for one in wanted)]
     if not found:
         known = sorted({f"{key}={value}" for own in labels.values() for key, value in own.items()})
-        hint = meant(flags.labels[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
-        raise UsageError(f"no site has {' and '.join(flags.labels)}", detail=[", ".join(known) or "none"], hint=hint)
+        hint = "sites have each of them, but none has all: name fewer"
+        strange = [one for one in flags.labels if one not in known]
+        if strange:
+            hint = meant(strange[0], known, "`labels: {KEY: VALUE}` in the config of a site gives it labels")
+        words = f"no site has {' and '.join(flags.labels)}"
+        raise UsageError(words, detail=[f"labels of sites: {', '.join(known) or 'none'}"], hint=hint)
     return found
 
 
@@ -279,10 +283,21 @@ def _show(screen: Screen, ended: Sequence[Ended], stopped: Interrupted | None) -
     lines = [[one.site, str(one.exit), show_duration(one.seconds), in_words(one)] for one in _worst_first(ended)]
     counts = Counter(one.exit for one in ended)
     told = [f"{show_count(count, 'site')} ended with {code} ({meaning(code)})" for code, count in counts.items()]
-    screen.emit({"sites": rows}, f"{table(['SITE', 'EXIT', 'TOOK', 'SAYS'], lines)}\n\n{'; '.join(told)}")
+    parts = [table(["SITE", "EXIT", "TOOK", "SAYS"], lines), "; ".join(told), *_next_steps(ended)]
+    screen.emit({"sites": rows}, "\n\n".join(parts))
     if stopped is not None:
         raise stopped
     return exit_of(ended)
+
+
+def _next_steps(ended: Sequence[Ended]) -> Iterator[str]:
+    """Yield what is to be done next about the sites that failed; those of which the same is said together."""
+    sites: dict[str, list[str]] = {}
+    for one in ended:
+        if one.error and (hint := one.error.get("hint")):
+            sites.setdefault(str(hint), []).append(one.site)
+    if sites:
+        yield table(["NEXT FOR", ""], [[", ".join(names), hint] for hint, names in sites.items()])
 
 
 def _worst_first(ended: Sequence[Ended]) -> Sequence[Ended]:

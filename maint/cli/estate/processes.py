@@ -87,7 +87,10 @@ class Processes:
                     self._live.discard(process)
             took = time.monotonic() - begun
             said = _text(words) if listener is None else _decoded(b"".join(kept))
-            return _read(call, process.returncode, _text(out), said, took, in_time=in_time)
+            asked = self._stopped is not None and process.returncode == -self._stopped
+            found = _read(call, process.returncode, _text(out), said, took, in_time=in_time)
+            # It had not begun to listen to signals, so that it could say nothing itself.
+            return msgspec.structs.replace(found, error=_error("interrupted", found.exit)) if asked else found
 
     def forward(self, number: int) -> None:
         """Send a signal to all processes, begin no further ones, and kill those that outlast the grace."""
@@ -183,7 +186,7 @@ def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: 
 def _json(text: str) -> Json:
     try:
         found: Json = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found
 

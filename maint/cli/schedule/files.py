@@ -17,6 +17,7 @@ SYSTEM_UNITS = Path("/etc/systemd/system")
 CRON_FILES = Path("/etc/cron.d")
 OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
 MARK = "# maint-schedule"
+FORMS = ("systemd", "cron")
 
 
 class File(msgspec.Struct, frozen=True):
@@ -53,7 +54,7 @@ def site_of(path: Path) -> str:
 def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping[str, Sequence[Path]]:
     """Return the playbooks that run by themselves on a site by name, each with the files that say so."""
     found: dict[str, list[Path]] = {}
-    for form in ("systemd", "cron"):
+    for form in FORMS:
         for path in sorted((folder or folder_of(form, user, os.environ)).glob("maint-playbook-*")):
             if is_ours(path) and site_of(path) == site.name:
                 stem = path.name.removesuffix(".service").removesuffix(".timer")

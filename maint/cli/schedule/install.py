@@ -15,7 +15,7 @@ from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
-from maint.cli.schedule.files import File, folder_of
+from maint.cli.schedule.files import FORMS, File, folder_of
 from maint.cli.schedule.units import (
     FAILURE,
     JOBS,
@@ -58,7 +58,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def form_of(form: str) -> str:
     """Return the form of the schedule, systemd where it runs this machine, else cron; UsageError: no such form."""
-    if form not in ("", "systemd", "cron"):
+    if form not in ("", *FORMS):
         raise UsageError(f"there is no form {form!r}", hint="--form systemd or --form cron")
     return form or ("systemd" if installed.MANAGED.is_dir() else "cron")
 
@@ -276,7 +276,7 @@ def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]
 def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str] = JOBS) -> list[Path]:
     """Return the files of ours that are for this site alone, and for some jobs."""
     found = []
-    for form in ("systemd", "cron"):
+    for form in FORMS:
         place = folder or folder_of(form, user, os.environ)
         paths = [place / name for name in names_of(site.name, form, jobs)]
         found += [path for path in paths if installed.is_ours(path) and installed.site_of(path) == site.name]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from maint.cli.screen import Screen
-from maint.errors import MaintError, Refused
+from maint.errors import MaintError, Refused, Stopped
 
 
 class Asker:
@@ -51,6 +51,8 @@ class Asker:
         while True:
             try:
                 trial(answer)
+            except Stopped:  # a signal or the limit of the command, not an answer that fails
+                raise
             except MaintError as error:
                 if self._source is None and not self._keep:
                     raise

@@ -35,6 +35,7 @@ from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
@@ -43,7 +44,6 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.server_options import CLOSE_COMMAND
 from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -51,7 +51,7 @@ _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
-_ROOM = 3  # times the newest snapshot that should be free
+_ROOM, _LEAST = 3, 10_000_000  # times the newest snapshot that should be free; bytes
 
 
 SKIP = "skip"  # could not be tried here, and that is no fault of this site
@@ -324,7 +324,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Line("store", FAIL, f"{folder} cannot be written to", "look at who owns it, and who runs maint")
-    elif free < _ROOM * largest(site):
+    elif free < max(_ROOM * largest(site), _LEAST):
         yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
     else:
         yield Line("store", OK, f"{backup.store}: {count}, {show_size(free)} free")

@@ -21,7 +21,7 @@ from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.sample import sample
 from maint.config.schema import SiteSettings
-from maint.errors import Invalid, MaintError, Refused, UsageError
+from maint.errors import Interrupted, Invalid, MaintError, Refused, Stopped, UsageError
 
 _USUAL = "~/.config/maint/config.yaml"
 _THERE = "name another file"
@@ -99,7 +99,11 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
         draft = Draft(target, flags.site or (lab.name if lab else "prod"), Path(folder), screen)
         if answers.proxy:
             draft.values["proxy"] = answers.proxy
-        _ask(draft, Asker(screen, source, keep_failing=answers.keep_failing), answers, lab)
+        try:
+            _ask(draft, Asker(screen, source, keep_failing=answers.keep_failing), answers, lab)
+        except Interrupted as signalled:
+            signalled.hint = "nothing was written"
+            raise
         if flags.dry_run:
             screen.emit({"path": str(target), "written": [], "next": []}, f"would write {target}")
             return
@@ -150,6 +154,8 @@ def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None)
 def _redacts(draft: Draft, asker: Asker) -> bool:
     try:
         return trials.redacts(draft)
+    except Stopped:
+        raise
     except MaintError as error:  # an answer was kept that fails
         draft.screen.warn(f"whether the API redacts cannot be told: {error.message}")
         return asker.there

@@ -76,7 +76,7 @@ def others(
 
 def _seen(state: Path, unusable: str, config: str) -> SiteFacts | None:
     """Return what was seen of a site last, why its config cannot be used, and what a command is told to find that."""
-    facts = seen(state)
+    facts = seen(state) or (SiteFacts(state.name, "-", datetime.now(UTC)) if unusable else None)
     return msgspec.structs.replace(facts, unusable=unusable, config=config) if facts else None
 
 

@@ -118,7 +118,10 @@ def login(draft: Draft, username: str, password: str) -> None:
     with draft.site() as site:
         site.secrets.resolve(password)
         if site.manager.log_in().bootstrap:
-            raise LoginRefused(f"{username} is not let in with that password", hint="only a fresh server's account is")
+            raise LoginRefused(
+                f"{username} is not let in with that password, and the account of a fresh server is",
+                hint="correct the password; on a server that was just installed give --password factory:",
+            )
         draft.screen.say(f"  let in as {username}: release {site.manager.release()}, API v{site.manager.api_version()}")
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from maint.errors import Refused
-from maint.model.json import objects_of
 from maint.model.manager import Cluster, Host, Place
 from maint.ports import ManagerSight, Sight
 from maint.steps.hosts.selection import configured_as
@@ -82,11 +81,10 @@ UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 
 def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
-    for item in objects_of(sight.manager.get("/hosts?view=full")):
-        owners = {str(ref.get("clusterName") or "the management service") for ref in objects_of(item.get("roleRefs"))}
-        if cluster in owners and len(owners) > 1:
-            host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
-            found |= dict.fromkeys(configured_as(sight.settings.hosts, host), sorted(owners - {cluster}))
+    for host in sight.manager.hosts():
+        others = [owner for owner in host.owners if owner != cluster]
+        if others and cluster in host.owners:
+            found |= dict.fromkeys(configured_as(sight.settings.hosts, host), others)
     return found
 
 

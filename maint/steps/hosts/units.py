@@ -7,8 +7,7 @@ from typing import ClassVar
 from maint.errors import CannotReach, TimedOut, WorkFailed
 from maint.model.events import Result
 from maint.model.formatting import show_count
-from maint.model.json import Json, objects_of
-from maint.model.manager import Host
+from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.snapshots.records import moment
@@ -239,11 +238,9 @@ def _missing(site: Site, hosts: Sequence[str]) -> list[str]:
 def _heard(site: Site) -> Mapping[str, str]:
     # The hosts that the manager lists, by their names in the config; with words for those that are silent.
     found: dict[str, str] = {}
-    for item in objects_of(site.manager.get("/hosts?view=full")):
-        host = Host("", str(item.get("hostname") or ""), str(item.get("ipAddress") or ""))
-        beat = str(item.get("lastHeartbeat") or "")
-        heard = moment(beat)
+    for host in site.manager.hosts():
+        heard = moment(host.heard)
         late = heard is None or site.clock.now() - heard > _HEARTBEAT
-        words = f"the manager heard it last at {beat or 'no time that it knows'}" if late else ""
+        words = f"the manager heard it last at {host.heard or 'no time that it knows'}" if late else ""
         found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
     return found

@@ -6,14 +6,13 @@ from collections.abc import Generator, Iterable
 from maint.checks.server import QUESTIONS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Refused, WorkFailed
-from maint.model.manager import Instance
+from maint.model.manager import CLOSE_COMMAND, Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager import java_options
 from maint.steps.manager.server import restart_unit
 
 ABSENT = "absent"  # stands for the digest of a file that is not there
-CLOSE_COMMAND = "maint manager export --close-window"
 
 
 def read_options(shell: ShellSight, host: str) -> bytes | None:

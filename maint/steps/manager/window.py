@@ -197,20 +197,20 @@ class CloseWindow(Step[CloseArguments]):
             if action.arguments.get("others"):
                 return (yield from close_elsewhere(site, work.timeout or _LIMIT))
             return unchanged("no window is open")
-        if (yield from close_own(site, window, alone=work.alone(), limit=work.timeout or _LIMIT)):
+        if (yield from close_own(site, window, work.heir(), work.timeout or _LIMIT)):
             return done("the options are as they were, and the manager redacts again")
-        return unchanged("the machine that works on the site now has closed it")
+        return unchanged("another machine has taken the run up, or has closed it")
 
 
-def close_own(site: Site, window: Window, *, alone: bool, limit: float = _LIMIT) -> Generator[str, None, bool]:
-    """Close a window that this machine has opened; return False where another one has closed it already.
+def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMIT) -> Generator[str, None, bool]:
+    """Close a window that this machine has opened; return False where it is another one's by now.
 
     Args:
-        alone: see `Work.alone`; where this machine is not, what is open by now may be a window of that other one.
+        heir: see `Work.heir`; that machine has taken the very run up, or closed the window and may have its own.
         limit: seconds until the restarted manager must answer.
     """
-    if not alone and was_closed(site, window.run, window.opened_at):
-        yield "the redaction window was closed by another machine, which may have opened one of its own since"
+    if heir is not None and (heir == window.run or was_closed(site, window.run, window.opened_at)):
+        yield "the redaction window is left to the machine that works on the site now, or has closed it"
         forget(site, window)
         return False
     yield from close(site, window, limit)

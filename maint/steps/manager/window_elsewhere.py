@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Generator, Sequence
 
+from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Site
 from maint.snapshots.open_windows import announced, close_announced, is_ours
 from maint.steps.manager import java_options, server_options
@@ -14,13 +15,13 @@ def open_elsewhere(site: Site) -> Sequence[str]:
     told = announced(site)
     open_ = [
         f"a redaction window is open, {one.words}: whoever may read the API sees passwords; where that run is not at "
-        f"work any more, `{server_options.CLOSE_COMMAND}` closes it"
+        f"work any more, `{CLOSE_COMMAND}` closes it"
         for one in told.open
         if not is_ours(site, one)
     ]
     return [
         *open_,
-        *(f"{doubt}; `{server_options.CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts),
+        *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts),
     ]
 
 
