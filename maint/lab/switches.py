@@ -129,6 +129,7 @@ SWITCHES: dict[str, Switch] = {
     "vc-missing-log": Switch("404", ("404", "500"), "status for a log that is not there", "J3.5"),
     "vc-log-types": Switch("object", ("object", "strings", "objects"), "shape of log-types", "J6.1"),
     "vc-log-seconds": Switch("0.5", SECONDS, "how long after its run a log appears", "J6.4"),
+    "vc-log-grows": Switch("0", SECONDS, "how long a log that appeared is half of what it becomes", "J6.4"),
     "vc-starting-seconds": Switch("0.2", SECONDS, "how long a run is starting", "J6.3"),
     "vc-scale-up": Switch("no", ("yes", "no"), "a run is waiting-for-scale-up before it starts", "J6.3"),
     "vc-mount-namespace": Switch("auto", ("auto", "off"), "literal /app/mount by a private mount namespace", "J4.3"),

@@ -132,7 +132,11 @@ def run(
         if number is not None and screen.output == "table":
             show(flags, screen, "run", {"id": number}, f"run {number}")
 
-    return run_step(ready(flags), "job run", "Run the job", "job.run", given, after)
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        known(site.virtual_cluster(chosen(flags)).job(name), f"job {name!r}", "job list")
+        return [AdhocStep("Run the job", "job.run", given)]
+
+    return run_steps(ready(flags), "job run", lines, after)
 
 
 @command(VC, example="maint vc job pause --name daily")

@@ -203,9 +203,9 @@ def test_a_run_that_fails_is_told_with_its_log(vc, api):
     assert said.json == {"id": 41}
 
 
-def test_running_an_unknown_job_fails_with_the_servers_words(vc):
+def test_running_an_unknown_job_is_refused(vc):
     said = vc("job", "run", "--name", "nothing", "--yes")
-    assert (said.code, "job not found" in said.err) == (1, True)
+    assert (said.code, "there is no job 'nothing'" in said.err) == (5, True)
 
 
 def test_a_taken_name_fails_with_the_servers_words(vc, api):
