@@ -1,7 +1,7 @@
 """`maint vc run` and `maint vc spark`: runs of jobs with their logs, and a one-off run that leaves nothing behind."""
 
 from typing import Annotated
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from maint.adapters.clock import SystemClock
 from maint.cli.command import command
@@ -110,7 +110,7 @@ def submit(
     uploads: list[Json] = [*([] if payloads.is_remote(application) else [application]), *(files or ())]
     file = application if payloads.is_remote(application) else payloads.file_name(application)
     wanted = payloads.Application(file=file, class_name=class_name, args=args or [], conf=conf or [])
-    if class_name and not file.endswith(".jar"):
+    if class_name and not urlsplit(file).path.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
     def lines(_: ConfiguredSite, __: Screen) -> list[AdhocStep]:
