@@ -162,7 +162,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     release: str = ""
     chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
     hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
-    clusters: Sequence[Mapping[str, Json]] = ()  # name, type, and services with type, state and health, of each
+    clusters: Sequence[Mapping[str, Json]] = ()  # name, type, display name, and services with type, state and health
     ends: str = ""  # when the certificate of its TLS port ends; "" where none was seen
 
     def must(self) -> "ManagerFacts":

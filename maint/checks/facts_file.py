@@ -56,6 +56,7 @@ class _Cluster(_Kept, frozen=True):
     name: str
     type: str | None
     services: list[_Service]
+    display: str = ""
 
 
 class _Manager(_Kept, frozen=True):

@@ -18,6 +18,7 @@ from maint.errors import Invalid, MaintError, Stopped
 from maint.model.fleet import Reply
 from maint.model.formatting import show_time
 from maint.model.json import Json, objects_of
+from maint.model.manager import Cluster
 from maint.ports import Clock, Fleet, ManagerSight, Sight
 from maint.render import from_file
 
@@ -157,7 +158,7 @@ def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[Man
         end = manager.certificate_end()
         ends = show_time(end) if end else ""
         release = manager.release()
-        clusters = [_cluster(manager, cluster.name, cluster.type, full) for cluster in manager.clusters()]
+        clusters = [_cluster(manager, cluster, full) for cluster in manager.clusters()]
         listed = manager.hosts()
     except Stopped:
         raise
@@ -174,13 +175,13 @@ def _word(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _cluster(manager: ManagerSight, name: str, kind: str, full: bool) -> Mapping[str, Json]:
+def _cluster(manager: ManagerSight, cluster: Cluster, full: bool) -> Mapping[str, Json]:
     services: list[Json] = []
     if full:
         fields = {"type": "type", "state": "serviceState", "health": "healthSummary"}
-        for item in objects_of(manager.get(f"/clusters/{quote(name, safe='')}/services")):
+        for item in objects_of(manager.get(f"/clusters/{quote(cluster.name, safe='')}/services")):
             services.append({name: _word(item.get(key)) for name, key in fields.items()})
-    return {"name": name, "type": kind, "services": services}
+    return {"name": cluster.name, "type": cluster.type, "services": services, "display": cluster.display_name}
 
 
 FORMAT = 1

@@ -148,7 +148,7 @@ def _domain(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
 def _against_manager(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
     if site.manager.reason:
         return
-    clusters = {str(cluster.get("name")): cluster for cluster in site.manager.clusters}
+    clusters = {str(cluster.get(key)) for cluster in site.manager.clusters for key in ("name", "display")} - {""}
     base, name = str(plan.get("base_cluster") or ""), str(plan.get("name") or "")
     if base and base not in clusters:
         yield f"the manager knows no cluster {base}"

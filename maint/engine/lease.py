@@ -26,6 +26,7 @@ _KEPT = 3  # numbers; a reader that has just listed them finds the highest
 _SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of machines do not tick alike
 _LARGEST = 64 * 1024  # bytes of a claim; one that is longer is none
 _DIGITS = 12
+_TRIES = 100  # to find the newest row, while its holder goes on
 _LOOKS = 20.0  # seconds between two looks while an act of another machine may still be under way
 
 
@@ -94,7 +95,7 @@ def folder_of(site: str) -> str:
 
 def newest(store: StoreSight, site: str) -> Row | None:
     """Return the row that counts, None where nobody ever held the lease; Refused where it is none of ours."""
-    while True:
+    for _ in range(_TRIES):
         number = max(_numbers(store, site), default=0)
         if not number:
             return None
@@ -105,6 +106,9 @@ def newest(store: StoreSight, site: str) -> Row | None:
             written = store.written(name)
             if written is not None:
                 return Row(number, _claim(content, f"{store.location}/{name}"), written)
+    raise StoreFailed(
+        f"{store.location} lists {name}, and does not have it", hint="what does its own list of that folder show?"
+    )
 
 
 def _numbers(store: StoreSight, site: str) -> list[int]:
@@ -254,12 +258,14 @@ class Lease:
             LeaseLost: nothing may be begun; or, within the block, it went on for too long without being renewed.
         """
         self.renew(act)
+        own: object = self  # the limit of this act; it may be renewed the moment after it struck
         try:
             with self._clock.limit(max(self._until - self._clock.monotonic(), 0.001)) as self._put_off:
+                own = getattr(self._put_off, "__self__", self)
                 self._put_off(self._until)
                 yield
         except DeadlinePassed as passed:
-            if self._clock.monotonic() < self._until:
+            if passed.limit is not own and self._clock.monotonic() < self._until:
                 raise
             raise LeaseLost(
                 f"{act}: stopped, since the lease was not renewed for {show_duration(self._terms.ends)}",
@@ -320,7 +326,7 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._over.wait(self._terms.beat):
-            with suppress(StoreFailed), self._mutex:
+            with suppress(MaintError), self._mutex:  # whatever is wrong with the store may be over at the next beat
                 if self._over.is_set():
                     return
                 try:

@@ -220,6 +220,7 @@ _FILLED: Object = {
     "retentionPolicy": "keep_indefinitely",
     "logLevel": "INFO",
     "pythonVersion": "python3",
+    "cronExpression": "@once",
     "driverMemory": "1g",
     "driverCores": 1,
     "executorMemory": "1g",
@@ -282,14 +283,16 @@ def normal_resource(raw: Object) -> dict[str, Json]:
     return _solid(normal)
 
 
-def covers(live: Object, wanted: Object) -> bool:
-    """Whether a normal form means the same as another one: what more there is are defaults or unknown keys (J3.1)."""
-    return all(_agree(key, live.get(key), wanted.get(key)) for key in {*live, *wanted})
+def covers(live: Object, wanted: Object, *, more: bool = False) -> bool:
+    """Whether a normal form means the same as another one: what it has more are defaults or unknown keys (J3.1), or,
+    with `more`, anything.
+    """
+    return all(_agree(key, live.get(key), wanted.get(key), more) for key in (wanted if more else {*live, *wanted}))
 
 
-def _agree(key: str, live: Json, wanted: Json) -> bool:
-    if isinstance(live, Mapping) and (wanted is None or isinstance(wanted, Mapping)) and key not in _FREE:
-        return covers(live, wanted or {})
+def _agree(key: str, live: Json, wanted: Json, more: bool) -> bool:
+    if isinstance(live, Mapping) and (wanted is None or isinstance(wanted, Mapping)) and (more or key not in _FREE):
+        return covers(live, wanted or {}, more=more)
     if live is None:
         return key not in _KNOWN
     return live == wanted or (wanted is None and (key not in _CLIENTS or live == _FILLED.get(key)))
@@ -298,6 +301,11 @@ def _agree(key: str, live: Json, wanted: Json) -> bool:
 def same_job(live: Job | None, wanted: Object, *, pauses: bool = True) -> bool:
     """Whether a job is there as a definition has it; with `pauses` it counts that a schedule is paused."""
     return live is not None and covers(normal_job(live.raw, pauses=pauses), normal_job(wanted, pauses=pauses))
+
+
+def landed_job(live: Job | None, sent: Object) -> bool:
+    """Whether a definition arrived whose answer was lost, whatever the server fills in."""
+    return live is not None and covers(normal_job(live.raw), normal_job(sent), more=True)
 
 
 def same_resource(live: Resource | None, wanted: Object) -> bool:

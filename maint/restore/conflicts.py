@@ -1,5 +1,6 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
@@ -19,6 +20,7 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
 _SHOWN = 10
+_LONGEST = 64  # characters of a name (J4.3)
 
 
 class Resolution(msgspec.Struct, frozen=True):
@@ -118,8 +120,8 @@ def decide(
         return Resolution(skipped_resources=resources, skipped_jobs=jobs, left_out=alone)
     if policy == "replace":
         return Resolution(replaced_resources=resources, replaced_jobs=jobs, left_out=alone)
-    new_resources = _fresh_names(resources, {*names[0], *there[0]})
-    new_jobs = _fresh_names(jobs, {*names[1], *there[1]})
+    new_resources = fresh_names(resources, {*names[0], *there[0]})
+    new_jobs = fresh_names(jobs, {*names[1], *there[1]})
     _refuse_broken(new_jobs, dags, alone)
     return Resolution(resource_names=new_resources, job_names=new_jobs, left_out=alone)
 
@@ -166,13 +168,12 @@ def _refuse(resources: Sequence[str], jobs: Sequence[str]) -> None:
         )
 
 
-def _fresh_names(taken: Iterable[str], known: Collection[str]) -> dict[str, str]:
+def fresh_names(taken: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return a new name for each that is taken, none of them known, and none longer than servers take."""
     found, used = dict[str, str](), set(known)
     for name in taken:
-        number = 2
-        while f"{name}-{number}" in used:
-            number += 1
-        found[name] = f"{name}-{number}"
+        fresh = (f"{name[: _LONGEST - len(end)]}{end}" for end in (f"-{number}" for number in itertools.count(2)))
+        found[name] = next(one for one in fresh if one not in used)
         used.add(found[name])
     return found
 

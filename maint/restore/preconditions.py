@@ -22,7 +22,6 @@ class Server(msgspec.Struct, frozen=True):
     fresh: bool  # only the config's bootstrap account is let in: its database is a new one
     licensed: bool  # a licence is installed, or will be before anything is sent
     commands: Sequence[str] = ()  # names of what runs on it now
-    running: Sequence[str] = ()  # clusters with services that are not at rest
     host_files: Mapping[str, Json] | None = {}  # what is on its host; None where nobody could look
     unseen: str = ""  # why nobody could
 
@@ -39,7 +38,6 @@ def ready(
         _api(snapshot, server),
         _licensed(server),
         _commands(server),
-        _clusters(server),
         *(_host(snapshot, summary, server) if whole else ()),
     ]
 
@@ -106,13 +104,6 @@ def _commands(server: Server) -> Finding:
     return Finding("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")
 
 
-def _clusters(server: Server) -> Finding:
-    if not server.running:
-        return Finding("clusters", True, "no cluster is running")
-    first = server.running[0]
-    return Finding("clusters", False, f"{', '.join(server.running)} not stopped; maint cluster stop {first}")
-
-
 def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Iterator[Finding]:
     """What the export cannot hold must already lie on the manager host (M2.1, M8.3, M11)."""
     if server.host_files is None:
@@ -166,6 +157,8 @@ def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
 def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> Finding:
     if there := _in_place("tls files", path, snapshot, now):
         return there
+    if present(snapshot.host_files, path) is False:
+        return Finding("tls files", None, f"there is no {path}, then as now")
     words = f"{path} is missing: after its restart the server could not open its TLS port"
     return Finding("tls files", False, f"{words}; put it back from your file backup")
 

@@ -14,7 +14,19 @@ from maint.ports import Sight, Site
 from maint.snapshots.in_progress import ABANDONED, end, newest_seen, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
-from maint.snapshots.records import BYTES, PRUNE, Drill, Hold, Record, drills_in, held, moment, read_kinds, read_records
+from maint.snapshots.records import (
+    BYTES,
+    PRUNE,
+    Drill,
+    Hold,
+    Record,
+    drills_in,
+    held,
+    moment,
+    read_kinds,
+    read_of,
+    read_records,
+)
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
@@ -29,6 +41,13 @@ class Verified(msgspec.Struct, frozen=True):
     result: Trust
     broken: bool = False  # the bytes themselves are wrong
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
+    depth: int | None = None  # the level that it reached; None: a record of an earlier version does not tell
+
+    @property
+    def words(self) -> str:
+        """What it said, and of which level."""
+        short = self.depth is not None and self.depth < self.level
+        return f"{self.result.value}, level " + (f"{self.depth} of {self.level}" if short else f"{self.level}")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -89,6 +108,11 @@ def entries(sight: Sight) -> Sequence[Entry]:
         )
         for one in committed_ids(sight)
     ]
+
+
+def last_verification(sight: Sight, snapshot_id: str) -> Verified | None:
+    """Return what the latest verification of one snapshot said, None where nobody has verified it."""
+    return dict(_each_verification(read_of(sight, snapshot_id, "verify"))).get(snapshot_id)
 
 
 def stored_bytes(known: Iterable[Entry]) -> int:
@@ -260,7 +284,9 @@ def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]
         level, result = record.facts.get("level"), record.facts.get("result")
         if record.kind == "verify" and isinstance(level, int) and result in list(Trust):
             broken, read = _broken(record.facts.get("findings")), moment(record.facts.get("files_read"))
-            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read)
+            depth = record.facts.get("depth")
+            reached = depth if isinstance(depth, int) else None
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached)
 
 
 def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:

@@ -70,6 +70,13 @@ def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
     return records, doubtful
 
 
+def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
+    """Yield the records of one kind about one snapshot as `read_records` does; the others are not read."""
+    for name in listing(sight, f"{sight.settings.name}/records"):
+        if name.endswith(".json") and named(name) == (kind, snapshot_id) and (one := _read(sight, name)) is not None:
+            yield one
+
+
 def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
     for name in listing(sight, f"{sight.settings.name}/records"):
         if name.endswith(".json") and (not kinds or named(name)[0] in kinds):

@@ -38,6 +38,9 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
     part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
     said = loaded("backup", "verify", "--stale", "0.001s")
     assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
+    shown, text = loaded("backup", "show", first, "-o", "json").json["snapshot"], loaded("backup", "show", first).out
+    assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
+    assert "failed, level 0 of 3" in loaded("backup", "list").out
 
 
 def test_stale_chooses_by_itself(loaded):

@@ -351,6 +351,33 @@ def test_a_store_without_an_end_is_left(tmp_path, monkeypatch):
         newest(LocalStore(tmp_path), "prod")
 
 
+def test_a_store_that_lists_a_row_which_it_does_not_have_is_left(world, one, monkeypatch):
+    monkeypatch.setattr(one, "names", lambda prefix: iter([f"{prefix}/000000000007"]))
+    with pytest.raises(StoreFailed, match="lists prod/lease/000000000007, and does not have it"):
+        taken(one, "one")
+
+
+def test_a_list_that_fails_for_once_does_not_end_the_renewing_beside_the_work(tmp_path, monkeypatch):
+    store, clock, failures = LocalStore(tmp_path), SystemClock(), [WorkFailed("more than 1000 files", hint="look")]
+    held = Lease(store, "prod", clock, "one", "work", Terms(lapses=5.0, ends=20.0, beat=0.02))
+    list(held.take())
+    names = store.names
+
+    def failing(prefix=""):
+        if failures and threading.current_thread() is not threading.main_thread():
+            raise failures.pop()
+        return names(prefix)
+
+    monkeypatch.setattr(store, "names", failing)
+    with held.acting("slow"), clock.limit(10):
+        while failures:
+            clock.sleep(0.01)
+        after = newest(store, "prod").number
+        while newest(store, "prod").number < after + 3:
+            clock.sleep(0.01)
+    held.give_back()
+
+
 def test_a_lease_of_ones_own_that_was_not_given_back_is_no_news(world, one):
     taken(one, "one")
     assert list(lease(one, "one").take()) == []

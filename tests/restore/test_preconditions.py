@@ -64,7 +64,6 @@ def test_a_sound_snapshot_on_an_empty_server_of_its_release_is_ready() -> None:
         ({"api": 45}, "api", "needs v49"),
         ({"licensed": False}, "licensed", "maint manager license"),
         ({"commands": ["Restart"]}, "commands", "wait"),
-        ({"running": ["base", "ecs-01"]}, "clusters", "maint cluster stop base"),
         ({"host_files": without(GUID)}, "guid", "write the one line g-1"),
         ({"host_files": {**SEEN, GUID: {"present": True, "value": "g-2"}}}, "guid", "write g-1 there"),
         ({"host_files": without(CERTMANAGER)}, "certmanager", "put it back"),
@@ -105,6 +104,13 @@ def test_a_guid_nobody_noted_is_needed_by_a_new_database_and_only_said_on_the_ol
 
 def test_a_snapshot_without_hosts_and_tls_needs_nothing_on_the_host() -> None:
     assert broken(summary=DeploymentSummary(), server=replace(SERVER, host_files={})) == {}
+
+
+def test_a_key_file_that_was_missing_then_as_now_is_said_and_refuses_nothing() -> None:
+    snapshot, server = replace(SNAPSHOT, host_files=without(KEYSTORE)), replace(SERVER, host_files=without(KEYSTORE))
+    untold = {one.rule: one.words for one in ready(snapshot, OUTLINE, SOUND, server) if one.passed is None}
+    assert untold == {"tls files": f"there is no {KEYSTORE}, then as now"}
+    assert broken(snapshot=snapshot, server=server) == {}
 
 
 def test_the_refusal_names_every_broken_rung() -> None:

@@ -9,7 +9,7 @@ from maint.adapters.http.answers import unexpected
 from maint.adapters.virtual_clusters.calls import Calls
 from maint.errors import WorkFailed
 from maint.model.json import Json
-from maint.model.virtual_cluster import Job, Object, part_of, same_job
+from maint.model.virtual_cluster import Job, Object, landed_job, part_of
 
 _LIMIT = 100  # more is not allowed
 _OVERLAP = 10  # items that may go between two pages without a fresh start
@@ -94,11 +94,13 @@ class Jobs:
 
     def create_job(self, definition: Object) -> None:
         name = str(definition["name"])
-        self._calls.act(self._calls.post("jobs", json=definition), lambda: same_job(self.job(name), definition))
+        self._calls.act(self._calls.post("jobs", json=definition), lambda: landed_job(self.job(name), definition))
 
     def update_job(self, name: str, definition: Object) -> None:
         """Replace a job's definition."""
-        self._calls.act(self._calls.patch("jobs", name, json=definition), lambda: same_job(self.job(name), definition))
+        self._calls.act(
+            self._calls.patch("jobs", name, json=definition), lambda: landed_job(self.job(name), definition)
+        )
 
     def delete_job(self, name: str) -> bool:
         """Delete a job; return False where it was already gone."""

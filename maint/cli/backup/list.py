@@ -19,7 +19,7 @@ from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
-from maint.snapshots.catalogue import Entry, entries, find, sweep
+from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
 from maint.snapshots.manifest import clusters_json
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
@@ -54,7 +54,8 @@ def list_snapshots(
 def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginning of it.")]) -> None:
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):
-        data, text = _described(find(site, snapshot))
+        found = find(site, snapshot)
+        data, text = _described(found, last_verification(site, found.id))
         screen.emit({"snapshot": data}, text)
 
 
@@ -136,7 +137,7 @@ def _row(entry: Entry, now: datetime) -> list[str]:
     holds = [hold.words for hold in entry.holds if hold.stands(now)]
     if entry.verified is not None:
         seen = entry.verified
-        checked = f"{seen.result.value}, level {seen.level}, {seen.at:%Y-%m-%d %H:%M} UTC"
+        checked = f"{seen.words}, {seen.at:%Y-%m-%d %H:%M} UTC"
     if snapshot is None:
         return [entry.id, "?", "no", checked, "?", "; ".join([entry.problem or "cannot be read", *holds])]
     size, clusters = show_size(sum(part.bytes for part in snapshot.parts)), snapshot.virtual_clusters
@@ -179,12 +180,13 @@ def _facts(snapshot: Snapshot) -> dict[str, Json]:
     }
 
 
-def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
+def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Json], str]:
     """Return all that is known of one snapshot, as JSON and for people."""
-    judgement = snapshot.judgement
+    judgement, entry = snapshot.judgement, Entry(snapshot.id, snapshot, None, seen)
     marks = {True: "ok", False: "FAILED", None: "could not tell"}
     data: dict[str, Json] = {
         **_facts(snapshot),
+        "restorable": entry.restorable,
         "manager": snapshot.manager,
         "account": snapshot.account,
         "versions": dict(snapshot.versions),
@@ -200,7 +202,8 @@ def _described(snapshot: Snapshot) -> tuple[dict[str, Json], str]:
     }
     lines = [
         f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
-        f"restorable: {'yes' if snapshot.restorable else 'no'}; redaction: {judgement.redaction.value}",
+        f"restorable: {'yes' if entry.restorable else 'no'}; redaction: {judgement.redaction.value}"
+        + (f"; last verification: {seen.words}" if seen else ""),
         *_healed(snapshot),
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
         "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),

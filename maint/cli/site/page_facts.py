@@ -159,7 +159,7 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     kind = DAMAGED if snapshot is None or seen.damage else RESTORABLE if one.offered else AUDIT_ONLY
     if snapshot is not None and not seen.damage and snapshot.purpose.value != "backup":
         kind = OTHER
-    verified = f"{one.verified.result.value}, level {one.verified.level}" if one.verified else ""
+    verified = one.verified.words if one.verified else ""
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),

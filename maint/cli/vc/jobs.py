@@ -88,11 +88,16 @@ def _airflow(name: str, dag: str, mounts: list[Json], when: payloads.ScheduleWor
 
 
 def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: dict[str, Json]) -> None:
-    """Warn of mounts that are not resources: they may be git repositories, and the server decides (J4.3)."""
-    cluster = site.virtual_cluster(vc)
-    for name in Job(definition).mounts:
-        if cluster.resource(name, files=False) is None:
-            screen.warn(f"{name} is not among the resources: unless it is a git repository, the job will not run")
+    """Warn of mounts that are not resources, which git repositories may be, and of a file that none has (J4.3)."""
+    cluster, job = site.virtual_cluster(vc), Job(definition)
+    mounted = {name: cluster.resource(name) for name in job.mounts}
+    for name in (name for name, found in mounted.items() if found is None):
+        screen.warn(f"{name} is not among the resources: unless it is a git repository, the job will not run")
+    listed = {file.path for found in mounted.values() if found for file in found.files}
+    # A mount's prefix stands before the path of the file.
+    known = any(job.file == path or job.file.endswith(f"/{path}") for path in listed)
+    if not (known or None in mounted.values() or payloads.is_remote(job.file)):
+        screen.warn(f"no resource that the job mounts has {job.file}: without it the job will not run")
 
 
 @command(
@@ -127,7 +132,11 @@ def run(
         if number is not None and screen.output == "table":
             show(flags, screen, "run", {"id": number}, f"run {number}")
 
-    return run_step(ready(flags), "job run", "Run the job", "job.run", given, after)
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        known(site.virtual_cluster(chosen(flags)).job(name), f"job {name!r}", "job list")
+        return [AdhocStep("Run the job", "job.run", given)]
+
+    return run_steps(ready(flags), "job run", lines, after)
 
 
 @command(VC, example="maint vc job pause --name daily")

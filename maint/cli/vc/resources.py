@@ -5,12 +5,14 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, VC, Flags, option
-from maint.cli.run_playbook import run_step
-from maint.cli.screen import table
+from maint.cli.run_playbook import run_step, run_steps
+from maint.cli.screen import Screen, table
 from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
 from maint.config.paths import absolute
+from maint.engine.plan import AdhocStep
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.files import writing, written
 from maint.model.json import Json
@@ -74,7 +76,12 @@ def upload(
     """Upload files into a resource; `maint vc undo RUN` brings back those of the same path that they replace."""
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "files": _expanded(paths), "path": path}
     given["no_safety_net"] = flags.no_safety_net
-    return run_step(ready(flags), "resource upload", "Upload the files", "resource.upload", given)
+
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        known(site.virtual_cluster(chosen(flags)).resource(name, files=False), f"resource {name!r}", "resource list")
+        return [AdhocStep("Upload the files", "resource.upload", given)]
+
+    return run_steps(ready(flags), "resource upload", lines)
 
 
 def _expanded(paths: list[str]) -> list[Json]:

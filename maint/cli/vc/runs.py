@@ -1,7 +1,7 @@
 """`maint vc run` and `maint vc spark`: runs of jobs with their logs, and a one-off run that leaves nothing behind."""
 
 from typing import Annotated
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from maint.adapters.clock import SystemClock
 from maint.cli.command import command
@@ -18,7 +18,7 @@ from maint.model.json import Json
 from maint.model.plan import Phase
 from maint.model.secret import scrub
 from maint.model.virtual_cluster import ZERO_TIME
-from maint.steps.virtual_clusters.runs import output
+from maint.steps.virtual_clusters.runs import is_old, output
 
 _CLEANING = 600.0  # seconds
 Id = Annotated[int, option("--id", "The run's number.")]
@@ -74,7 +74,8 @@ def logs(
             show(flags, screen, "types", found, "\n".join(types))
             return
         wait = 60.0 if run.ended and (kind in types or not types) else 0.0  # its kinds may be late, too
-        text = output(cluster, SystemClock(), number, kind, wait=wait)
+        old = is_old(SystemClock(), run)
+        text = output(cluster, SystemClock(), number, kind, wait=wait, whole=(lambda _: True) if old else None)
         if text is None:
             raise WorkFailed(
                 f"run {number} has no log {kind}",
@@ -109,7 +110,7 @@ def submit(
     uploads: list[Json] = [*([] if payloads.is_remote(application) else [application]), *(files or ())]
     file = application if payloads.is_remote(application) else payloads.file_name(application)
     wanted = payloads.Application(file=file, class_name=class_name, args=args or [], conf=conf or [])
-    if class_name and not file.endswith(".jar"):
+    if class_name and not urlsplit(file).path.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
     def lines(_: ConfiguredSite, __: Screen) -> list[AdhocStep]:

@@ -151,5 +151,14 @@ def log_readable(cluster: Cluster, run: Doc, kind: str) -> bool:
         return True
     if ended is None:
         return False
+    return _seconds_shown(cluster, run) >= 0
+
+
+def log_grows(cluster: Cluster, run: Doc, kind: str) -> bool:
+    """Return whether a log that is shown is only half there yet (J6.4)."""
+    return kind != JOBS_API and _seconds_shown(cluster, run) < cluster.switches.number("vc-log-grows")
+
+
+def _seconds_shown(cluster: Cluster, run: Doc) -> float:
     shown_from = float((run.get("_") or {}).get("ended", 0)) + cluster.switches.number("vc-log-seconds")
-    return cluster.now().timestamp() >= shown_from
+    return cluster.now().timestamp() - shown_from

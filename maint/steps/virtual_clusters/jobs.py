@@ -60,6 +60,10 @@ class CreateJob(VcStep[CreateJobArguments]):
         name = args.definition.get("name")
         if not isinstance(name, str) or not name or args.definition.get("type") not in ("spark", "airflow"):
             raise Refused("a job has a name, and the type spark or airflow", hint="give both")
+        spark = args.definition.get("spark")
+        conf = spark.get("conf") if isinstance(spark, dict) else None
+        if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
+            raise Refused(f"values of a job's conf are texts: {', '.join(wrong)}", hint="put them in quotes")
         yield self.action(
             f"job {name}",
             f"create job {name} ({args.definition['type']}){taken_already(sight, args.vc, name, 'job')}",

@@ -177,7 +177,7 @@ class PutBack(VcStep[PutBackArguments]):
         if resource is not None and not same:
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
-        paused = create_asleep(cluster, job)
+        paused = create_asleep(cluster, site.clock, job)
         _over(site, work, kept)
         words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""
         return done(f"the old job {name} and its {show_count(len(kept.files), 'file')} are back{paused}{words}")

@@ -1,7 +1,6 @@
 """Bring the resources and jobs of a snapshot into a virtual cluster, schedules paused, and compare (J14)."""
 
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import suppress
 from itertools import repeat
 from typing import cast
 
@@ -27,10 +26,9 @@ from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content, watched
 from maint.steps.virtual_clusters.replaced import Replaced
-from maint.steps.virtual_clusters.safety_net import create_asleep
+from maint.steps.virtual_clusters.safety_net import PARSING, create_asleep, rest, rest_once_read
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
-_PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
 _PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 _FAILED = "failed"
 _ELSEWHERE = "no resource here (a git repository?)"
@@ -226,16 +224,7 @@ class ClusterRestorer:
     def _spark(self, job: Job) -> None:
         definition = definition_of(job, self._decided)
         if self._create(job, definition) and job.scheduled:
-            self.rest(str(definition["name"]))
-
-    def rest(self, name: str) -> None:
-        """Pause a job's schedule where it is not paused, and confirm it."""
-        live = self._cluster.job(name)
-        if live is None or not live.paused:
-            self._cluster.pause(name)
-            live = self._cluster.job(name)
-        if live is None or not live.paused:
-            raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {name}")
+            rest(self._cluster, str(definition["name"]))
 
     def dag(self, job: Job) -> Words:
         """Create an airflow job, and pause it at once; whether it ran all the same, `differences` tells."""
@@ -247,7 +236,7 @@ class ClusterRestorer:
             self._work.note(f"runs of {name}", newest.id if newest else 0)
         if not self._create(job, definition):
             return
-        self._rest_once_read(name)
+        rest_once_read(self._cluster, self._site.clock, name)
         self._dags[name] = self._site.clock.monotonic() + (_PARSED if _starts_by_itself(job) else 0.0)
         self._schedules[name] = dag_schedule(job.raw)
 
@@ -262,20 +251,13 @@ class ClusterRestorer:
                 ways = ", ".join(f"`maint vc run kill --id {number}`" for number in fresh)
                 self.left.append(f"DAG {name} started by itself before it was paused: {ways} ends it")
 
-    def _rest_once_read(self, name: str) -> None:
-        """Pause; a DAG whose file the server has not read yet may not know of pausing."""
-        for _ in looks(self._site.clock, _PARSING, repeat(1.0)):
-            with suppress(WorkFailed):
-                return self.rest(name)
-        return self.rest(name)
-
     def _create(self, job: Job, definition: dict[str, Json]) -> bool:
         """See to it that a job is there; False where the server does not take it."""
         name, replaced = str(definition["name"]), job.name in self._decided.replaced_jobs
         live = self._cluster.job(name)
         if same_job(live, definition, pauses=False) and (replaced or self._resumed):
             if job.type == "airflow":  # its file is read for an update alone (J4.4)
-                self._rest_once_read(name)
+                rest_once_read(self._cluster, self._site.clock, name)
                 self._cluster.update_job(name, definition)
             return True  # an earlier attempt made it, or it is the same
         if live is not None and not replaced:
@@ -296,7 +278,7 @@ class ClusterRestorer:
     def _put_back(self, live: Job) -> str:
         """Put the job back that was to be replaced, its schedule paused (J14); return in words what became of it."""
         try:
-            return f"; what was there is back{create_asleep(self._cluster, live.raw)}"
+            return f"; what was there is back{create_asleep(self._cluster, self._site.clock, live.raw)}"
         except WorkFailed:
             return "; what was there is gone, and kept in the safety snapshot"
 
@@ -324,7 +306,7 @@ class ClusterRestorer:
     def _once_read(self) -> dict[str, Job]:
         """Return all jobs, once the server has read the files of the DAGs, or has had the time to."""
         live = dict[str, Job]()
-        for _ in looks(self._site.clock, _PARSING, repeat(1.0)):
+        for _ in looks(self._site.clock, PARSING, repeat(1.0)):
             live = {job.name: job for job in self._cluster.jobs()}
             if all(
                 name in live and dag_schedule(live[name].raw) == read for name, read in self._schedules.items() if read

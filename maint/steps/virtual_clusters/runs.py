@@ -1,7 +1,10 @@
 """Runs of a virtual cluster: start one once, wait for its end, read its output, kill it; one-off jobs (J3.5, J6)."""
 
 import secrets
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +15,7 @@ from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
-from maint.model.virtual_cluster import SUCCEEDED, Object, Run
+from maint.model.virtual_cluster import SUCCEEDED, Object, Run, same_time, text_of
 from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content, Start
@@ -26,6 +29,7 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, o
 _NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable", "exceeded quota")
 _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
 _LATE = 60.0  # seconds that a log may come after its run has ended (J6.4)
+_SETTLED = 5.0  # seconds without a change after which a log counts as whole
 LONGEST_LOG = 64 * 1024 * 1024  # bytes
 _LAST = 64 * 1024  # bytes of a log in which its last words are
 _LAST_LINES = 5
@@ -65,7 +69,7 @@ class RunJob(VcStep[RunJobArguments]):
         run = yield from ended(cluster, site.clock, number)
         if not succeeded(run):
             work.note("told", number)
-            raise failure_of(cluster, run)
+            raise failure_of(cluster, site.clock, run)
         return done(f"run {number} of job {job} has succeeded", {"id": number, "status": run.status})
 
 
@@ -157,29 +161,55 @@ def ended(cluster: VirtualClusterSight, clock: Clock, run_id: int) -> Generator[
     raise AssertionError("the pauses never end")
 
 
-def output(cluster: VirtualClusterSight, clock: Clock, run_id: int, kind: str, *, wait: float = _LATE) -> bytes | None:
+def output(
+    cluster: VirtualClusterSight,
+    clock: Clock,
+    run_id: int,
+    kind: str,
+    *,
+    wait: float = _LATE,
+    whole: Callable[[bytes], bool] | None = None,
+) -> bytes | None:
     """Return a log of a run that has ended, None where it does not come.
 
     Args:
         run_id: whose.
         kind: which, such as `driver/stdout`.
-        wait: seconds for which a log that is not there, or is empty, is asked for again.
+        wait: seconds for which a log that is not there, is empty, or grows is asked for again.
+        whole: what tells that a log will not grow any more; None: two looks that show the same.
     """
-    found = None
-    for _ in looks(clock, wait, delays(_FIRST, _LONGEST)):
-        with cluster.log(run_id, kind) as answer:
-            found = answer.read(LONGEST_LOG) if answer is not None else None
-            if answer is not None and found:
-                while len(found) < LONGEST_LOG and (more := answer.read(LONGEST_LOG - len(found))):
-                    found += more
-        if found:
+    return _settled(clock, wait, lambda: _read(cluster, run_id, kind, _whole), whole)
+
+
+def _settled(
+    clock: Clock, wait: float, read: Callable[[], bytes | None], whole: Callable[[bytes], bool] | None = None
+) -> bytes | None:
+    """Read a log until it does not grow any more: at first it may be absent, or short (J6.4)."""
+    found, begun, pauses = read(), clock.monotonic(), delays(_FIRST, _LONGEST)
+    while not (found and whole and whole(found)) and clock.monotonic() - begun < wait:
+        clock.sleep(_SETTLED if found else next(pauses))
+        text = read()
+        if text and text == found:
             break
+        found = found if text is None else text
     return found
 
 
-def failure_of(cluster: VirtualClusterSight, run: Run) -> WorkFailed:
+def _read(cluster: VirtualClusterSight, run_id: int, kind: str, part: Callable[[Answer], bytes]) -> bytes | None:
+    with cluster.log(run_id, kind) as answer:
+        return part(answer) if answer is not None else None
+
+
+def _whole(log: Answer) -> bytes:
+    found = b""
+    while len(found) < LONGEST_LOG and (more := log.read(LONGEST_LOG - len(found))):
+        found += more
+    return found
+
+
+def failure_of(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFailed:
     """Return the failure that a run stands for, with the last lines of what it left."""
-    words = last_words(cluster, run.id)
+    words = last_words(cluster, clock, run.id, kinds_of_logs(cluster, clock, run))
     return WorkFailed(
         f"run {run.id} of job {run.job} ended as {run.status}",
         detail=words,
@@ -198,13 +228,33 @@ def room_hint(words: Sequence[str]) -> str:
     )
 
 
-def last_words(cluster: VirtualClusterSight, run_id: int) -> list[str]:
-    """Return the last lines of the most telling log of a run."""
-    kinds = cluster.log_types(run_id)
+def is_old(clock: Clock, run: Run) -> bool:
+    """Whether a run ended so long ago that its logs are whole."""
+    with suppress(ValueError):
+        return clock.now() - datetime.fromisoformat(same_time(text_of(run.raw, "ended"))) > timedelta(seconds=_LATE)
+    return False
+
+
+def kinds_of_logs(cluster: VirtualClusterSight, clock: Clock, run: Run) -> Sequence[str]:
+    """Return the kinds of log that a run has which ended badly, once those are listed that tell why (J6.4)."""
+    kinds, before = list[str](), list[str]()
+    silent = run.status == "killed" or text_of(run.raw, "type") == "airflow"
+    for _ in looks(clock, 0.0 if silent else _LATE, delays(_FIRST, _LONGEST)):
+        kinds = list(cluster.log_types(run.id))
+        driver = any(kind.startswith("driver/std") for kind in kinds)
+        if driver or ("submitter/stderr" in kinds and kinds == before):  # it never came as far as its driver
+            break
+        before = kinds
+    return kinds
+
+
+def last_words(cluster: VirtualClusterSight, clock: Clock, run_id: int, kinds: Sequence[str]) -> list[str]:
+    """Return the last lines of the most telling log of a run, of those kinds that it has."""
     for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
         if kind in kinds:
-            with cluster.log(run_id, kind) as answer:
-                text = _end_of(answer).decode(errors="replace") if answer is not None else ""
+            text = (_settled(clock, _LATE, partial(_read, cluster, run_id, kind, _end_of)) or b"").decode(
+                errors="replace"
+            )
             if text := scrub(text.strip()):
                 return [f"{kind}: {line}" for line in text.splitlines()[-_LAST_LINES:]]
     return []
@@ -301,11 +351,12 @@ class RunOnce(VcStep[OnceArguments]):
         files = {path: local(Path(here)) for path, here in cast(dict[str, str], action.arguments["files"]).items()}
         definition = {**cast(Object, action.arguments["definition"]), "name": name}
         run = yield from once(cluster, site, work, definition, files)
+        failure = None if succeeded(run) else failure_of(cluster, site.clock, run)
         if action.arguments["keep_log"]:
-            text = output(cluster, site.clock, run.id, OUTPUT, wait=60.0 if succeeded(run) else 0.0)
+            text = output(cluster, site.clock, run.id, OUTPUT, wait=0.0 if failure else _LATE)
             if isinstance(before := work.noted("log"), str):
                 site.undo.drop(before)
             work.note("log", site.undo.keep(text or b""))
-        if not succeeded(run):
-            raise failure_of(cluster, run)
+        if failure:
+            raise failure
         return done(f"run {run.id} has succeeded", {"id": run.id, "status": run.status})

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import cast
 
@@ -21,9 +23,10 @@ from maint.model.virtual_cluster import (
     sendable_job,
     text_of,
 )
-from maint.ports import Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
+from maint.ports import Clock, Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import dag_places
 from maint.restore.dag_source import Dag, read_dag_from
+from maint.retry import looks
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
@@ -38,6 +41,7 @@ from maint.steps.virtual_clusters.sealed_files import KeptFile, seal_file
 from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10
+PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
 CERTIFICATE = "certificate"
 KEYTAB = "keytab"
 
@@ -336,13 +340,31 @@ def _seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file
         return seal_file(undo, file, answer)
 
 
-def create_asleep(cluster: VirtualCluster, job: Object) -> str:
+def rest(cluster: VirtualCluster, name: str) -> None:
+    """Pause a job's schedule where it is not paused, and confirm it."""
+    live = cluster.job(name)
+    if live is None or not live.paused:
+        cluster.pause(name)
+        live = cluster.job(name)
+    if live is None or not live.paused:
+        raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {name}")
+
+
+def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> None:
+    """Pause a DAG; one whose file the server has not read yet may not know of pausing."""
+    for _ in looks(clock, PARSING, repeat(1.0)):
+        with suppress(WorkFailed):
+            return rest(cluster, name)
+    return rest(cluster, name)
+
+
+def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     """Create an old job with its schedule paused, and return in words what that means."""
     name, definition = str(job["name"]), sendable_job(job)
     schedule = cast(dict[str, Json], job.get("schedule", {}))
     if job.get("type") == "airflow":
         cluster.create_job(definition)
-        cluster.pause(name)
+        rest_once_read(cluster, clock, name)
         return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
     if schedule.get("enabled") is not True:
         cluster.create_job(definition)

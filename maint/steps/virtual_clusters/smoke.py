@@ -9,11 +9,11 @@ from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
 from maint.model.formatting import show_count, show_duration
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object
-from maint.ports import Sight, Site, VirtualClusterSight, Work
+from maint.model.virtual_cluster import Object, Run
+from maint.ports import Clock, Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.runs import OUTPUT, last_words, once, output, room_hint, succeeded
+from maint.steps.virtual_clusters.runs import OUTPUT, kinds_of_logs, last_words, once, output, room_hint, succeeded
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
 
 APPLICATION = "smoke.py"
@@ -133,13 +133,13 @@ class Smoke(VcStep[VcArguments]):
         except WorkFailed as error:
             raise refused(error, cluster.settings) from None
         if not succeeded(run):
-            raise ended_badly(cluster, run.id, run.status)
-        text = output(cluster, site.clock, run.id, OUTPUT)
+            raise ended_badly(cluster, site.clock, run)
+        text = output(cluster, site.clock, run.id, OUTPUT, whole=lambda found: marker.encode() in found)
         if text is None or marker.encode() not in text:
             work.note("told", run.id)
             raise WorkFailed(
                 f"run {run.id} has succeeded, and its log does not hold what it printed",
-                detail=last_words(cluster, run.id),
+                detail=last_words(cluster, site.clock, run.id, cluster.log_types(run.id)),
                 hint="a run that succeeds may have done nothing: look at its logs with `maint vc run logs`",
             )
         return done(f"run {run.id} printed its marker")
@@ -157,14 +157,14 @@ def refused(error: WorkFailed, settings: VirtualClusterSettings) -> MaintError:
     return error
 
 
-def ended_badly(cluster: VirtualClusterSight, number: int, status: str) -> WorkFailed:
+def ended_badly(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFailed:
     """Return why the run of a smoke test failed: without Kerberos secrets no job comes as far as its driver."""
-    words = last_words(cluster, number)
-    started = any(kind.startswith("driver/") for kind in cluster.log_types(number))
+    kinds = kinds_of_logs(cluster, clock, run)
+    words, started = last_words(cluster, clock, run.id, kinds), any(kind.startswith("driver/") for kind in kinds)
     said = " ".join(words).lower()
     missing = not started or any(word in said for word in _KERBEROS)
     hint = room_hint(words) or (user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`")
-    return WorkFailed(f"run {number} of the smoke test ended as {status}", detail=words, hint=hint)
+    return WorkFailed(f"run {run.id} of the smoke test ended as {run.status}", detail=words, hint=hint)
 
 
 class Sweep(VcStep[VcArguments]):

@@ -113,7 +113,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             yield from seal_before(site, work, cluster, live, "")
             cluster.delete_job(one.name)
         yield f"creating job {one.name}"
-        return create_asleep(cluster, raw)
+        return create_asleep(cluster, site.clock, raw)
 
     @staticmethod
     def _certificate_back(

@@ -119,6 +119,8 @@ sites:
 def vc(api: Api, server: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VcOperator:
     """An operator whose config names the virtual cluster; runs are looked at often."""
     monkeypatch.setattr(runs, "_FIRST", OFTEN)
+    monkeypatch.setattr(runs, "_SETTLED", OFTEN)
+    monkeypatch.setattr(runs, "_LATE", 1.0)
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "password").write_text(PASSWORD + "\n")

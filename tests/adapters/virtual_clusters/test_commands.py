@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from maint.errors import Refused
+from maint.steps.virtual_clusters.jobs import CreateJob, CreateJobArguments
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
 from tests.steps.operator import maint
@@ -58,6 +60,21 @@ def test_a_spark_job_without_a_schedule_sends_exactly_what_the_contract_says(vc)
     sent = created(vc, "--type", "spark", "--application-file", "app.py")
     assert sent["schedule"] == UNSCHEDULED
     assert (sent["name"], sent["type"], sent["spark"]["file"], sent["mounts"]) == ("j", "spark", "app.py", [])
+
+
+@pytest.mark.parametrize(("file", "warned"), [("nope.py", True), ("app.py", False), ("in/app.py", False)])
+def test_an_application_that_no_mounted_resource_has_is_warned_of(vc, api, file, warned):
+    api.add_file("r1", "app.py", b"")
+    words = ("--name", "j", "--application-file", file, "--mount-1-resource", "r1", "--mount-1-prefix", "in")
+    said = vc("job", "create", *words, "--yes")
+    assert (said.code, f"no resource that the job mounts has {file}" in said.err) == (0, warned), said.err
+
+
+def test_a_conf_that_is_no_text_is_refused_before_anything_is_sent(vc):
+    spark = {"file": "local:/opt/app.py", "conf": {"spark.executor.instances": 3, "a": "b"}}
+    args = CreateJobArguments(vc="vc", definition={"name": "j", "type": "spark", "spark": spark})
+    with pytest.raises(Refused, match="are texts"):
+        list(CreateJob().plan(args, None))
 
 
 def test_an_airflow_job_sends_no_schedule(vc):
@@ -186,9 +203,9 @@ def test_a_run_that_fails_is_told_with_its_log(vc, api):
     assert said.json == {"id": 41}
 
 
-def test_running_an_unknown_job_fails_with_the_servers_words(vc):
+def test_running_an_unknown_job_is_refused(vc):
     said = vc("job", "run", "--name", "nothing", "--yes")
-    assert (said.code, "job not found" in said.err) == (1, True)
+    assert (said.code, "there is no job 'nothing'" in said.err) == (5, True)
 
 
 def test_a_taken_name_fails_with_the_servers_words(vc, api):

@@ -147,3 +147,4 @@ def test_more_than_is_wanted_is_not_the_same_unless_servers_fill_it_in(more):
     assert covers(filled, wanted)
     assert not covers({**filled, "spark": {**filled["spark"], **more}}, wanted)
     assert not covers({**filled, "hidden": True}, wanted)
+    assert covers({**filled, "spark": {**filled["spark"], **more}}, wanted, more=True)

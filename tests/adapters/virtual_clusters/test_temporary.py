@@ -121,6 +121,11 @@ def test_a_remote_application_needs_no_resource(vc):
     assert vc.api.bodies("POST /jobs")[0]["spark"]["className"] == "org.example.Pi"
 
 
+def test_a_remote_archive_may_be_named_by_an_address_with_a_signature(vc):
+    words = ("--class", "org.example.Pi", "https://example.com/pi.jar?X-Signature=abc", "--yes")
+    assert vc("spark", "submit", *words).code == 0
+
+
 def taken_up(vc):
     """Take up the newest run by its name: one that changed no site is taken up by no other way."""
     newest = json.loads(vc.maint("playbook", "history", "-o", "json").out)["runs"][-1]["id"]

@@ -370,6 +370,16 @@ def test_a_repository_that_does_not_answer_and_what_is_no_text_are_found(
     assert words in finding["observed"], finding["observed"]
 
 
+@pytest.mark.parametrize(("base", "known"), [("base", True), ("Base Cluster 1", True), ("Base Cluster 2", False)])
+def test_the_base_cluster_of_a_plan_may_be_named_as_the_wizard_shows_it(
+    operator: Operator, tmp_path: Path, base: str, known: bool
+) -> None:
+    (tmp_path / "plan.yaml").write_text(json.dumps(PLAN | {"base_cluster": base}))
+    said = operator("host", "check", "--plan", str(tmp_path / "plan.yaml"), "-o", "json")
+    (finding,) = [f for f in said.json["findings"] if f["check"] == "ecs.plan"]
+    assert (f"knows no cluster {base}" in finding["observed"]) != known, finding["observed"]
+
+
 def test_an_accepted_deviation_passes(sick: Operator, tmp_path: Path) -> None:
     sick.lab.break_(FIRST, "swappiness-60")
     text = (sick.lab.folder / "config.yaml").read_text()

@@ -185,3 +185,13 @@ def test_an_environment_whose_requirements_no_call_gives_holds_back_its_jobs_alo
     assert "wheels/requirements.txt: the snapshot does not hold it" in said.err
     assert "job needy is held back: it needs environment wheels" in said.err
     assert "daily-vacuum" in names(operator)
+
+
+def test_a_deleted_dag_comes_back_asleep_though_it_cannot_be_paused_until_it_is_read(
+    operator: Operator, tmp_path: Path
+) -> None:
+    make_dag(operator, tmp_path, "monthly")
+    call(operator, "job", "delete", "--name", "monthly")
+    with switched(operator, "vc-pause-unparsed", "refused", "works"):
+        call(operator, "undo", last_run(operator))
+    assert job(operator, "monthly")["schedule"]["paused"] is True

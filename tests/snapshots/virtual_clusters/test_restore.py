@@ -11,6 +11,7 @@ from maint.errors import Conflict, MaintError, Refused
 from maint.model.events import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
+from maint.restore.conflicts import fresh_names
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import entries
 from maint.snapshots.virtual_clusters.capture import take_alone
@@ -127,6 +128,11 @@ def test_renaming_moves_the_mounts_along(ground: Ground, api: Api, run: Run, wor
     assert "etl-scripts" not in mounts
     assert "etl-scripts-2" in mounts
     assert "pi-estimate-2" in api.jobs
+
+
+def test_a_long_name_is_cut_so_that_the_new_one_is_no_longer_than_servers_take() -> None:
+    long = "a" * 63
+    assert fresh_names([long], {long, "a" * 62 + "-2"}) == {long: "a" * 62 + "-3"}
 
 
 def test_a_rename_that_would_break_a_dag_is_refused(ground: Ground, api: Api, snapshot: Snapshot) -> None:

@@ -17,6 +17,7 @@ from maint.steps.hosts import units
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.restore import words_of
 from maint.steps.virtual_clusters.runs import last_words
+from tests.adapters.virtual_clusters.conftest import Hurried
 
 
 def test_the_plan_names_the_jobs_and_resources_that_come_back():
@@ -51,7 +52,7 @@ def test_the_last_words_of_a_run_whose_log_does_not_end_come_without_secrets_and
             line = b"no way: sesame-canary\n"
             return nullcontext(SimpleNamespace(read=lambda size=-1: line * (size // len(line))))
 
-    assert last_words(Endless(), 1) == ["driver/stderr: no way: •••"] * 5
+    assert last_words(Endless(), Hurried(), 1, ["driver/stderr"]) == ["driver/stderr: no way: •••"] * 5
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,9 @@ def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | No
 def act(cluster: Cluster, request: Request) -> Response:
     """Pause or unpause a job's schedule; what became due while it was paused fires at once (J4.4)."""
     job, action = find(cluster, request), request.parts["action"]
+    inner = job.get("_") or {}
+    if "parse" in inner and "dag" not in inner and cluster.switches["vc-pause-unparsed"] == "refused":
+        raise ApiError(400, f"no DAG of job {job['name']} is known")
     if "parse" in (job.get("_") or {}):
         tick.parse(cluster, job)
     if action == "pause":

@@ -1,0 +1,52 @@
+"""Logs of a lab's runs come late and grow; what is not there is refused before anything is begun."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
+from maint.steps.virtual_clusters import runs
+from tests.steps.operator import Operator
+
+SWITCHES = {"vc-starting-seconds": "0", "vc-log-seconds": "2", "vc-log-grows": "2"}
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """An operator at a lab whose logs appear two seconds after a run has ended, and are whole two seconds later."""
+    with Lab(tmp_path_factory.mktemp("logs") / "lab", Options(ssh=False, switches=SWITCHES)) as lab:
+        yield Operator(lab)
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(runs, "_SETTLED", 3.0)
+    return tmp_path / "told.py"
+
+
+def test_all_of_a_log_is_printed_though_only_half_of_it_came_at_first(operator: Operator, script: Path) -> None:
+    script.write_text("for number in range(200): print(f'line {number}')\n")
+    said = operator("vc", "spark", "submit", str(script), "--yes")
+    assert (said.code, "line 199" in said.out) == (0, True), said.out[-300:]
+
+
+def test_why_a_run_failed_is_told_though_its_logs_come_late(operator: Operator, script: Path) -> None:
+    script.write_text("raise SystemExit('my own reason')\n")
+    said = operator("vc", "spark", "submit", str(script), "--yes")
+    assert (said.code, "my own reason" in said.err) == (1, True), said.err
+
+
+def test_a_smoke_test_that_found_no_room_says_so(operator: Operator) -> None:
+    operator.lab.break_("jobs-engine", "vc-run-fails")
+    said = operator("vc", "smoke", "--yes")
+    assert (said.code, "init-user" in said.err, "quota" in said.err) == (1, False, True), said.err
+
+
+@pytest.mark.parametrize("words", [("job", "run"), ("resource", "upload", "--local-path", __file__)])
+def test_what_is_not_there_is_refused_and_no_run_is_left(operator: Operator, words: tuple[str, ...]) -> None:
+    before = operator("playbook", "history", "-o", "json").json["runs"]
+    said = operator("vc", *words, "--name", "no-such", "--yes")
+    assert (said.code, "no-such" in said.err) == (5, True), said.err
+    assert operator("playbook", "history", "-o", "json").json["runs"] == before
