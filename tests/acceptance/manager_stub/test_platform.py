@@ -9,7 +9,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.steps.manager import platform
+from maint.steps.manager import management_service
 from maint.steps.restore import send_deployment
 from tests.acceptance.manager_stub.conftest import configured
 from tests.acceptance.manager_stub.manager import Manager, cut, page, said
@@ -147,7 +147,7 @@ def test_a_start_of_roles_killed_before_its_answer_came_is_not_sent_again(operat
 
 
 def test_roles_that_never_move_are_started_by_the_next_life(operator, manager, tmp_path, monkeypatch):
-    monkeypatch.setattr(platform, "LAG", 0.2)
+    monkeypatch.setattr(management_service, "LAG", 0.2)
     killed_while_roles_start(operator, manager, tmp_path)
     resumed = operator("playbook", "resume")
     assert resumed.code == 0, resumed.err
