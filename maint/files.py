@@ -59,6 +59,14 @@ def existing(path: Path) -> Path:
     return path
 
 
+def visible(path: Path) -> bool:
+    """Whether something is there, as far as we may look."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def refuse_filling(folder: Path, size: int) -> None:
     """Raise WorkFailed where so many more bytes would leave less than `SPARE` free on a folder's disk."""
     try:

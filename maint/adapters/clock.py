@@ -16,9 +16,7 @@ from maint.model.formatting import show_duration
 from maint.retry import heeded
 
 _SOON = 0.001  # seconds; setitimer takes 0 for "never"
-_GRACE = (
-    900.0  # seconds to put things in order and tell of a failure; a limit that somebody swallowed passes again then
-)
+_GRACE = 900.0  # seconds to put things in order after a limit; one that somebody swallowed passes again then
 _AGAIN = 0.05  # seconds after which what was lost is raised once more
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the second, where there is no other, sleeps with it
 

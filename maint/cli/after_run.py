@@ -249,7 +249,7 @@ def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> 
         with site.clock.limit(_AFTER_FAILURE if briefly else None):
             newest = newest_good(entries(site), now)
     except (OSError, MaintError) as error:
-        if isinstance(error, DeadlinePassed) and not briefly:  # it was not ours
+        if isinstance(error, Stopped) and not (briefly and isinstance(error, DeadlinePassed)):  # it was not ours
             raise
         screen.warn(f"how old the newest backup is cannot be told: {error}")
         return

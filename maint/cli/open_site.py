@@ -18,6 +18,7 @@ from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.files import visible
 from maint.model.manager import CLOSE_COMMAND
 
 
@@ -143,7 +144,7 @@ def limit_of(flags: Flags) -> float | None:
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
-    if not (site.state / "window.json").exists():  # what follows imports all step kinds
+    if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
 

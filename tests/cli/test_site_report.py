@@ -118,3 +118,9 @@ def test_a_folder_is_asked_for_where_the_config_names_none(tmp_path: Path) -> No
 def test_a_folder_in_the_home_folder_is_found_there(operator: Operator, tmp_path: Path) -> None:
     said = operator("site", "report", "--to=~/pages", "--dry-run", HOME=str(tmp_path))
     assert (said.code, f"would write pages into {tmp_path}/pages") == (0, said.out.strip())
+
+
+def test_pages_of_several_sites_that_cannot_be_written_are_a_failure(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    said = maint("site", "report", "--all", "--to", str(tmp_path / "file/pages"), "--config", operator.config)
+    assert (said.code, "are not written" in said.err) == (1, True), said.err

@@ -154,7 +154,8 @@ class ManagerClient:
         """Return what runs now on a place itself; the API lists no commands of hosts (M18)."""
         if place.host:
             return []
-        return [decoding.command(item) for item in self._listed(f"{path_of(place)}/commands")]
+        listed = self._below if place.service else self._listed
+        return [decoding.command(item) for item in listed(f"{path_of(place)}/commands")]
 
     def hosts(self) -> Sequence[Host]:
         """Return all hosts; the full view alone has their clusters (M10.1)."""
@@ -179,7 +180,8 @@ class ManagerClient:
         for service in (Place(cluster, one.name) for one in self.services(cluster)):
             own = self.commands_of(service)
             # Roles are too many to ask each: their states tell of their own commands.
-            moving = () if own else [role.name for role in self.roles(service) if role.state in _IN_MOTION]
+            roles = () if own else map(decoding.role, self._below(f"{service_path(service)}/roles"))
+            moving = [role.name for role in roles if role.state in _IN_MOTION]
             found += own
             found += [each for role in moving for each in self.commands_of(Place(cluster, service.service, role))]
         return found
@@ -230,6 +232,14 @@ class ManagerClient:
 
     def _listed(self, path: str) -> list[decoding.Fields]:
         return self._calls.objects(f"{self._root()}{path}")
+
+    def _below(self, path: str) -> list[decoding.Fields]:
+        # What is listed of a service; nothing where it went meanwhile, or the server has no such list.
+        path = f"{self._root()}{path}"
+        reply = self._calls.read(path)
+        if reply.status == 404:
+            return []
+        return self._calls.as_list(decode(self._calls.good(reply, f"GET {path}"), f"GET {path}", PROXY), path)
 
     def _since(self, first: int, path: str) -> list[decoding.Fields]:
         if self._calls.session.api() < first:

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
@@ -17,7 +16,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
-from maint.errors import Interrupted, MaintError, PartlyDone, UsageError
+from maint.errors import Interrupted, MaintError, PartlyDone, UsageError, WorkFailed
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
 
@@ -133,17 +132,18 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     try:
         return _show(screen, sorted(ended, key=lambda one: names.index(one.site)), stopped)
     finally:
-        _write_pages(screen, settings, _pages_folder(settings, said), begun)
+        _write_pages(screen, settings, said, begun)
 
 
-def _pages_folder(settings: Settings, said: Said) -> Path | None:
-    """Return where pages of what was looked at go: where `maint site report` was told, else where the config says."""
-    given = said.options.get("to") if [*said.command] == ["site", "report"] else None
-    return absolute(given[0].partition("=")[2]) if given else settings.report_folder
+def _write_pages(screen: Screen, settings: Settings, said: Said, since: float) -> None:
+    """Write the catalogue pages once for all sites: where `maint site report` was told, else where the config says.
 
-
-def _write_pages(screen: Screen, settings: Settings, folder: Path | None, since: float) -> None:
-    """Write the catalogue pages once for all sites, where there is a folder for them; stops nothing."""
+    Raises:
+        WorkFailed: they cannot be written, and were all that was asked for.
+    """
+    asked = [*said.command] == ["site", "report"]
+    given = said.options.get("to") if asked else None
+    folder = absolute(given[0].partition("=")[2]) if given else settings.report_folder
     if folder is None:
         return
     from maint.cli.site.page_files import after_all  # few configs ask for pages
@@ -151,7 +151,10 @@ def _write_pages(screen: Screen, settings: Settings, folder: Path | None, since:
     try:
         after_all(settings, folder, since)
     except (OSError, MaintError) as error:
-        screen.warn(f"the pages in {folder} are not written: {error}")
+        words = f"the pages in {folder} are not written: {error}"
+        if asked:
+            raise WorkFailed(words, hint="name another folder") from error
+        screen.warn(words)
 
 
 def chosen(settings: Settings, flags: Flags) -> Sequence[str]:

@@ -35,6 +35,7 @@ from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
 from maint.errors import MaintError, UsageError, WorkFailed
+from maint.files import visible
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
@@ -229,7 +230,7 @@ def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
     given = request.own.writes if request.own else ()
     asked = request.user or os.geteuid() == 0  # else another account runs it, of which nothing is known here
     for path in dict.fromkeys([*given, *writable(site)]):
-        there = next(one for one in (path, *path.parents) if one.exists())
+        there = next(one for one in (path, *path.parents) if visible(one))
         if path in given and there != path:
             yield f"{path}, which it writes to, is not there"
         elif not there.is_dir():
@@ -237,7 +238,7 @@ def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
         elif asked and not os.access(there, os.W_OK | os.X_OK):
             yield f"{there}, which it writes to, cannot be written to"
     for path in request.own.reads if request.own else ():
-        if not path.exists():
+        if not visible(path):
             yield f"{path}, which it reads, is not there"
 
 

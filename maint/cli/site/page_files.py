@@ -13,7 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.site.page_facts import CHECKS, KEPT, gather, seen
 from maint.config.precedence import Settings
-from maint.files import keep_record, kept_record, locked, make_folder
+from maint.files import keep_record, kept_record, locked, replace
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
 from maint.report.plots import Plot
@@ -88,15 +88,14 @@ def _is_older(page: Path, state: Path) -> bool:
 
 def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
     """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
-    keep(site, facts)
+    with suppress(OSError):  # whoever may read the store need not own the state folder
+        keep(site, facts)
     return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
 
 
 def keep(site: ConfiguredSite, facts: SiteFacts) -> None:
-    """Keep what is told of a site for whoever writes the pages; OSError."""
-    with suppress(OSError):  # whoever may read the store need not own the state folder
-        make_folder(site.state)
-        keep_record(site.state / KEPT, facts)
+    """Keep what is told of a site for whoever writes the pages; NotWritten."""
+    replace(site.state / KEPT, msgspec.json.encode(facts))
 
 
 def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 from maint.cli.command import command
@@ -37,19 +38,20 @@ def report(
         screen.emit({"folder": str(given)}, f"would write pages into {given}")
         return
     written: list[str] = []
-    with writing(given, "name another folder"):
-        looking = bool(flags.site) or len(settings.names) == 1
-        if looking:
-            with opened(flags, limited_here=False) as (site, _):
-                facts = _looked(flags, site)
-                if ONE_OF_MANY in os.environ:
-                    keep(site, facts)
-                    screen.emit({"folder": str(given), "pages": [str(given / f"{facts.name}.html")]}, "")
-                    return
+    into = partial(writing, given, "name another folder")
+    looking = bool(flags.site) or len(settings.names) == 1
+    if looking:
+        with opened(flags, limited_here=False) as (site, _):
+            facts = _looked(flags, site)
+            if ONE_OF_MANY in os.environ:
+                keep(site, facts)
+                screen.emit({"folder": str(given), "pages": [str(given / f"{facts.name}.html")]}, "")
+                return
+            with into():
                 written.append(str(of_site(site, given, facts)))
-        with locked(settings.state):
-            rest = others(given, settings, written, anew=not looking)
-            written.insert(0, str(write_estate(given, rest, datetime.now(UTC))))
+    with into(), locked(settings.state):
+        rest = others(given, settings, written, anew=not looking)
+        written.insert(0, str(write_estate(given, rest, datetime.now(UTC))))
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
 
 

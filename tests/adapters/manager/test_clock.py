@@ -58,8 +58,8 @@ def test_a_limit_that_has_passed_leaves_what_follows_the_failure_alone() -> None
         with pytest.raises(DeadlinePassed):
             _wait()
         with clock.limit(9000):
-            assert 30 < (seconds_left() or 0) <= 60  # swallowed, it would pass once more
-        assert 30 < (seconds_left() or 0) <= 60
+            assert 600 < (seconds_left() or 0) <= 900  # swallowed, it would pass once more
+        assert 600 < (seconds_left() or 0) <= 900
         time.sleep(0.1)
         with pytest.raises(DeadlinePassed, match="0\\.1s") as passed, clock.limit(0.1):
             _wait()

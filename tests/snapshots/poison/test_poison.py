@@ -134,7 +134,7 @@ def swapped(forger: Forger) -> str:
 
 def from_the_future(forger: Forger) -> str:
     then = forger.site.clock.now() + timedelta(days=2)
-    return forger.forge(edit=lambda one: replace(one, taken_at=then, id=new_id(then, lambda size: b"\1" * size)))
+    return forger.forge(edit=lambda one: replace(one, taken_at=then, id=new_id(then)))
 
 
 def edited_manifest(content: bytes) -> bytes:
@@ -144,7 +144,7 @@ def edited_manifest(content: bytes) -> bytes:
 def listed_later(forger: Forger) -> str:
     """Return a snapshot whose id, by which snapshots are sorted, comes from the future, whatever its manifest says."""
     then = forger.site.clock.now() + timedelta(days=2)
-    return forger.forge(edit=lambda one: replace(one, id=new_id(then, lambda size: b"\2" * size)))
+    return forger.forge(edit=lambda one: replace(one, id=new_id(then)))
 
 
 def resigned(change: Callable[[bytes], bytes]) -> Poison:

@@ -50,7 +50,7 @@ def stored(site: Any, number: int) -> StoredFile:
 def commit(site: Any, numbers: Sequence[int], purpose: Purpose = Purpose.BACKUP) -> str:
     """Commit a snapshot that needs these files, and return its id."""
     site.clock.time += timedelta(minutes=1)
-    snapshot_id = new_id(site.clock.now(), lambda size: b"\0" * size)
+    snapshot_id = new_id(site.clock.now())
     writing = SnapshotWriter(site, snapshot_id, recipients_of(site))
     judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={})
     objects = tuple(stored(site, number) for number in sorted(set(numbers)))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.manager import decoding
 from maint.config.schema import HostSettings
 from maint.errors import WorkFailed
 from maint.model import secret
@@ -67,8 +68,8 @@ def test_what_kubectl_prints_and_is_no_secret_is_a_failure_with_a_way_out(out):
 
 @pytest.mark.parametrize("beat", ["soon", "2026-11-22T10:00:00", 7, "9" * 50])
 def test_a_heartbeat_that_is_no_time_is_a_late_one(beat):
-    listed = {"items": [{"hostname": "one", "lastHeartbeat": beat}]}
+    listed = [decoding.host({"hostname": "one", "lastHeartbeat": beat})]
     hosts = [HostSettings(name="one", address="one")]
-    manager = SimpleNamespace(get=lambda path: listed)
+    manager = SimpleNamespace(hosts=lambda: listed)
     site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
     assert "heard it last" in units._heard(site)["one"]
