@@ -16,6 +16,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
+from maint.engine import asked
 from maint.errors import Invalid, MaintError, Stopped, Unfinished
 from maint.files import whole
 from maint.model.json import Json
@@ -62,9 +63,10 @@ class RestoreRequest(msgspec.Struct, frozen=True):
 def plan(flags: Flags, request: RestoreRequest) -> int:
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     insist_on_manager(flags.connection)
+    flags = replace(flags, dry_run=True)
     name, given = _playbook(flags, request)
     with _naming_a_way_round():
-        return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
+        return carry_out(flags, name, given, beside=restore_preview)
 
 
 @command(MANAGER, GUARDS, example="maint restore run --snapshot 20260102T --plan 1f2e3d4c --confirm prod")
@@ -116,16 +118,18 @@ def _naming_a_way_round() -> Iterator[None]:
         raise
 
 
-def _playbook(flags: Flags, asked: RestoreRequest) -> tuple[str, dict[str, Json]]:
+def _playbook(flags: Flags, request: RestoreRequest) -> tuple[str, dict[str, Json]]:
     """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree."""
     with opened(flags, warn_of_window=False) as (site, _):
-        snapshot = chosen(site, asked.snapshot).id
-    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": asked.map_host}
-    given["open_window"] = asked.open_window
-    if asked.cluster:
-        return "restore-cluster", {**given, "clusters": asked.cluster}
-    given |= {"accept_dag_race": asked.accept_dag_race, "source_gone": asked.source_gone}
-    return "disaster-recovery", {**given, "virtual_clusters": []} if asked.manager_only else given
+        if not flags.dry_run:
+            asked.note(site.state, flags.command, site.clock.now())
+        snapshot = chosen(site, request.snapshot).id
+    given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": request.map_host}
+    given["open_window"] = request.open_window
+    if request.cluster:
+        return "restore-cluster", {**given, "clusters": request.cluster}
+    given |= {"accept_dag_race": request.accept_dag_race, "source_gone": request.source_gone}
+    return "disaster-recovery", {**given, "virtual_clusters": []} if request.manager_only else given
 
 
 def _clusters(flags: Flags, snapshot: str) -> list[str]:

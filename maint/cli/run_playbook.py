@@ -135,17 +135,18 @@ def _prepared(
     flags: Flags, site: ConfiguredSite, screen: Screen, make: Make, beside: Beside | None, text: str
 ) -> RunSession | None:
     """Return what is to be carried out; None where it was only to be shown, or is done already."""
+    if not flags.dry_run:
+        asked.note(site.state, flags.command, site.clock.now())
     key = run_key.asked(flags, text)
     if key:
         _learn(flags, site, screen, flags.run_key)
     if past := run_key.earlier(site, key):
+        asked.forget(site.state)
         if past.resumable:
             return _taken_up(flags, site, screen, past, {})
         run_key.done_already(screen, past)
         return None
     limit, begun = limit_of(flags), site.clock.monotonic()
-    if not flags.dry_run:
-        asked.note(site.state, flags.command, site.clock.now())
     with limited(flags, site, "making the plan"):
         plan = make(site, screen)
         if not plan.locks:

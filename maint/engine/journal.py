@@ -20,7 +20,7 @@ from maint.config.actor import actor
 from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.files import create, remove, write_all, writing
+from maint.files import create, explaining, remove, write_all, writing
 from maint.model.events import Outcome, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
@@ -407,8 +407,13 @@ def history(state: Path) -> list[RunState]:
     return [past for _, past in _readable(state)]
 
 
+def _journals(state: Path) -> list[Path]:
+    with explaining(f"{state} cannot be read", "run it as the account that owns that folder"):
+        return sorted((state / RUNS).glob("*.jsonl"))
+
+
 def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
-    for path in sorted((state / RUNS).glob("*.jsonl")):
+    for path in _journals(state):
         with suppress(Invalid, OSError):  # a run killed before its first line was whole: it had done nothing
             yield path, read(path)
 
@@ -416,7 +421,7 @@ def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
 def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     readable = {path for path, _ in _readable(state)}
-    others = [path for path in sorted((state / RUNS).glob("*.jsonl")) if path not in readable]
+    others = [path for path in _journals(state) if path not in readable]
     return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -382,6 +383,13 @@ def test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_be
     assert (said.code, "`maint cluster delete`, given" in said.err) == (5, True), said.err
     assert loaded("cluster", "start", "base", "--yes").code == 0
     assert loaded("playbook", "resume").code == 0
+
+
+def test_a_restore_that_finds_no_snapshot_is_not_taken_for_the_work_of_the_run_before_it(loaded):
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    shutil.rmtree(loaded.lab.folder / "backups" / "lab")
+    assert loaded("restore", "run", "--confirm", "lab").code == 5
+    assert loaded("playbook", "resume").code == 5
 
 
 def test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which(loaded):

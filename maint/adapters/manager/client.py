@@ -154,8 +154,7 @@ class ManagerClient:
         """Return what runs now on a place itself; the API lists no commands of hosts (M18)."""
         if place.host:
             return []
-        listed = self._below if place.service else self._listed
-        return [decoding.command(item) for item in listed(f"{path_of(place)}/commands")]
+        return [decoding.command(item) for item in self._listed(f"{path_of(place)}/commands")]
 
     def hosts(self) -> Sequence[Host]:
         """Return all hosts; the full view alone has their clusters (M10.1)."""
@@ -178,7 +177,7 @@ class ManagerClient:
     def _commands_below(self, cluster: str) -> list[Command]:
         found: list[Command] = []
         for service in (Place(cluster, one.name) for one in self.services(cluster)):
-            own = self.commands_of(service)
+            own = [decoding.command(item) for item in self._below(f"{path_of(service)}/commands")]
             # Roles are too many to ask each: their states tell of their own commands.
             roles = () if own else map(decoding.role, self._below(f"{service_path(service)}/roles"))
             moving = [role.name for role in roles if role.state in _IN_MOTION]

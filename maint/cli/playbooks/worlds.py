@@ -21,7 +21,7 @@ from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
-from maint.errors import Invalid, MaintError, PartlyDone
+from maint.errors import Interrupted, Invalid, MaintError, PartlyDone
 from maint.lab.faults import UnknownFault
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -169,6 +169,8 @@ def perform(
         for event in RunSession(site, done.plan, options, limit=limit, limit_of=limit).events():
             if isinstance(event, Event) and event.what is Happening.FINISHED and event.outcome is not None:
                 done.outcomes[event.index] = event.outcome
+    except Interrupted:
+        raise
     except MaintError as failure:
         done.failure = failure
     return done

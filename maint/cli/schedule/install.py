@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +33,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
-from maint.errors import MaintError, UsageError, WorkFailed
+from maint.errors import MaintError, Stopped, UsageError, WorkFailed
 from maint.files import visible
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
@@ -250,18 +249,23 @@ def _refuse_own_crontab(request: ScheduleRequest) -> None:
 
 def _warn_of_redaction(flags: Flags) -> None:
     """Say that a manager which redacts makes every scheduled backup end with 7; nothing where it cannot be asked."""
-    with suppress(MaintError), opened(flags, warn_of_window=False) as (site, screen):
-        backup = site.settings.backup
-        if backup is None or backup.on_redacted != "problem" or not redacts(site.manager.settings()):
-            return
-        screen.warn(
-            f"{site.settings.manager.host} redacts its API, and backup.on_redacted is `problem`: "
-            "every scheduled backup would be for audit only, and end with 7"
-        )
-        screen.warn(
-            "two ways out: `on_redacted: window` takes restorable ones, restarting the manager twice each time; "
-            "`on_redacted: accept` is content with redacted ones"
-        )
+    try:
+        with opened(flags, warn_of_window=False) as (site, screen):
+            backup = site.settings.backup
+            if backup is None or backup.on_redacted != "problem" or not redacts(site.manager.settings()):
+                return
+            screen.warn(
+                f"{site.settings.manager.host} redacts its API, and backup.on_redacted is `problem`: "
+                "every scheduled backup would be for audit only, and end with 7"
+            )
+            screen.warn(
+                "two ways out: `on_redacted: window` takes restorable ones, restarting the manager twice each time; "
+                "`on_redacted: accept` is content with redacted ones"
+            )
+    except Stopped:
+        raise
+    except MaintError:  # nobody is there, or lets us in: nothing is told
+        return
 
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:

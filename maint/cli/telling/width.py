@@ -105,10 +105,15 @@ def _hang(width: int) -> int:
 
 
 def _cut(line: str, width: int) -> Iterator[str]:
-    """Yield a line whose one word is too long in parts, each but the last ending where names have a joint."""
-    while len(line) > width:
+    """Yield a line whose one word is too long in parts, each but the last ending where names have a joint.
+
+    What is copied, such as an address or a key, stays whole.
+    """
+    while len(line) > width and "://" not in line:
         joint = _AFTER.match(line[:width])
-        at = joint.end() if joint and joint.end() > width // 2 else width
+        if joint is None or joint.end() <= width // 2:
+            break
+        at = joint.end()
         yield line[:at]
         line = " " * _hang(width) + line[at:].lstrip()
     yield line

@@ -137,6 +137,8 @@ def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Pat
     """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
     file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {resource}")
+    if not place.parent.is_dir():
+        raise Refused(f"there is no folder {place.parent}", hint="make it first, or correct --local-path")
     if place.exists():
         raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     return file

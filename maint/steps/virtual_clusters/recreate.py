@@ -31,6 +31,7 @@ from maint.steps.virtual_clusters.safety_net import (
     drop_unnamed,
     net,
     remember,
+    rest_made,
     seal_before,
     seal_files,
     sealed_in,
@@ -162,7 +163,9 @@ class PutBack(VcStep[PutBackArguments]):
         job, resource = old(site.undo, kept)
         same = _same_files(cluster, resource)
         live = cluster.job(name)
-        if same and same_job(live, sendable_job(job)):
+        if same and live is not None and same_job(live, sendable_job(job)):
+            if work.noted("made") == name:  # an earlier attempt may have ended before it was paused
+                rest_made(cluster, site.clock, live)
             _over(site, work, kept)
             return unchanged(f"job {name} is as it was")
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
@@ -177,6 +180,7 @@ class PutBack(VcStep[PutBackArguments]):
         if resource is not None and not same:
             yield from _files_back(cluster, site, kept, resource)
         yield f"creating the old job {name}"
+        work.note("made", name)
         paused = create_asleep(cluster, site.clock, job)
         _over(site, work, kept)
         words = f"; what this run had not sent there is {'gone' if waived else 'sealed'}{theirs}" if theirs else ""

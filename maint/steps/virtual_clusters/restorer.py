@@ -117,14 +117,15 @@ class ClusterRestorer:
         live = self._cluster.resource(name)
         if replaced:
             self._replaced.refuse_unkept(live)
-        if live is not None and replaced and not same_resource(live, definition):
+        gone = live is not None and replaced and not same_resource(live, definition)
+        if gone:
             self._cluster.delete_resource(name)
             live = None
         if live is None:
             try:
                 self._cluster.create_resource(definition)
             except Rejected as refusal:
-                self._lose(resource, f"could not be made: {refusal.message}")
+                self._lose(resource, f"could not be made: {refusal.message}" + (self._gone() if gone else ""))
                 return []
         elif not replaced:
             self._refuse_foreign(live, resource, definition)
@@ -280,7 +281,12 @@ class ClusterRestorer:
         try:
             return f"; what was there is back{create_asleep(self._cluster, self._site.clock, live.raw)}"
         except WorkFailed:
-            return "; what was there is gone, and kept in the safety snapshot"
+            if self._cluster.job(live.name) is not None:
+                return f"; what was there is back, and NOT paused: `maint vc job pause --name {live.name}`"
+            return self._gone()
+
+    def _gone(self) -> str:
+        return "; what was there is gone" + (", and kept in the safety snapshot" if self._replaced.safety else "")
 
     def _missing(self, job: Job) -> Sequence[str]:
         names = [self._decided.resource(one) for one in wanted_resources(job)]

@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -68,8 +68,9 @@ class RunJob(VcStep[RunJobArguments]):
         yield f"run {number} is started"
         run = yield from ended(cluster, site.clock, number)
         if not succeeded(run):
+            failure = failure_of(cluster, site.clock, run)
             work.note("told", number)
-            raise failure_of(cluster, site.clock, run)
+            raise failure
         return done(f"run {number} of job {job} has succeeded", {"id": number, "status": run.status})
 
 
@@ -209,7 +210,10 @@ def _whole(log: Answer) -> bytes:
 
 def failure_of(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFailed:
     """Return the failure that a run stands for, with the last lines of what it left."""
-    words = last_words(cluster, clock, run.id, kinds_of_logs(cluster, clock, run))
+    words, until = list[str](), clock.monotonic() + _LATE
+    with suppress(CannotReach, WorkFailed):  # why it failed is worth a look, and no other failure
+        kinds = kinds_of_logs(cluster, clock, run)
+        words = last_words(cluster, clock, run.id, kinds, until)
     return WorkFailed(
         f"run {run.id} of job {run.job} ended as {run.status}",
         detail=words,
@@ -248,11 +252,18 @@ def kinds_of_logs(cluster: VirtualClusterSight, clock: Clock, run: Run) -> Seque
     return kinds
 
 
-def last_words(cluster: VirtualClusterSight, clock: Clock, run_id: int, kinds: Sequence[str]) -> list[str]:
-    """Return the last lines of the most telling log of a run, of those kinds that it has."""
+def last_words(
+    cluster: VirtualClusterSight, clock: Clock, run_id: int, kinds: Sequence[str], until: float | None = None
+) -> list[str]:
+    """Return the last lines of the most telling log of a run, of those kinds that it has.
+
+    Args:
+        until: when logs are waited for no longer, by the clock's `monotonic`; None: each for as long as it may take.
+    """
     for kind in ("driver/stderr", "submitter/stderr", "driver/stdout", "submitter/jobs_api"):
         if kind in kinds:
-            text = (_settled(clock, _LATE, partial(_read, cluster, run_id, kind, _end_of)) or b"").decode(
+            wait = _LATE if until is None else until - clock.monotonic()
+            text = (_settled(clock, wait, partial(_read, cluster, run_id, kind, _end_of)) or b"").decode(
                 errors="replace"
             )
             if text := scrub(text.strip()):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -81,6 +82,7 @@ class Removed(msgspec.Struct, frozen=True):
         return [replace(one, vc=one.vc or self.vc) for one in self.objects]
 
 
+_UNDOING = timedelta(days=1)  # that what is brought back just now stays beyond its time
 _RECORDS = UndoRecords(
     "vc-undo",
     Removed,
@@ -107,7 +109,7 @@ def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False)
         first: it was there before anything else that the run has sealed.
     """
     now = site.clock.now()
-    _RECORDS.expire(site.state, site.undo, now)
+    _RECORDS.expire(site.state, site.undo, now - _UNDOING)
     before = removed(site.state, run)
     one, others = replace(one, vc=vc), tuple(before.named()) if before else ()
     record = Removed(vc, now + KEPT_FOR, (one, *others) if first else (*others, one))
@@ -356,6 +358,14 @@ def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> None:
         with suppress(WorkFailed):
             return rest(cluster, name)
     return rest(cluster, name)
+
+
+def rest_made(cluster: VirtualCluster, clock: Clock, live: Job) -> None:
+    """Pause a job that this run has made, where it can run by itself."""
+    if live.type == "airflow":
+        rest_once_read(cluster, clock, live.name)
+    elif live.scheduled and not live.paused:
+        cluster.pause(live.name)
 
 
 def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:

@@ -44,6 +44,7 @@ from maint.steps.virtual_clusters.safety_net import (
     create_asleep,
     remember,
     removed,
+    rest_made,
     seal_before,
     seal_certificates,
     sealed_in,
@@ -70,6 +71,8 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
         record = removed(sight.settings.state, args.run)
+        if record is not None and record.until < sight.clock.now():
+            record = None
         kept = [one for one in record.named() if args.vc in ("", one.vc)] if record else []
         if not kept:
             raise Refused(
@@ -107,12 +110,15 @@ class UndoDeletions(VcStep[UndoArguments]):
         site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
     ) -> Generator[str, None, str]:
         live = cluster.job(one.name)
-        if same_job(live, sendable_job(raw), pauses=False):
+        if live is not None and same_job(live, sendable_job(raw), pauses=False):
+            if work.noted("made") == one.name:  # an earlier attempt may have ended before it was paused
+                rest_made(cluster, site.clock, live)
             return ", as it was"
         if live is not None:
             yield from seal_before(site, work, cluster, live, "")
             cluster.delete_job(one.name)
         yield f"creating job {one.name}"
+        work.note("made", one.name)
         return create_asleep(cluster, site.clock, raw)
 
     @staticmethod

@@ -99,6 +99,17 @@ def test_a_page_of_a_proxy_before_a_write_is_followed_by_another_try(api: Api, c
     assert list(api.resources) == ["r"]
 
 
+def test_an_update_that_only_takes_away_is_not_taken_for_done_where_it_never_came(
+    api: Api, client: VirtualClusterClient
+) -> None:
+    more: Any = {**spark("j"), "schedule": UNSCHEDULED, "spark": {"file": "app.py", "args": ["--drop-all-tables"]}}
+    client.create_job(more)
+    api.switches.write_refused = 1
+    client.update_job("j", {**spark("j"), "schedule": UNSCHEDULED})  # type: ignore[arg-type]  # a small definition
+    assert api.writes()[1:] == ["PATCH /jobs/j"] * 2
+    assert "args" not in str(api.jobs["j"])
+
+
 def test_a_proxy_that_never_lets_a_write_through_ends_in_a_failure(bench: Bench) -> None:
     bench.api.switches.write_refused = 99
     with pytest.raises(WorkFailed, match="502"):
