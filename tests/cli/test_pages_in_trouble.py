@@ -56,7 +56,7 @@ def test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_t
     _take_away(paged.lab.folder / "backups")
     page, copy = _page(paged), str(paged.lab.folder / "copy")
     assert f"Not all can be seen: what is told was read in {copy}." in re.sub(r"<[^>]*>|\xa0|✗", "", page)
-    assert f"maint restore plan --site {SITE} --snapshot {newest} --store {copy}" in page
+    assert f"maint restore plan --config {paged.config} --site {SITE} --snapshot {newest} --store {copy}" in page
     assert "drilled" in page and "run 20260101T000000.000Z-ab12" in page
     assert "There is no way back" not in page
     _take_away(paged.lab.folder / "copy")
@@ -79,9 +79,9 @@ def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Op
     paged.lab.break_("export", "error-500-once")
     assert paged("backup", "create").code not in (0, 7)
     run = paged("playbook", "history", "-o", "json").json["runs"][-1]["id"]
-    assert f"run {run} (export) is failed" in (_pages(paged) / f"{SITE}.html").read_text()
+    assert f"run {run} (export) has failed" in (_pages(paged) / f"{SITE}.html").read_text()
     assert paged("playbook", "dismiss", run, "--reason", "looked at").code == 0
-    assert f"run {run} (export) is failed" not in (_pages(paged) / f"{SITE}.html").read_text()
+    assert f"run {run} (export) has failed" not in (_pages(paged) / f"{SITE}.html").read_text()
 
 
 def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded: Operator, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 # What is quoted stays on one line, such as a command between backquotes.
 _WORD = re.compile(r"""(?:`[^`]+`|(?<!\w)'[^'\s][^']*'|(?<!\w)"[^"]*"|\S)+""")
+_WHOLE = re.compile(r"://|SHA256:|[A-Za-z0-9]{40}")  # in addresses, fingerprints and keys
 _AFTER = re.compile(r".*[/,._:@|-]", re.DOTALL)  # where a word that is too long is parted
 _LEAST = 8  # characters of a column
 _NARROW = 16  # characters of a column in which nothing is indented
@@ -109,11 +110,9 @@ def _cut(line: str, width: int) -> Iterator[str]:
 
     What is copied, such as an address or a key, stays whole.
     """
-    while len(line) > width and "://" not in line:
+    while len(line) > width and not _WHOLE.search(line):
         joint = _AFTER.match(line[:width])
-        if joint is None or joint.end() <= width // 2:
-            break
-        at = joint.end()
+        at = joint.end() if joint and joint.end() > width // 2 else width
         yield line[:at]
         line = " " * _hang(width) + line[at:].lstrip()
     yield line

@@ -199,8 +199,8 @@ def test_what_did_not_come_out_as_it_went_in_is_taken_back(
 ) -> None:
     write = SnapshotWriter.write
 
-    def changed(self: Any, name: str, source: Any, pack: Any) -> Any:
-        return write(self, name, lambda size: source(size)[:-1], pack)
+    def changed(self: Any, name: str, source: Any, pack: Any, of: int) -> Any:
+        return write(self, name, lambda size: source(size)[:-1], pack, of)
 
     monkeypatch.setattr(SnapshotWriter, "write", changed)
     with pytest.raises(room.WorkFailed):

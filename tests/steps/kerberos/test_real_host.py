@@ -61,7 +61,8 @@ elif verb == "create" and rest[:2] == ["secret", "generic"]:
     data = {{source: base64.b64encode(pathlib.Path(source).read_bytes()).decode()}}
     keep({{"kind": "Secret", "metadata": {{"name": rest[2]}}, "type": "Opaque", "data": data}})
 else:
-    given = json.loads(sys.stdin.read())
+    place_of = words[words.index("-f") + 1]
+    given = json.loads(sys.stdin.read() if place_of == "-" else pathlib.Path(place_of).read_text())
     for item in given["items"] if given["kind"] == "List" else [given]:
         name = item["metadata"]["name"]
         if verb == "replace" and not place(name).exists():
