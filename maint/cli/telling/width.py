@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 # What is quoted stays on one line, such as a command between backquotes.
 _WORD = re.compile(r"""(?:`[^`]+`|(?<!\w)'[^'\s][^']*'|(?<!\w)"[^"]*"|\S)+""")
-_WHOLE = re.compile(r"://|SHA256:|[A-Za-z0-9]{40}")  # in addresses, fingerprints and keys
+_WHOLE = re.compile(r"://|SHA256:|[A-Za-z0-9]{50}")  # in addresses, fingerprints and keys
 _AFTER = re.compile(r".*[/,._:@|-]", re.DOTALL)  # where a word that is too long is parted
 _LEAST = 8  # characters of a column
 _NARROW = 16  # characters of a column in which nothing is indented
