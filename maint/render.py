@@ -130,8 +130,10 @@ def _to_json(value: object, indent: int | None = None) -> str:
     return _dumped(_plain(value), ensure_ascii=False, indent=indent)
 
 
-def _dumped(value: object, *, indent: int | None = None, ensure_ascii: bool = True, sort_keys: bool = False) -> str:
-    narrow = None if indent is None else min(indent, 8)
+def _dumped(
+    value: object, *, indent: int | str | None = None, ensure_ascii: bool = True, sort_keys: bool = False
+) -> str:
+    narrow = indent[:8] if isinstance(indent, str) else None if indent is None else min(indent, 8)
     return json.dumps(value, indent=narrow, ensure_ascii=ensure_ascii, sort_keys=sort_keys)
 
 

@@ -254,6 +254,7 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     journal = Journal(path)
     more = {"version": maint.__version__, "actor": actor()}
     journal.write("resumed", time=show_time(now), **more, options={**options, "pid": os.getpid()})
+    asked.forget(state)
     return journal
 
 

@@ -1,6 +1,7 @@
 """Send a deployment, at most once by a run, and decide by reading whether it has been applied (M8)."""
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Protocol
 
@@ -218,11 +219,17 @@ def send_licensed(site: Site, work: Work, out: Outgoing, evidence: Evidence, lim
         return (yield from send(site, work, out, evidence, limit))
     except WorkFailed as error:
         lacking = work.noted("refused") is not None and "licens" in error.message.lower()
-        if not lacking or site.manager.license() is None:
+        if not lacking or not _licensed(site):
             raise
         yield f"{error.message}; a licence is installed, and may count only after a restart of the server"
     yield from restart_and_wait(site, work, START_LIMIT, key="restart for the licence")
     return (yield from send(site, work, out, evidence, limit))
+
+
+def _licensed(site: Site) -> bool:
+    with suppress(CannotReach, WorkFailed):  # what the server answered to the sending is the failure
+        return site.manager.license() is not None
+    return False
 
 
 def _put(site: Site, out: Outgoing, limit: float) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
-from maint.errors import Invalid, MaintError, Refused, WorkFailed
+from maint.errors import Invalid, MaintError, Refused, Stopped, WorkFailed
 from maint.files import explaining, write_all
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -295,7 +295,7 @@ class InitUser(Step[InitUserArguments]):
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, KubernetesSecrets(host, address.namespace), identity)
         replaced = partial(keep_replaced, site, work, settings.name, user)
-        result = yield from change.carry_out(found, user, work.run, replaced)
+        result = yield from change.carry_out(found, user, work, replaced)
         return msgspec.structs.replace(result, detail=f"{result.detail}{way_back(site.state, work.run)}")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
@@ -325,7 +325,7 @@ class _Change:
         self._wanted = _wanted(names, identity)
         self._fresh = digest(names.both, self._wanted)
 
-    def carry_out(self, found: Found, user: str, run: str, replaced: Callable[[OldSecrets, str], str]) -> Progress:
+    def carry_out(self, found: Found, user: str, work: Work, replaced: Callable[[OldSecrets, str], str]) -> Progress:
         """Seal, write, look; `replaced` takes what was there before with the digest of what is there now, and returns
         in words how it comes back.
         """
@@ -333,7 +333,7 @@ class _Change:
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)
         now, earlier = digest(both, live), list[str]()
-        kept = keep(path, site.undo, both, live, self._fresh, run, lambda one: earlier.append(replaced(one, now)))
+        kept = keep(path, site.undo, both, live, self._fresh, work.run, lambda one: earlier.append(replaced(one, now)))
         yield from (f"the secrets of {user} before these are kept{words}" for words in earlier if words)
         if now == self._fresh:
             replaced(kept, now)
@@ -344,7 +344,8 @@ class _Change:
         try:
             yield from self._write(found, user, apply=apply)
         except (MaintError, KeyboardInterrupt) as error:
-            yield from self._back(kept, error, partial(replaced, kept, self._fresh), apply=apply)
+            if not work.heir():  # else it is that machine's now; the seal stays for whoever takes the run up
+                yield from self._back(kept, error, partial(replaced, kept, self._fresh), apply=apply)
             raise
         replaced(kept, self._fresh)
         way = _APPLY if apply else _SCRIPT
@@ -381,15 +382,17 @@ class _Change:
         try:
             sweep(shell, self._cabinet.host, self._site.state)  # which waits for what still goes on there
             now = digest(both, self._cabinet.read(shell, both))
-            if now == self._fresh:
-                replaced()
-                return
-            if now != digest(both, kept.old):
+            if now not in (self._fresh, digest(both, kept.old)):
                 yield from put_back(kept, self._cabinet, shell, self._site.state, apply=apply)
+        except Stopped:
+            raise
         except MaintError as second:
             raise WorkFailed(
                 f"{error}; and the old secrets could not be put back: {second.message}",
                 detail=[*getattr(error, "detail", ()), *second.detail],
                 hint="they are sealed in the state folder, and `maint playbook resume` goes on with them at hand",
             ) from error
-        forget(kept, self._site.undo)
+        if now == self._fresh:
+            replaced()
+        else:
+            forget(kept, self._site.undo)
