@@ -63,10 +63,9 @@ class RestoreRequest(msgspec.Struct, frozen=True):
 def plan(flags: Flags, request: RestoreRequest) -> int:
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     insist_on_manager(flags.connection)
-    flags = replace(flags, dry_run=True)
-    name, given = _playbook(flags, request)
+    name, given = _playbook(flags, request, shown=True)
     with _naming_a_way_round():
-        return carry_out(flags, name, given, beside=restore_preview)
+        return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
 
 
 @command(MANAGER, GUARDS, example="maint restore run --snapshot 20260102T --plan 1f2e3d4c --confirm prod")
@@ -118,10 +117,14 @@ def _naming_a_way_round() -> Iterator[None]:
         raise
 
 
-def _playbook(flags: Flags, request: RestoreRequest) -> tuple[str, dict[str, Json]]:
-    """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree."""
+def _playbook(flags: Flags, request: RestoreRequest, *, shown: bool = False) -> tuple[str, dict[str, Json]]:
+    """Return the playbook for what was asked, and its parameters; the snapshot by its whole id, so that plans agree.
+
+    Args:
+        shown: whether it is only to be shown, so that nothing was asked for that a run may lack.
+    """
     with opened(flags, warn_of_window=False) as (site, _):
-        if not flags.dry_run:
+        if not (flags.dry_run or shown):
             asked.note(site.state, flags.command, site.clock.now())
         snapshot = chosen(site, request.snapshot).id
     given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": request.map_host}
