@@ -144,7 +144,7 @@ def _write_options(
 
 def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
     if examples:
-        from maint.cli.telling.width import call  # `maint --help` has none
+        from maint.cli.width import call  # `maint --help` has none
 
         with formatter.section("Example" if len(examples) == 1 else "Examples"):
             for one in examples:

@@ -17,7 +17,7 @@ from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.telling import metrics, outcomes
-from maint.cli.telling.width import columns, folded
+from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal
 from maint.engine.load import library

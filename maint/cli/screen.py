@@ -324,14 +324,14 @@ def cell(value: Json) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
-    from maint.cli.telling.width import columns, fitted  # `--help` shows no table
+    from maint.cli.width import columns, fitted  # `--help` shows no table
 
     return fitted([headings, *rows], columns())
 
 
 def plan_text(plan: Plan) -> str:
     """Return a plan for people."""
-    from maint.cli.telling.width import columns, folded
+    from maint.cli.width import columns, folded
 
     lines = [f"plan {plan.source} for site {plan.site} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):

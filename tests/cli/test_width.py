@@ -3,7 +3,7 @@
 import pytest
 
 from maint.cli.help.topics import names
-from maint.cli.telling.width import fitted, folded, page
+from maint.cli.width import fitted, folded, page
 from tests.steps.operator import Operator, maint
 
 ROWS = [["ID", "STATE", "NOTE"], ["20261123T055524.233Z-9907", "done", "taken up 2 times, then ended well by itself"]]

@@ -12,7 +12,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
 from maint.cli.site import summary
-from maint.cli.telling.width import columns, folded
+from maint.cli.width import columns, folded
 from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.files import keep_record

@@ -8,7 +8,7 @@ from maint.cli.command import command
 from maint.cli.help.tables import filled
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
-from maint.cli.telling.width import columns, folded, page
+from maint.cli.width import columns, folded, page
 from maint.config.resources import changelog
 from maint.config.suggestions import meant
 from maint.errors import UsageError

@@ -82,7 +82,7 @@ class Removed(msgspec.Struct, frozen=True):
         return [replace(one, vc=one.vc or self.vc) for one in self.objects]
 
 
-_UNDOING = timedelta(days=1)  # that what is brought back just now stays beyond its time
+_UNDOING = timedelta(days=1)  # a record stays so long beyond its time, since it may just be brought back
 _RECORDS = UndoRecords(
     "vc-undo",
     Removed,
