@@ -18,14 +18,14 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
+from maint.cli.monitoring.figures import last_drill
+from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.cli.telling.figures import last_drill
-from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.paths import home
 from maint.deployment.judge import broken
 from maint.engine import journal
