@@ -188,7 +188,7 @@ class Lease:
 
     def _store_time(self) -> datetime:
         name = f"{folder_of(self._site)}/time-{secrets.token_hex(8)}"
-        with self._store.create(name):
+        with suppress(FileExistsError), self._store.create(name):  # nobody else made it: an answer was lost
             pass
         try:
             found = self._store.written(name)
