@@ -3,6 +3,8 @@
 import getpass
 import importlib.util
 import os
+import platform
+import shlex
 import shutil
 import socket
 import subprocess
@@ -21,10 +23,12 @@ import pytest
 from maint.adapters.ssh.shell import FabricShell
 from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.model.secret import Secret
+from tests.adapters.no_links import NUMBERS
 from tests.ports import free_port
 
 LONG = 200.0  # seconds; no more than an end for what never comes
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+SFTP = shutil.which("sftp-server", path="/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh")
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,25 @@ def sshd() -> Iterator[Sshd]:
         yield from serve_sshd(Path(name))
 
 
-def serve_sshd(folder: Path) -> Iterator[Sshd]:
+@pytest.fixture(scope="session")
+def no_links() -> list[str]:
+    """Words before a program's that keep it from making hard links."""
+    if platform.machine() not in NUMBERS:
+        pytest.skip("numbers of system calls")
+    return [sys.executable, str(Path(__file__).with_name("no_links.py"))]
+
+
+@pytest.fixture(scope="session")
+def sshd_without_links(no_links: list[str]) -> Iterator[Sshd]:
+    """A server whose SFTP can make no hard links."""
+    if SFTP is None:
+        missing("OpenSSH's sftp-server is not installed")
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield from serve_sshd(Path(name), shlex.join([*no_links, SFTP]))
+
+
+def serve_sshd(folder: Path, sftp: str = "internal-sftp") -> Iterator[Sshd]:
     """Serve from a folder that the accounts may enter until this generator is closed."""
     if SSHD is None or not shutil.which("ssh-keygen"):
         missing("OpenSSH's sshd is not installed")
@@ -130,7 +152,7 @@ def serve_sshd(folder: Path) -> Iterator[Sshd]:
         f"AuthorizedKeysFile {folder}/authorized_keys\n"
         "PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nMaxStartups 200\nMaxSessions 50\nAllowTcpForwarding yes\n"
-        "Subsystem sftp internal-sftp\n"
+        f"Subsystem sftp {sftp}\n"
         "SetEnv SHLVL=2\n"  # else bash runs the account's ~/.bashrc, whatever that may take
     )
     shown = subprocess.run(["ssh-keygen", "-lf", folder / "host"], capture_output=True, check=True, text=True)

@@ -21,7 +21,7 @@ from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, record
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
 from maint.config.paths import home
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, Invalid, LoginRefused
+from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private
 
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
@@ -320,6 +320,8 @@ def _load_key(path: Path) -> PKey:
         raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
     try:
         return PKey.from_path(path)
+    except Stopped:
+        raise
     except Exception as error:  # paramiko lets through whatever its parsers raise
         # Its own words may quote the file.
         words, hint = "expected: a private key as ssh-keygen writes it", "look at ssh.key"

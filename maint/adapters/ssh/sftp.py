@@ -64,6 +64,10 @@ class Session:
         file.MAX_REQUEST_SIZE = READ_AT_ONCE
         return file
 
+    def link(self, path: str, name: str) -> None:
+        """Give a file a further name, which must not exist, by a hard link; OSError where that cannot be."""
+        self.request(_EXTENDED, *(_string(text.encode()) for text in ("hardlink@openssh.com", path, name)))
+
     def request(self, kind: int, *fields: bytes) -> bytes:
         """Send a request that paramiko has no words for, while no other is under way, and return its answer.
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from maint.adapters.stores.stored_files import STAGING, Writer, reader, split_name, split_prefix
+from maint.adapters.stores.stored_files import STAGING, Writer, no_hard_links, reader, split_name, split_prefix
 from maint.errors import StoreFailed
 from maint.files import NoHardLinks, make_folder, publish, write_all
 
@@ -90,11 +90,7 @@ class LocalStore:
                         _commit(folder, staging, last, handle, alone=self._shared)
             except NoHardLinks:
                 _forget(folder, staging)
-                raise StoreFailed(
-                    f"{self._root} cannot hold a shared state: its file system has no hard links",
-                    detail=["without them two machines may both create the same file, and work at once"],
-                    hint="name a folder on NFS or another file system with hard links, or SFTP or S3: `shared_state`",
-                ) from None
+                raise no_hard_links(self.location) from None
             except BaseException:
                 _forget(folder, staging)
                 raise

@@ -80,7 +80,7 @@ def _open_sftp(location: str, access: Access | None) -> Store:
     host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
     kept = KeptConnection(connections, connections.address(host))
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
-    return SftpStore(Sessions(kept, settings.command_timeout), root, location)
+    return SftpStore(Sessions(kept, settings.command_timeout), root, location, shared=given.shared)
 
 
 def _open_s3(location: str, access: Access | None) -> Store:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import BinaryIO, cast
 
-from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Upload
+from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import stored_files
 from maint.errors import CannotReach, StoreFailed
 
@@ -19,10 +19,15 @@ class SftpStore:
 
     A file gets its name by the plain rename of the protocol, which never replaces; OpenSSH does it with a hard link,
     so that of two writers one wins. It is fsynced where the server offers it; no SFTP server offers it for folders.
+
+    Args:
+        shared: whether of two machines exactly one may create a file: by nothing but a hard link, then, StoreFailed
+            where the server offers none, or its file system has none.
     """
 
-    def __init__(self, sessions: Sessions, root: str, location: str) -> None:
+    def __init__(self, sessions: Sessions, root: str, location: str, *, shared: bool = False) -> None:
         self._sessions = sessions
+        self._shared = shared
         self._root = root.rstrip("/") or "/"
         self._location = location
         self._made: set[str] = set()
@@ -140,13 +145,19 @@ class SftpStore:
     def _commit(self, staging: str, path: str, words: str) -> None:
         try:
             with self._sessions.session() as session:
-                session.client.rename(staging, path)
+                if self._shared:
+                    session.link(staging, path)
+                    session.remove(staging)
+                else:
+                    session.client.rename(staging, path)
         except (*BROKEN, CannotReach) as error:
             # The name may be taken, or the answer may have been lost: only looking tells.
             with self._failing(words), self._sessions.session() as session:
                 ours, there = _size(session, staging), _size(session, path)
                 if there is not None and ours is not None:
                     raise FileExistsError(f"there is a file {path} already") from None
+                if there is None and self._shared and isinstance(error, (Unsupported, PermissionError)):
+                    raise stored_files.no_hard_links(self._location) from None
                 if there is None:
                     raise error
 

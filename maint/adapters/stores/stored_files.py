@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from maint.errors import Invalid
+from maint.errors import Invalid, StoreFailed
 from maint.files import as_file
 
 STAGING = ".staging-"
@@ -38,6 +38,16 @@ def _is_half(part: str) -> bool:
 def split_prefix(prefix: str) -> tuple[str, ...]:
     """Return the folders of a prefix; empty for the store itself."""
     return split_name(prefix) if prefix else ()
+
+
+def no_hard_links(location: str) -> StoreFailed:
+    """Return why no state that machines share can lie in a place."""
+    return StoreFailed(
+        f"{location} cannot hold a shared state: no hard link can be made there",
+        detail=["without one two machines may both create the same file, and work at once"],
+        hint="name a folder on NFS or another file system with hard links, such a one by OpenSSH's SFTP, or S3:"
+        " `shared_state`",
+    )
 
 
 def staging_name() -> str:

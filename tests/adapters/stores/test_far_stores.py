@@ -57,7 +57,7 @@ class Place:
         return opened_from(self.words)
 
 
-def opened_from(words: Any) -> Store:
+def opened_from(words: Any, *, shared: bool = False) -> Store:
     """Open a store: its location, then key and known hosts, or an endpoint."""
     location, *how = words
     if location.startswith("s3:"):
@@ -67,7 +67,8 @@ def opened_from(words: Any) -> Store:
         backup = BackupSettings.model_construct(
             store=location, sftp=SftpSettings(key=Path(how[0]), known_hosts=Path(how[1]))
         )
-    return open_store(location, Access(backup, SshSettings(connect_timeout=20.0, command_timeout=20.0), Values()))
+    ssh = SshSettings(connect_timeout=20.0, command_timeout=20.0)
+    return open_store(location, Access(backup, ssh, Values(), shared))
 
 
 @pytest.fixture
@@ -164,6 +165,19 @@ def test_a_folder_that_may_not_be_written_to_is_a_failure_with_words(place: Plac
     (place.folder / "prod").write_text("a file where a folder should be")
     with pytest.raises(WorkFailed, match="cannot write prod/1/a in sftp://"):
         put(place.store(), "prod/1/a")
+
+
+def test_where_another_host_makes_no_hard_links_snapshots_can_lie_and_no_shared_state(
+    sshd_without_links: Any, tmp_path: Path
+) -> None:
+    known = tmp_path / "known"
+    known.write_text(sshd_without_links.known_as())
+    location = f"sftp://{sshd_without_links.user}@127.0.0.1:{sshd_without_links.port}{tmp_path}/far"
+    words = (location, str(sshd_without_links.key), str(known))
+    put(opened_from(words), "prod/a")
+    with pytest.raises(StoreFailed, match="far cannot hold a shared state: no hard link can be made there"):
+        put(opened_from(words, shared=True), "prod/b")
+    assert sorted(path.name for path in (tmp_path / "far").rglob("*")) == ["a", "prod"]
 
 
 @pytest.mark.parametrize("location", ["sftp://host", "sftp://host/", "sftp:///x", "sftp://u:p@host/x", "sftp://h:x/y"])

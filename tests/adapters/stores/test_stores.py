@@ -20,14 +20,14 @@ from maint.adapters.stores.open import Access, open_store
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
 from maint.engine.lease import Lease, LeaseLost, Terms
-from maint.errors import Invalid, Locked
+from maint.errors import Invalid, Locked, StoreFailed
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh import server
 from maint.model.secret import Secret
 from maint.ports import Store
 from tests.adapters.stores.plain_sftp import serving
 
-KINDS = ("local", "openssh", "plain", "s3")
+KINDS = ("local", "openssh", "shared", "plain", "s3")
 of_large_files = pytest.mark.parametrize("store", (*KINDS, "ceph"), indirect=True)
 LARGE = 20_000_000  # bytes; more than goes at once
 
@@ -39,10 +39,10 @@ class Values:
         return Secret(reference)
 
 
-def opened(location: str, **backup: Any) -> Store:
+def opened(location: str, *, shared: bool = False, **backup: Any) -> Store:
     """Open a store with what `backup:` says."""
     ssh = SshSettings(user="nobody-in-particular", connect_timeout=5.0, command_timeout=20.0)
-    return open_store(location, Access(BackupSettings(store=location, **backup), ssh, Values()))
+    return open_store(location, Access(BackupSettings(store=location, **backup), ssh, Values(), shared))
 
 
 @pytest.fixture
@@ -52,11 +52,21 @@ def local(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def openssh(sshd: Any, tmp_path: Path) -> Iterator[Store]:
+    yield from over_sshd(sshd, tmp_path)
+
+
+@pytest.fixture
+def shared(sshd: Any, tmp_path: Path) -> Iterator[Store]:
+    """The same, as a shared state has it."""
+    yield from over_sshd(sshd, tmp_path, shared=True)
+
+
+def over_sshd(sshd: Any, tmp_path: Path, *, shared: bool = False) -> Iterator[Store]:
     known = tmp_path / "known_hosts"
     known.write_text(sshd.known_as())
     with tempfile.TemporaryDirectory() as folder:
         location = f"sftp://{sshd.user}@127.0.0.1:{sshd.port}{folder}/deep/store"
-        yield opened(location, sftp=SftpSettings(key=sshd.key, known_hosts=known))
+        yield opened(location, shared=shared, sftp=SftpSettings(key=sshd.key, known_hosts=known))
 
 
 @pytest.fixture
@@ -103,6 +113,13 @@ def ceph(object_store: str, httpserver: HTTPServer) -> Store:
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
+
+
+def test_a_server_that_offers_no_hard_links_holds_no_shared_state(plain: Any) -> None:
+    plain._shared = True
+    with pytest.raises(StoreFailed, match="cannot hold a shared state: no hard link can be made there"):
+        put(plain, "prod/a")
+    assert [*plain.names(), *plain._walk(["prod"])] == []
 
 
 def put(store: Store, name: str, content: bytes = b"content") -> None:
