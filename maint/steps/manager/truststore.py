@@ -11,7 +11,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
@@ -116,7 +116,8 @@ class CheckTruststore(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
+        snapshot = chosen(sight, args.snapshot)
+        outline = verdict_of(sight, snapshot).summary
         expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
         if expected:
             require_ssh(sight)
@@ -125,6 +126,7 @@ class CheckTruststore(Step[SnapshotArguments]):
             path,
             words if expected else "no Auto-TLS in this deployment: no truststore password to check",
             {"expected": expected, "path": path},
+            facts=manifest_fact(snapshot),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
