@@ -227,7 +227,9 @@ def test_a_file_is_filled_in_and_escaped_where_it_is_html(templates: Path) -> No
         ("a\n\n{{ missing }}", r"^line 3 of t\.j2: 'missing' is undefined"),
         ("a\n{{", r"^line 2 of t\.j2: "),
         ("{% include 'no.j2' %}", r"no template no\.j2"),
-        ("a\n{{ 1 / 0 }}", r"^line 2 of t\.j2: cannot be worked out"),
+        ("a\n{{ 1 / 0 }}", r"^line 2 of t\.j2: cannot be worked out: it divides by zero$"),
+        ("{{ 'x' + 1 }}", r"cannot be worked out: a value is of a kind, or has a content, that does not fit here$"),
+        ("{{ 'x' | round }}", r"cannot be worked out: a value is of a kind, or has a content, that does not fit here$"),
     ],
 )
 def test_a_broken_file_is_named(templates: Path, content: str, words: str) -> None:

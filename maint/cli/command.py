@@ -19,7 +19,7 @@ from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
-_TYPES = re.compile(r"<([a-z\[\]]+)>")
+_TYPES = re.compile(r"<(list)?[^>]+>")
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
@@ -153,7 +153,7 @@ def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
 
 
 def _placeholder(found: re.Match[str]) -> str:
-    return {"int": "NUMBER", "list[str]": "TEXT…"}.get(found[1], "TEXT")
+    return "TEXT…" if found[1] else "TEXT"
 
 
 class Tree(msgspec.Struct, frozen=True):

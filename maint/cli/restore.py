@@ -79,10 +79,10 @@ def run(
     insist_on_manager(flags.connection)
     expect, given = planned_as(planned)
     request = request.or_as_in(given)
+    name, given = _playbook(flags, request)
     if then_start and not flags.dry_run:
         question = "once the restore is done, start agents, monitors and the clusters?"
         ask_change(flags.screen(), question, yes=flags.yes)
-    name, given = _playbook(flags, request)
 
     def start() -> int:
         if not then_start or flags.dry_run:

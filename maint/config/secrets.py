@@ -179,8 +179,9 @@ class ReferencedSecrets:
         except Stopped:
             raise
         except Exception as error:  # a boundary: every backend has failures of its own, whose words we do not know
+            why = {"NoKeyringError": ": this machine has none", "KeyringLocked": ": it is locked"}
             raise Invalid(
-                f"the keyring refused {service}/{user}: {type(error).__name__}",
+                f"the keyring gives no {service}/{user}{why.get(type(error).__name__, '')}",
                 hint="unlock it for the user who runs maint; where nobody logs in, use file: or credential:",
             ) from None
         if not value:

@@ -299,6 +299,9 @@ def described(snapshot: Snapshot) -> str:
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
     shown = list(broken(snapshot.judgement))
+    counts = snapshot.judgement.counts
+    if not counts.get("clusters") and not counts.get("hosts") and counts.get("users", 0) <= 1:  # of a fresh server
+        return f"snapshot {snapshot.id}: {size}, audit-only: no cluster and no host is in it, so nothing to restore"
     if snapshot.judgement.redaction is Redaction.REDACTED:
         why = "the manager redacts its API: "  # and other rules break in its wake
         shown = [*(one for one in snapshot.judgement.findings if one.rule == "redaction"), *shown]

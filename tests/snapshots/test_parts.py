@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
+from maint.restore.conflicts import planned_cluster
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
 from maint.snapshots.archive import Kind, members
@@ -177,12 +178,13 @@ def test_a_file_with_a_long_name_comes_back(place: Any) -> None:
     assert [(one.path, content) for one, content in members(BytesIO(target.getvalue()).read)] == [(f"/{name}", b"abc")]
 
 
-def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapshot: Any) -> None:
+@pytest.mark.parametrize("read", [planned, lambda place, action: planned_cluster(place, action, "vc")])
+def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapshot: Any, read: Any) -> None:
     action = Action("put", "deployment.put", "manager", Effect.DESTROY, "replace", {"snapshot": snapshot.id})
-    assert planned(place, replace(action, facts=manifest_fact(snapshot))) == snapshot
+    assert read(place, replace(action, facts=manifest_fact(snapshot))) == snapshot
     action = replace(action, facts={"manifest": "0" * 64})
     with pytest.raises(Refused, match="not the one that the plan was made from"):
-        planned(place, action)
+        read(place, action)
 
 
 def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_path: Any) -> None:

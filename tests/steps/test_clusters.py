@@ -340,18 +340,6 @@ def test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes():
     assert failure.value.detail == ("cluster c is listed",)
 
 
-def test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to_do(loaded, tmp_path):
-    book = tmp_path / "restart.yaml"
-    steps = "".join(
-        f"  - {{name: {verb}, do: cluster.{verb}, with: {{cluster: base}}}}\n" for verb in ("stop", "start")
-    )
-    book.write_text(f"name: restart\nsummary: a restart\nsteps:\n{steps}")
-    said = loaded("playbook", "run", str(book), "--dry-run")
-    assert said.code == 0, said.err
-    assert "start cluster base (as step 1 leaves it)" in said.out
-    assert "start cluster base (nothing to do)" in loaded("cluster", "start", "base", "--dry-run").out
-
-
 @pytest.mark.parametrize("error", [CannotReach("no connection", hint="x"), Transient("500", hint="x")])
 def test_five_troubles_in_a_row_end_no_wait_and_six_do(error):
     looks = [error] * 5

@@ -244,6 +244,14 @@ def test_then_start_brings_the_platform_up_too(lost):
     assert any("/commands/start" in line for line in lost.sent)
 
 
+def test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes(lost):
+    lost.forget_requests()
+    said = lost.restore("--then-start")
+    assert (said.code, "start agents, monitors and the clusters? [y/N]" in said.err) == (5, True), said.err
+    assert (lost.sent, "give --yes" in said.err) == ([], True)
+    assert lost.restore("--then-start", "--dry-run").code == 0
+
+
 @pytest.mark.parametrize("command", ["tee 'x", "  "])
 def test_a_command_that_cannot_be_split_into_words_is_refused(loaded, command):
     said = deliver(loaded, "--command", command)

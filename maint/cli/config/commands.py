@@ -8,6 +8,7 @@ from maint.cli.open_site import warn_of_broken
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.error_messages import together
+from maint.model.json import spelled
 
 
 @command(example="maint config show --origin")
@@ -17,7 +18,7 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
     found = settings.origins()
     warn_of_broken(flags.screen(), settings)
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
-    rows = [[item.key, str(item.value), *([item.origin] if origin else [])] for item in found]
+    rows = [[item.key, spelled(item.value), *([item.origin] if origin else [])] for item in found]
     flags.screen().emit({"values": values}, table(["KEY", "VALUE", *(["ORIGIN"] if origin else [])], rows))
 
 

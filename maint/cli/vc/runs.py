@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 from maint.adapters.clock import SystemClock
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import VC, Flags, argument, option
+from maint.cli.options import VC, Flags, argument, number, option
 from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
@@ -21,7 +21,7 @@ from maint.model.virtual_cluster import ZERO_TIME
 from maint.steps.virtual_clusters.runs import is_old, output
 
 _CLEANING = 600.0  # seconds
-Id = Annotated[int, option("--id", "The run's number.")]
+Id = Annotated[int, number("--id", "The run's number.")]
 
 
 @command(VC, example="maint vc run list --filter 'job[eq]daily'")

@@ -12,7 +12,7 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.ports.truststore import Trial, path_of, try_password
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
@@ -103,7 +103,8 @@ class CheckTruststore(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
+        snapshot = chosen(sight, args.snapshot)
+        outline = verdict_of(sight, snapshot).summary
         expected, path = outline.web_tls and outline.auto_tls, path_of(outline.settings)
         if expected:
             require_ssh(sight)
@@ -112,6 +113,7 @@ class CheckTruststore(Step[SnapshotArguments]):
             path,
             words if expected else "no Auto-TLS in this deployment: no truststore password to check",
             {"expected": expected, "path": path},
+            facts=manifest_fact(snapshot),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
