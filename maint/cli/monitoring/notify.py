@@ -51,6 +51,8 @@ def test(
         told = tell(site, screen, [trial_notice(site)], names or None)
         found: list[Json] = [{"name": one.name, "problem": one.problem or None} for one in told]
         lines = [f"{one.name}: {one.problem or 'told'}" for one in told]
+        alone = [name for name in names or known if name not in {one.name for one in told}]
+        lines += [f"{name}: left alone, since a test would reset the dead man's switch" for name in alone]
         screen.emit({"told": found}, "\n".join(lines))
         if failed := [one for one in told if one.problem]:
             words = f"{len(failed)} of {len(told)} could not be told"
