@@ -129,9 +129,9 @@ def way_to_lab(settings: Settings) -> str:
 
 @contextmanager
 def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
-    """Hold `--timeout` over what is done here; where it passes, `doing` says during what."""
+    """Hold what is left of `--timeout` over what is done here; where it passes, `doing` says during what."""
     try:
-        with site.clock.limit(limit_of(flags)):
+        with site.clock.limit(*limits_of(flags, site)):
             yield
     except DeadlinePassed as error:
         error.detail = error.detail or (f"it passed during: {doing}",)
@@ -141,6 +141,12 @@ def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
 def limit_of(flags: Flags) -> float | None:
     """Return `--timeout` in seconds, None where it was not given."""
     return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
+
+
+def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float | None]:
+    """Return how many seconds of `--timeout` are left since the site was opened, and the whole of it."""
+    whole = limit_of(flags)
+    return None if whole is None else max(site.begun + whole - site.clock.monotonic(), 0.001), whole
 
 
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from maint.config.paths import expanded
 from maint.config.programs import run_program
-from maint.errors import Invalid, Refused
+from maint.errors import Invalid, Refused, Stopped
 from maint.files import explaining
 from maint.model.secret import Secret, SecretBytes
 
@@ -176,6 +176,8 @@ class ReferencedSecrets:
             raise Invalid("keyring: needs the Python package keyring", hint="pip install keyring") from None
         try:
             value = library.get_password(service, user)
+        except Stopped:
+            raise
         except Exception as error:  # a boundary: every backend has failures of its own, whose words we do not know
             raise Invalid(
                 f"the keyring refused {service}/{user}: {type(error).__name__}",

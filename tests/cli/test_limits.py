@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
-from maint.engine.lease import newest
+from maint.engine.lease import Lease, Terms, newest
 from tests.steps.operator import environment, maint
 
 IDENTITY, RECIPIENT = AgeSeal().new_identity()
@@ -143,3 +144,19 @@ def test_ctrl_c_ends_what_looks_at_one_thing_after_another(
     assert at_work.returncode == 130, err
     assert "interrupted" not in out and "error: interrupted" in err
     assert not (tmp_path / "pages").exists()
+
+
+def test_the_limit_ends_what_waits_for_the_act_of_another_machine(silent: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        (silent / "config.yaml").read_text().replace(f"state: {silent}/state", f"state: {tmp_path}/state")
+        + f'    shared_state: {tmp_path}/shared\n    shared_state_key: "file:{tmp_path}/key"\n'
+    )
+    (tmp_path / "key").write_text(AgeSeal().new_identity()[0].reveal())
+    (tmp_path / "key").chmod(0o600)
+    store = LocalStore(tmp_path / "shared")
+    dead = Lease(store, "silent", SystemClock(), "another", "playbook x", Terms(lapses=-10, beat=0))
+    list(dead.take())
+    dead.renew("restarting the server")
+    said = maint("playbook", "resume", "--timeout", "1s", "--config", str(tmp_path / "config.yaml"))
+    assert (said.code, "the limit of 1s has passed" in said.err) == (1, True), said.err
+    assert "it passed during: learning of runs" in said.err

@@ -57,6 +57,21 @@ def test_a_licence_that_counts_after_a_restart_only_gets_one(make):
     assert operator("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"
 
 
+def test_where_another_licence_was_needed_a_resume_restarts_for_that_one_too(make, monkeypatch):
+    operator = make(lost=True, license_effective="after-restart")
+    started = operator.lab.world.start_up
+
+    def without_it(**told):
+        started(**told)
+        operator.lab.world.license_counts = False
+
+    monkeypatch.setattr(operator.lab.world, "start_up", without_it)
+    assert "need a license" in operator.restore().err
+    monkeypatch.undo()
+    said = operator("playbook", "resume")
+    assert said.code == 0, said.err
+
+
 def test_a_trial_on_the_new_server_gives_way_to_the_real_licence(lost):
     with lost.lab.world.lock:
         lost.lab.world.trial = "running"

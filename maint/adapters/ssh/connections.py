@@ -20,7 +20,7 @@ from paramiko.ssh_exception import AuthenticationException, ChannelException, SS
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, Invalid, LoginRefused
+from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private
 
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
@@ -319,6 +319,8 @@ def _load_key(path: Path) -> PKey:
         raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
     try:
         return PKey.from_path(path)
+    except Stopped:
+        raise
     except Exception as error:  # paramiko lets through whatever its parsers raise
         # Its own words may quote the file.
         words, hint = "expected: a private key as ssh-keygen writes it", "look at ssh.key"

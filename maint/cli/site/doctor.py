@@ -32,7 +32,7 @@ from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
+from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.model.manager import CLOSE_COMMAND
@@ -107,7 +107,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     try:
         settings = settings_of(flags)
         settings.site()
-    except MaintError as error:
+    except (Invalid, UsageError) as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))

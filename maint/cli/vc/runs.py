@@ -73,9 +73,9 @@ def logs(
             found: list[Json] = list(types)
             show(flags, screen, "types", found, "\n".join(types))
             return
-        wait = 60.0 if run.ended and (kind in types or not types) else 0.0  # its kinds may be late, too
-        old = is_old(SystemClock(), run)
-        text = output(cluster, SystemClock(), number, kind, wait=wait, whole=(lambda _: True) if old else None)
+        # Its kinds may be late, too.
+        late = run.ended and (kind in types or not types) and not is_old(SystemClock(), run)
+        text = output(cluster, SystemClock(), number, kind, wait=60.0 if late else 0.0)
         if text is None:
             raise WorkFailed(
                 f"run {number} has no log {kind}",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.errors import Conflict, MaintError, Refused
+from maint.errors import CannotReach, Conflict, MaintError, Refused
 from maint.model.events import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
@@ -473,3 +473,34 @@ def test_who_watches_sees_how_many_bytes_of_all_are_uploaded(
     ground.seen.clear()
     run(UploadFiles().apply(action, ground, work))
     assert ground.seen["uploading"] == (700_001, 700_001)
+
+
+@pytest.fixture
+def upload(ground: Ground, run: Run, work: Notes, tmp_path: Path) -> Callable[[str], str]:
+    """Upload a file into the resource of DAGs, and return what is said of it."""
+
+    def put(name: str) -> str:
+        (tmp_path / name).write_bytes(b"anew")
+        (action,) = UploadFiles().plan(
+            UploadArguments(vc=VC, resource="nightly-dags", files=[str(tmp_path / name)]), ground
+        )
+        return str(run(UploadFiles().apply(action, ground, work)).detail)
+
+    return put
+
+
+def test_an_upload_names_the_dags_of_that_very_file_and_no_other(api: Api, upload: Callable[[str], str]) -> None:
+    race(api)
+    assert "DAG racer goes by its old file" in upload("racer.py")
+    assert [name for name in ("cer.py", "y") if "old file" in upload(name)] == []
+
+
+def test_an_upload_is_done_though_nobody_can_tell_whose_file_it_is(
+    ground: Ground, api: Api, upload: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent() -> Any:
+        raise CannotReach("no answer", hint="wait")
+
+    monkeypatch.setattr(ground.clients[VC], "jobs", silent, raising=False)
+    assert "whether a DAG goes by its old file cannot be told: no answer" in upload("racer.py")
+    assert api.files["nightly-dags"]["racer.py"] == b"anew"
