@@ -1,6 +1,7 @@
 """`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,6 @@ from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.config.paths import home
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
@@ -50,6 +50,7 @@ from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
+_COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
@@ -87,7 +88,9 @@ def doctor(
     screen = flags.screen()
     lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
-    rows = [[one.label, one.state, one.words + (f"  → {one.hint}" if one.hint else "")] for one in lines]
+    # A command to copy stays in a piece, as all does that stands between backquotes.
+    hints = [f"  → `{one.hint}`" if _COMMAND.fullmatch(one.hint) else one.hint and f"  → {one.hint}" for one in lines]
+    rows = [[one.label, one.state, one.words + hint] for one, hint in zip(lines, hints, strict=True)]
     screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
     states = {one.state for one in lines}
     return 1 if FAIL in states else 7 if WARN in states else 0
@@ -244,11 +247,12 @@ def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
     ssh = site.settings.ssh
     if ssh is None:
         return
-    path = ssh.known_hosts or home() / ".ssh/known_hosts"
-    if path.is_file() and path.stat().st_size:
-        yield Line("known hosts", OK, str(path))
+    files = ssh.trusted_files
+    if found := [str(path) for path in files if path.is_file() and path.stat().st_size]:
+        yield Line("known hosts", OK, ", ".join(found))
     else:
-        yield Line("known hosts", FAIL, f"{path} names no hosts, so none is trusted", "ssh-keyscan, then compare keys")
+        words = f"{files[0]} names no hosts, so none is trusted"
+        yield Line("known hosts", FAIL, words, "ssh-keyscan, then compare keys")
 
 
 def _tools() -> Iterator[Line]:
@@ -430,9 +434,9 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
     told = announced(site)
     for one in told.open:
         words = f"{one.words}: whoever may read the API sees passwords"
-        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: {CLOSE_COMMAND}")
+        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
     for doubt in told.doubts:
-        yield Line("redaction window", WARN, doubt, f"{CLOSE_COMMAND} looks at the hosts themselves")
+        yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")
     if not told.open and not told.doubts:
         seen = [line for one in switches(site) if (line := _switched(one)) is not None]
         yield from seen or [Line("redaction window", OK, "closed")]

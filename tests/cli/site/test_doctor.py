@@ -114,6 +114,15 @@ def test_hosts_that_nobody_knows_fail(loaded):
     assert states(loaded("doctor", "-o", "json"))["known hosts"] == "FAIL"
 
 
+def test_hosts_that_the_whole_machine_knows_are_trusted(loaded, tmp_path, monkeypatch):
+    config, own = loaded.lab.folder / "config.yaml", loaded.lab.folder / "ssh/known_hosts"
+    config.write_text(re.sub(r".*known_hosts:.*\n", "", config.read_text()))
+    monkeypatch.setattr("maint.config.schema.SYSTEM_KNOWN_HOSTS", own, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    line = checks(loaded("doctor", "-o", "json"))["known hosts"]
+    assert (line["state"], line["words"]) == ("ok", str(own))
+
+
 def test_a_manager_that_is_down_fails_and_the_store_is_told(loaded):
     loaded.lab.stop()
     said = loaded("doctor", "-o", "json")
@@ -126,6 +135,11 @@ def test_without_any_backup_it_fails(loaded):
     shutil.rmtree(loaded.lab.folder / "backups")
     said = loaded("doctor", "-o", "json")
     assert (said.code, states(said)["backup"]) == (1, "FAIL")
+
+
+def test_a_command_to_copy_stays_in_a_piece_however_narrow_the_terminal(loaded):
+    shutil.rmtree(loaded.lab.folder / "backups")
+    assert "`maint backup create --open-window`" in loaded("doctor", COLUMNS="72").out
 
 
 def test_an_old_backup_is_a_warning(loaded):
