@@ -72,7 +72,7 @@ def test_it_stops_as_unfinished_and_names_all_that_is_missing(waiting: Operator,
 
 
 def test_where_what_came_back_does_not_start_the_line_that_goes_on_with_the_rest_is_kept(lost_all: Operator) -> None:
-    lost_all.lab.break_("commands", "command-fails")
+    lost_all.lab.break_("clusters", "command-fails-in-parent")
     said = lost_all(*RESTORE, "--then-start", "--yes")
     run = [
         one["id"] for one in lost_all("playbook", "history", "-o", "json").json["runs"] if one["state"] == "unfinished"
