@@ -12,11 +12,11 @@ import msgspec
 import maint
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring import metrics, outcomes
+from maint.cli.monitoring.outcomes import Outcome
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.cli.site import summary
-from maint.cli.telling import metrics, outcomes
-from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable

@@ -16,10 +16,10 @@ from maint.cli.command import Made, command, loaded
 from maint.cli.completion.scripts import script_for
 from maint.cli.configless import settings_of
 from maint.cli.help.output_schemas import schema_of
+from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
-from maint.cli.telling.outcomes import SCHEDULED
 from maint.config.paths import absolute
 from maint.config.schema import BackupSettings
 from maint.files import replace, writing

@@ -10,6 +10,7 @@ from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, error_object, table
 from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
+from maint.errors import Refused
 from maint.files import kept_record
 from maint.model.formatting import show_duration
 from maint.model.json import Json
@@ -90,7 +91,10 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
 
 
 def _window(site: ConfiguredSite) -> str:
-    window = remembered(site.state)
+    try:
+        window = remembered(site.state)
+    except Refused as damaged:
+        return damaged.in_a_line
     if window is not None:
         return f"open since {window.opened_at} by run {window.run}"
     told = announced(site)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 from maint.cli.after_run import tell, trial_notice
 from maint.cli.command import command
+from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
-from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.notices import WAYS
 from maint.config.suggestions import unknown
 from maint.errors import PartlyDone, Refused
