@@ -10,7 +10,7 @@ from maint.cli.screen import table
 from maint.config.error_messages import together
 
 
-@command(example="maint config show --origin")
+@command()
 def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each value comes from.")] = False) -> None:
     """Show the configuration; secrets as their references."""
     settings = settings_of(flags)
@@ -21,7 +21,7 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
     flags.screen().emit({"values": values}, table(["KEY", "VALUE", *(["ORIGIN"] if origin else [])], rows))
 
 
-@command(example="maint config validate")
+@command()
 def validate(flags: Flags) -> None:
     """Check the configuration without touching anything it names."""
     settings = settings_of(flags)
@@ -30,7 +30,7 @@ def validate(flags: Flags) -> None:
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")
 
 
-@command(example="maint config path")
+@command()
 def path(flags: Flags) -> None:
     """Print the path of the configuration file in force."""
     settings = settings_of(flags)
