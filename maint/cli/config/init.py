@@ -53,7 +53,7 @@ class Answers(msgspec.Struct, frozen=True):
         return self != Answers(keep_failing=self.keep_failing)
 
 
-@command(example="maint config init /etc/maint/config.yaml")
+@command()
 def init(
     flags: Flags,
     answers: Answers,

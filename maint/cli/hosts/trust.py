@@ -22,7 +22,7 @@ from maint.steps.hosts.selection import choose
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
 
-@command(example="maint host trust ecs-1")
+@command()
 def trust(
     flags: Flags,
     hosts: Annotated[list[str] | None, argument("Names of hosts; all when left out.")] = None,

@@ -15,7 +15,7 @@ from maint.errors import PartlyDone, Refused
 from maint.model.json import Json
 
 
-@command(example="maint notify list")
+@command()
 def list_notices(flags: Flags) -> None:
     """List who is told of what, and whether the last notice arrived."""
     with opened(flags) as (site, screen):
@@ -30,7 +30,7 @@ def list_notices(flags: Flags) -> None:
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
 
 
-@command(example="maint notify test night-shift")
+@command()
 def test(
     flags: Flags, names: Annotated[list[str] | None, argument("Names of configured notices; else all.")] = None
 ) -> None:

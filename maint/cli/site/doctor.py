@@ -71,7 +71,7 @@ class Line(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-@command(example="maint doctor --site prod", several=LOOKS)
+@command(several=LOOKS)
 def doctor(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",

@@ -19,7 +19,7 @@ from maint.snapshots.open_windows import announced
 from maint.steps.manager.window_record import remembered
 
 
-@command(example="maint site list")
+@command()
 def list_sites(flags: Flags) -> None:
     """List the configured sites, with what was last seen of their backups, and when; reads no store."""
     settings, now = settings_of(flags), datetime.now(UTC)
@@ -51,7 +51,7 @@ def _ago(at: datetime | None, now: datetime) -> str:
     return f"{show_duration((now - at).total_seconds())} ago" if at else "never"
 
 
-@command(example="maint site status --site prod", several=LOOKS)
+@command(several=LOOKS)
 def status(flags: Flags) -> None:
     """Show ports, TLS chain, version, redaction, licence and active commands."""
     with opened(flags) as (site, screen):
