@@ -65,7 +65,9 @@ class _Manager(_Kept, frozen=True):
     chain: str
     hosts: list[_Seen]
     clusters: list[_Cluster]
-    ends: str = ""
+    ends: str | None = None
+    truststore: str = ""
+    opens: bool | None = None
 
 
 class _Host(_Kept, frozen=True):
@@ -132,7 +134,7 @@ def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts
 
 def _site(file: _File, name: str) -> SiteFacts:
     for place, moment in (("taken_at", file.taken_at), ("ends of manager", file.manager.ends)):
-        if (moment or place == "taken_at") and datetime.fromisoformat(moment).tzinfo is None:
+        if (moment or place == "taken_at") and datetime.fromisoformat(moment or "").tzinfo is None:
             raise _Wrong(f"{place} names no time zone")
     if file.setting.matrix is not None:
         matrix_of(file.setting.matrix, name)

@@ -17,7 +17,7 @@ from maint.cli.screen import Screen
 from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.errors import CannotReach, DeadlinePassed, MaintError, Refused
 from maint.files import visible
 from maint.model.manager import CLOSE_COMMAND
 
@@ -154,7 +154,11 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
         return
     from maint.engine.session import abandoned_window
 
-    window = abandoned_window(site)
+    try:
+        window = abandoned_window(site)
+    except Refused as damaged:
+        screen.warn(f"{damaged.in_a_line}; {damaged.hint}")
+        return
     if window is not None:
         screen.warn(
             f"run {window.run} left the redaction window open at {window.opened_at}: "

@@ -10,13 +10,13 @@ from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
-from maint.cli.telling import metrics, outcomes
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal

@@ -193,11 +193,15 @@ class NullJournal:
         """Close nothing."""
 
 
+_RESUME = "`maint playbook resume`"
+
+
 def _disk(path: Path, error: OSError) -> WorkFailed:
+    begun = path.is_file() and path.stat().st_size > 0  # else there is no run yet
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
         detail=["nothing is done that was not written down first"],
-        hint="make room on the disk of the state folder, then `maint playbook resume`",
+        hint=f"make room on the disk of the state folder, then {_RESUME if begun else 'run it again'}",
     )
 
 

@@ -179,7 +179,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
     raise Refused(
         f"snapshot {snapshot} is not proven restorable, so it is not sent",
         detail=[judged.words, GUARDED],
-        hint="choose a sound one from `maint backup list`; `--no-safety-net` does not help here",
+        hint=f"{judged.way_on}; `--no-safety-net` does not help here",
     )
 
 

@@ -156,7 +156,7 @@ CASES = [
     ("disk.space", {"space": "/ /dev/sda 100 20 83886080 20% /"}, PASS),
     ("disk.ro", {"mounts": "/dev/sda1 /data ext4 ro,noatime 0 0\n"}, FAIL),
     ("disk.ro", {"mounts": "/dev/loop0 /snap squashfs ro 0 0\n"}, PASS),
-    ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}, PASS),
+    ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}, ERROR),  # of the manager's port nothing was seen
     ("tls.expiry", {"certificate": END.format("Dec  1 00:00:00 2026 GMT"), "names": NAMES}, WARN),
     ("tls.expiry", {"certificate": END.format("Nov 23 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
     ("tls.expiry", {"certificate": END.format("Nov 20 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
@@ -236,14 +236,14 @@ def test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_cer
 
 @pytest.mark.parametrize(
     ("ends", "state"),
-    [("2026-11-26", FAIL), ("2026-12-10", WARN), ("2027-12-01", PASS), ("", PASS)],
+    [("2026-11-26", FAIL), ("2026-12-10", WARN), ("2027-12-01", PASS), ("", ERROR)],
 )
 def test_the_managers_own_certificate_is_judged_beside_the_agents(ends: str, state: State) -> None:
     known = site(ManagerFacts("", ends=f"{ends}T00:00:00+00:00" if ends else ""))
     fine = {"certificate": END.format("Dec 31 00:00:00 2027 GMT"), "names": NAMES}
     found = CHECKS["tls.expiry"].judge(host(fine, profiles="M", site=known))
     assert found.state is state
-    assert ("the manager's port" in found.observed) is bool(ends)
+    assert "the manager's port" in found.observed
     alone = CHECKS["tls.expiry"].judge(host({"certificate": "", "names": NAMES}, profiles="M", site=known))
     assert alone.state is (state if ends else SKIP)
 
@@ -314,6 +314,9 @@ def test_before_a_backup_the_redaction_must_be_off() -> None:
     off = {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
            "java_running": "running\n-Dcom.cloudera.api.redaction=false"}  # fmt: skip
     assert CHECKS["cm.redaction"].judge(host(off, site=site(phase="before-backup"))).state == PASS
+    on = {"java_options": "file-there\n", "java_running": "running\n-Xmx2G"}
+    found = CHECKS["cm.redaction"].judge(host(on, site=site(phase="before-backup")))
+    assert (found.state, found.observed) == (FAIL, "true, and a backup needs `false` now")
 
 
 def test_ipv6_is_a_warning_on_releases_whose_documentation_allows_it() -> None:
@@ -421,6 +424,23 @@ def test_what_needs_the_manager_says_so_when_it_does_not_answer() -> None:
             (verdict,) = check.judge_all(site(ManagerFacts("refused"))).values()
             assert verdict.state == ERROR
             assert "refused" in verdict.observed
+
+
+@pytest.mark.parametrize(
+    ("words", "opens", "state"),
+    [
+        ("opens /x", True, PASS),
+        ("does not open /x", False, FAIL),
+        ("could not be tried", None, ERROR),
+        ("", None, SKIP),
+    ],
+)
+def test_a_truststore_passes_only_where_the_password_was_tried_on_it(
+    words: str, opens: bool | None, state: State
+) -> None:
+    known = host({}, profiles="M", site=site(ManagerFacts("", truststore=words, opens=opens))).site
+    (found,) = judge([CHECKS["tls.truststore"]], known)
+    assert (found.state, words in found.observed) == (state, True)
 
 
 def test_a_host_whose_answer_nobody_can_read_hides_nothing_of_what_others_say() -> None:

@@ -436,7 +436,7 @@ def test_the_timeout_bounds_a_whole_command(loaded):
 
 
 def test_a_limit_that_passes_while_something_is_read_says_during_what():
-    site = SimpleNamespace(clock=SystemClock())
+    site = SimpleNamespace(clock=(clock := SystemClock()), begun=clock.monotonic())
     with pytest.raises(DeadlinePassed) as caught, limited(Flags(timeout="1s"), site, "reading virtual cluster etl"):
         time.sleep(5)
     assert "it passed during: reading virtual cluster etl" in caught.value.detail

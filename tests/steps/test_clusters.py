@@ -2,16 +2,19 @@
 
 import json
 import shutil
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import CannotReach, LoginRefused, NotTrusted, TimedOut, Transient
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, TimedOut, Transient
 from maint.lab.manager import commands
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
-from maint.steps.manager.commands import wait_until
+from maint.model.manager import Command
+from maint.steps.manager.commands import finish, wait_until
 from tests.snapshots.conftest import Clock
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
@@ -143,6 +146,15 @@ def test_a_trouble_that_stays_while_polling_fails(loaded):
     said = stop(loaded)
     assert said.code == 1, said.err
     assert loaded.sent == [STOP]
+
+
+def test_a_command_that_outlasts_the_operators_limit_is_named():
+    command: Any = Command(123, "Stop", True, None, "")
+    manager: Any = SimpleNamespace(command=lambda _: command)
+    with pytest.raises(DeadlinePassed, match="the limit of") as failure, SystemClock().limit(0.3):
+        list(finish(manager, SystemClock(), command, 60.0))
+    assert failure.value.detail == ("command Stop (123) still runs",)
+    assert "playbook resume" in failure.value.hint
 
 
 def test_a_resumed_stop_waits_for_the_command_that_was_sent(loaded):

@@ -19,7 +19,6 @@ from paramiko.ssh_exception import AuthenticationException, ChannelException, SS
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
-from maint.config.paths import home
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private
@@ -332,7 +331,5 @@ def _load_key(path: Path) -> PKey:
 
 
 def _known_hosts(settings: SshSettings) -> list[str]:
-    system = Path("/etc/ssh/ssh_known_hosts")
-    paths = [settings.known_hosts] if settings.known_hosts else [home() / ".ssh/known_hosts", system]
     # A file that is not there knows nobody, and each host is then refused with words of its own.
-    return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]
+    return [path.read_text("utf-8", "replace") for path in settings.trusted_files if path.is_file()]

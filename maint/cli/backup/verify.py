@@ -25,7 +25,7 @@ _OTHERS = "`maint backup list` shows others"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
 
-@command(MANAGER, example="maint backup verify 20260102T --level 3", several=WORKS)
+@command(MANAGER, several=WORKS)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",

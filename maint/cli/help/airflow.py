@@ -37,7 +37,7 @@ class Dag(msgspec.Struct, frozen=True):
     limit: Annotated[str, option("--limit-each", "How long one command may take.")] = "2h"
 
 
-@command(example="maint generate airflow --at 02:15 --timezone Europe/Berlin > dags/maint_estate.py")
+@command()
 def airflow(
     flags: Flags,
     dag: Dag,

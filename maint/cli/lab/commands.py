@@ -29,7 +29,7 @@ Folder = Annotated[str, option("--folder", "Where the lab is; else MAINT_LAB, el
 Deployment = Annotated[str, option("--deployment", "An export to load; else the example.")]
 
 
-@command(example="maint lab up --folder /tmp/lab")
+@command()
 def up(
     flags: Flags,
     folder: Folder = "",
@@ -107,7 +107,7 @@ def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells
     screen.emit(found, f"export MAINT_CONFIG={found['config']}")
 
 
-@command(example="maint lab down")
+@command()
 def down(flags: Flags, folder: Folder = "") -> None:
     """Take the lab down; its files stay."""
     place = lab_folder(folder)
@@ -120,7 +120,7 @@ def down(flags: Flags, folder: Folder = "") -> None:
     )
 
 
-@command(example="maint lab status -o json")
+@command()
 def status(flags: Flags, folder: Folder = "") -> None:
     """Show where the lab answers, and with which credentials."""
     found = control.status(lab_folder(folder))
@@ -132,7 +132,7 @@ def status(flags: Flags, folder: Folder = "") -> None:
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 
 
-@command(example="maint lab break manager error-500-once")
+@command()
 def break_(
     flags: Flags,
     target: Annotated[str, argument("manager, database, or a host's name.")] = "",

@@ -16,7 +16,7 @@ _LARGEST = 64 * 1024 * 1024  # bytes of a saved plan
 _HINT = "save one with `maint playbook plan NAME -o json > FILE`"
 
 
-@command(example="maint playbook diff before.json after.json --exit-code")
+@command()
 def diff(
     flags: Flags,
     before: Annotated[str, argument("A plan that `maint playbook plan NAME -o json` printed.")],

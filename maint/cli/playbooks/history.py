@@ -24,7 +24,7 @@ from maint.steps.undo_records import KEPT_FOR
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 
 
-@command(example="maint playbook history --outcome failed --since 7d")
+@command()
 def history(
     flags: Flags,
     playbook: Annotated[str, option("--playbook", "Only runs of this playbook.")] = "",

@@ -41,7 +41,7 @@ class Tried(msgspec.Struct, frozen=True):
     differences: Sequence[Difference]
 
 
-@command(outputs=OUTPUTS, example="maint playbook test tests/stop-base.yaml")
+@command(outputs=OUTPUTS)
 def test(
     flags: Flags, files: Annotated[list[str], argument("Tests: files, or folders of them; see `maint help playbooks`.")]
 ) -> int:

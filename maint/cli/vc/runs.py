@@ -24,7 +24,7 @@ _CLEANING = 600.0  # seconds
 Id = Annotated[int, number("--id", "The run's number.")]
 
 
-@command(VC, example="maint vc run list --filter 'job[eq]daily'")
+@command(VC)
 def list_runs(
     flags: Flags,
     filters: Annotated[
@@ -46,7 +46,7 @@ def _ended(raw: Json) -> str:
     return "" if text == ZERO_TIME else text
 
 
-@command(VC, example="maint vc run describe --id 17")
+@command(VC)
 def describe_run(flags: Flags, number: Id) -> None:
     """Show a run."""
     with reading(flags) as (cluster, screen):
@@ -54,7 +54,7 @@ def describe_run(flags: Flags, number: Id) -> None:
         show(flags, screen, "run", run.raw, describe(run.raw))
 
 
-@command(VC, example="maint vc run logs --id 17 --type driver/stdout")
+@command(VC)
 def logs(
     flags: Flags,
     number: Id,
@@ -89,14 +89,14 @@ def logs(
             screen.raw(printed)
 
 
-@command(VC, example="maint vc run kill --id 17")
+@command(VC)
 def kill(flags: Flags, number: Id) -> int:
     """Kill a run."""
     given: dict[str, Json] = {"vc": chosen(flags), "run": number}
     return run_step(ready(flags), "run kill", "Kill the run", "run.kill", given)
 
 
-@command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
+@command(VC)
 def submit(
     flags: Flags,
     application: Annotated[str, argument("A local file, or a URL.")],
