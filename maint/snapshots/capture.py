@@ -64,7 +64,7 @@ class _Order(msgspec.Struct, frozen=True):
 
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
-    sweep(site, now)
+    sweep(site)
     snapshot_id = order.snapshot_id or new_id(now)
     flagged = storing(site) if site.settings.virtual_clusters else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, order.recipients) as writer:

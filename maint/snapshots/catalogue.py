@@ -11,7 +11,7 @@ from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.in_progress import ABANDONED, end, newest_seen, unfinished
+from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import listing, read_signed
 from maint.snapshots.records import (
@@ -206,37 +206,40 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
     return snapshot
 
 
-def sweep(site: Site, now: datetime) -> int:
-    """Remove half-written files and parts without a manifest; return how many."""
+def sweep(site: Site) -> int:
+    """Remove half-written files, parts without a manifest and signatures without a record; return how many."""
     # The caller holds the site's lock: what this machine began and did not end is dead; what others began, a day later.
     name = site.settings.name
-    removed = site.store.sweep(name)
+    swept = site.store.sweep(name)
     dead = unfinished(site.state, site.store.location)
-    for snapshot_id, files in folders(site).items():
-        if MANIFEST not in files and (snapshot_id in dead or now - time_of(snapshot_id) > ABANDONED):
-            for file in files:
-                site.store.remove(f"{name}/{snapshot_id}/{file}")
-                removed += 1
+    left = {
+        one: [f"{name}/{one}/{file}" for file in files] for one, files in folders(site).items() if MANIFEST not in files
+    }
+    others = [files for one, files in left.items() if one not in dead]
+    others += [[signature] for signature in _without_record(site)]
+    now = store_time(site) if others else None
+    gone = [files for one, files in left.items() if one in dead]
+    gone += [files for files in others if is_abandoned(site, files, now)]
+    for file in (removed := [file for files in gone for file in files]):
+        site.store.remove(file)
     for snapshot_id in dead:
         end(site.state, snapshot_id)
-    for orphan in _unfinished_records(site, now):
-        site.store.remove(orphan)
-        removed += 1
-    return removed
+    return swept + len(removed)
 
 
-def _unfinished_records(site: Site, now: datetime) -> list[str]:
+def _without_record(site: Site) -> list[str]:
     """Return the signatures whose record never came: it is written after them."""
     names = set(listing(site, f"{site.settings.name}/records"))
     alone = [name for name in names if name.endswith(".json.sig") and name.removesuffix(".sig") not in names]
-    return [name for name in alone if _is_abandoned(name.rpartition("/")[2], now)]
+    return [name for name in alone if _has_time(name.rpartition("/")[2])]  # else it is none of ours
 
 
-def _is_abandoned(name: str, now: datetime) -> bool:
+def _has_time(name: str) -> bool:
     try:
-        return now - time_of(name) > ABANDONED
+        time_of(name)
     except ValueError:
         return False
+    return True
 
 
 def files(sight: Sight, snapshot_id: str) -> set[str]:

@@ -8,15 +8,15 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from maint import files
 from maint.errors import Invalid, StoreFailed
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import is_id, stamp, time_of
+from maint.snapshots.manifest import is_id, stamp
 from maint.snapshots.parts import listing
 
 
@@ -67,14 +67,29 @@ def _seen_path(sight: Sight) -> Path:
     return sight.settings.state / "seen.json"
 
 
-ABANDONED = timedelta(hours=24)  # what is older belongs to a run that died: none takes that long, on any machine
+_ABANDONED = timedelta(hours=24)  # what is older belongs to a run that died: none takes that long, on any machine
+_NEWEST = 3  # records whose times are looked at; names bear the times of machines, and may be wrong
+
+
+def store_time(sight: Sight) -> datetime | None:
+    """Return a time that the store's own clock has passed, None where nothing tells: a machine's clock may be wrong."""
+    site = sight.settings.name
+    names = [*sorted(listing(sight, f"{site}/records"))[-_NEWEST:], *listing(sight, _folder(sight))]
+    return max(filter(None, map(sight.store.written, names)), default=None)
+
+
+def is_abandoned(sight: Sight, names: Iterable[str], now: datetime | None) -> bool:
+    """Whether the newest of these files was written more than a day before `now`, both by the store's clock."""
+    written = max(filter(None, map(sight.store.written, names)), default=None)
+    return now is not None and written is not None and now - written > _ABANDONED
 
 
 @contextmanager
 def storing(site: Site) -> Iterator[None]:
     """Show that files are being stored while the block lasts; dead flags go first. The caller holds the site's lock."""
+    now = store_time(site)
     for name in list(listing(site, _folder(site))):
-        if _is_ours(site, name) or _is_old(site, name):
+        if _is_ours(site, name) or is_abandoned(site, [name], now):
             site.store.remove(name)
     mine = f"{_folder(site)}/{stamp(site.clock.now())}-{owner(site)}"
     with site.store.create(mine) as file:
@@ -90,7 +105,8 @@ def storing(site: Site) -> Iterator[None]:
 def others_storing(sight: Sight) -> Sequence[str]:
     """Return since when others, from other machines or state folders, have been storing files."""
     found = [name for name in listing(sight, _folder(sight)) if not _is_ours(sight, name)]
-    return [name.rpartition("/")[2].partition("-")[0] for name in found if not _is_old(sight, name)]
+    now = store_time(sight) if found else None
+    return [name.rpartition("/")[2].partition("-")[0] for name in found if not is_abandoned(sight, [name], now)]
 
 
 def _folder(sight: Sight) -> str:
@@ -100,13 +116,6 @@ def _folder(sight: Sight) -> str:
 def _is_ours(sight: Sight, name: str) -> bool:
     own = _owner(sight)
     return own is not None and name.endswith(f"-{own}")
-
-
-def _is_old(sight: Sight, name: str) -> bool:
-    try:
-        return sight.clock.now() - time_of(name.rpartition("/")[2]) > ABANDONED
-    except ValueError:  # none of ours: nobody knows how old it is
-        return False
 
 
 def owner(site: Site) -> str:

@@ -75,7 +75,7 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
 
 
 def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
-    sweep(target, target.clock.now())
+    sweep(target)
     there = {entry.id: entry for entry in entries(target)}
     for entry in entries(source):
         copied = there.get(entry.id)

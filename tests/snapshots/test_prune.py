@@ -113,7 +113,7 @@ def test_parts_of_a_capture_under_way_are_no_leftovers_of_a_removal(aged: Place)
     with aged.store.create("prod/20261126T000000.000Z-0000/deployment.json.zst.age") as file:
         file.write(b"half")
     assert prune.clean_up(aged) == []
-    sweep(aged, aged.clock.now())
+    sweep(aged)
     assert list(aged.store.names("prod/20261126T000000.000Z-0000"))
 
 

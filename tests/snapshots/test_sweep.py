@@ -1,5 +1,7 @@
 """What killed runs leave, and when it is cleared away."""
 
+import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,6 +21,12 @@ def put(place: Any, name: str) -> None:
         file.write(b"part")
 
 
+def age(place: Any, name: str, hours: int) -> None:
+    """Let a file have been written so long ago by the clock of the store."""
+    then = time.time() - hours * 3600
+    os.utime(place.root / name, (then, then))
+
+
 @pytest.fixture
 def dead(place: Any) -> str:
     """The id of a snapshot of which only a part is there."""
@@ -29,53 +37,79 @@ def dead(place: Any) -> str:
 
 def test_what_this_machine_began_and_did_not_end_goes_at_once(place: Any, dead: str) -> None:
     begin(place.state, dead, place.store.location)
-    assert sweep(place, place.clock.now()) == 1
+    assert sweep(place) == 1
     assert list(place.store.names()) == []
     assert unfinished(place.state, place.store.location) == set()
 
 
 @pytest.mark.parametrize(("hours", "removed"), [(23, 0), (25, 1)])
-def test_what_another_machine_began_goes_after_a_day(place: Any, dead: str, hours: int, removed: int) -> None:
-    assert sweep(place, place.clock.now() + timedelta(hours=hours)) == removed
+def test_what_another_machine_began_goes_after_a_day_of_the_store(
+    place: Any, run: Run, dead: str, hours: int, removed: int
+) -> None:
+    age(place, f"prod/{dead}/deployment.json.zst.age", hours)
+    assert sweep(place) == 0  # no record: nothing tells how late it is there
+    run(take(place))
+    assert sweep(place) == removed
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+def test_a_clock_that_is_wrong_takes_nothing_from_a_capture_under_way_elsewhere(
+    place: Any, run: Run, days: int
+) -> None:
+    run(take(place))
+    place.clock.time += timedelta(days=days)
+    put(place, f"prod/{new_id(place.clock.now())}/deployment.json.zst.age")
+    put(place, f"prod/under-way/{stamp(place.clock.now())}-0123456789abcdef")
+    place.clock.time -= 2 * timedelta(days=days)
+    assert (sweep(place), len(others_storing(place))) == (0, 1)
+    with storing(place):
+        assert len(others_storing(place)) == 1
 
 
 def test_what_was_begun_in_another_store_is_that_stores_affair(place: Any, dead: str) -> None:
     begin(place.state, dead, "sftp://elsewhere/srv")
-    assert sweep(place, place.clock.now()) == 0
+    assert sweep(place) == 0
     assert unfinished(place.state, "sftp://elsewhere/srv") == {dead}
 
 
 def test_a_snapshot_that_is_whole_stays_even_where_its_end_was_not_noted(place: Any, run: Run) -> None:
     snapshot = run(take(place)).snapshot.id
     begin(place.state, snapshot, place.store.location)
-    assert sweep(place, place.clock.now()) == 0
+    assert sweep(place) == 0
     assert [entry.id for entry in entries(place)] == [snapshot]
 
 
 @pytest.mark.parametrize(("hours", "removed"), [(23, 0), (25, 1)])
-def test_a_signature_whose_record_never_came_goes_after_a_day(place: Any, hours: int, removed: int) -> None:
-    put(place, f"prod/records/{stamp(place.clock.now())}-verify-20261121T021500.123Z-4f3a.json.sig")
-    assert sweep(place, place.clock.now() + timedelta(hours=hours)) == removed
+def test_a_signature_whose_record_never_came_goes_after_a_day(place: Any, run: Run, hours: int, removed: int) -> None:
+    name = f"prod/records/{stamp(place.clock.now())}-verify-20261121T021500.123Z-4f3a.json.sig"
+    put(place, name)
+    age(place, name, hours)
+    run(take(place))  # whose records tell how late it is there
+    sweep(place)
+    assert list(place.store.names("prod/records")).count(name) == 1 - removed
 
 
 def test_a_record_with_its_signature_stays(place: Any, run: Run) -> None:
     run(take(place))
     before = list(place.store.names())
-    assert sweep(place, place.clock.now() + timedelta(days=9)) == 0
+    assert sweep(place) == 0
     assert list(place.store.names()) == before
 
 
 def test_flags_of_whom_nobody_knows_stay_and_are_told_until_they_are_a_day_old(place: Any) -> None:
-    others = [f"{stamp(place.clock.now() - timedelta(hours=hours))}-0123456789abcdef" for hours in (1, 25)]
-    for name in (*others, "of-tomorrow"):
+    flags = {"20261121T000000.000Z-0123456789abcdef": 1, "20261121T000001.000Z-0123456789abcdef": 25, "of-tomorrow": 0}
+    for name, hours in flags.items():
         put(place, f"prod/under-way/{name}")
+        age(place, f"prod/under-way/{name}", hours)
     assert len(others_storing(place)) == 2
     with storing(place):
         assert len(others_storing(place)) == 2
     left = {name.rpartition("/")[2] for name in place.store.names("prod/under-way")}
-    assert left == {others[0], "of-tomorrow"}
+    assert left == {name for name, hours in flags.items() if hours < 24}
 
 
 def test_an_odd_signature_among_the_records_stays(place: Any) -> None:
     put(place, "prod/records/odd.json.sig")
-    assert sweep(place, place.clock.now() + timedelta(days=9)) == 0
+    age(place, "prod/records/odd.json.sig", 200)
+    put(place, f"prod/under-way/{stamp(place.clock.now())}-0123456789abcdef")
+    assert sweep(place) == 0

@@ -6,7 +6,7 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -15,6 +15,7 @@ from maint.adapters.stores.stored_files import (
     STAGING,
     Writer,
     is_left_over,
+    passed,
     reader,
     split_name,
     split_prefix,
@@ -132,8 +133,10 @@ class S3Store:
 
     def sweep(self, prefix: str = "") -> int:
         """Abort uploads of dead writers; return how many."""
-        folder, now = "/".join(split_prefix(prefix)), datetime.now(UTC)
-        marks = [(n, at) for n, at in self._listed(folder) if n.rpartition("/")[2].startswith(STAGING)]
+        folder = "/".join(split_prefix(prefix))
+        listed = [*self._listed(folder)]
+        now = passed(at for _, at in listed)
+        marks = [(n, at) for n, at in listed if n.rpartition("/")[2].startswith(STAGING)]
         living: set[str] = set()
         swept = 0
         with self._failing("cannot sweep"):

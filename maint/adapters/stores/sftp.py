@@ -101,9 +101,10 @@ class SftpStore:
 
     def sweep(self, prefix: str = "") -> int:
         """Remove what dead writers left half-written; return how many."""
-        now, swept = datetime.now(UTC), 0
-        for name, facts in [*self._walk(stored_files.split_prefix(prefix))]:
-            touched = datetime.fromtimestamp(facts.st_mtime or 0, UTC)
+        walked = [*self._walk(stored_files.split_prefix(prefix))]
+        found = [(name, datetime.fromtimestamp(facts.st_mtime or 0, UTC)) for name, facts in walked]
+        now, swept = stored_files.passed(touched for _, touched in found), 0
+        for name, touched in found:
             if _is_staging(name) and stored_files.is_left_over(name.rpartition("/")[2], touched, now):
                 with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
                     session.remove(f"{self._root}/{name}")

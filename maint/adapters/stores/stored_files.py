@@ -6,9 +6,9 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from maint.errors import Invalid, StoreFailed
@@ -53,6 +53,11 @@ def no_hard_links(location: str) -> StoreFailed:
 def staging_name() -> str:
     """Return a fresh name for a file that this process is going to write."""
     return f"{STAGING}{_machine()}-{_boot()}-{os.getpid()}-{_began(os.getpid())}-{secrets.token_hex(8)}"
+
+
+def passed(times: Iterable[datetime]) -> datetime:
+    """Return a time that a store's own clock has passed, by the times of its files: this machine's may be ahead."""
+    return min(datetime.now(UTC), max(times, default=datetime.max.replace(tzinfo=UTC)))
 
 
 def is_left_over(name: str, touched: datetime, now: datetime) -> bool:

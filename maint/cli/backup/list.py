@@ -115,7 +115,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
         at_work(site, "backup list, rebuilding", screen.say),
     ):
         begin()
-        sweep(site, site.clock.now())
+        sweep(site)
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
             judged = verify(site, entry.id, level, opening=False)

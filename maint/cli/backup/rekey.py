@@ -57,7 +57,7 @@ def rekey(
             )
             ask_change(screen, question, yes=flags.yes)
         with at_work(site, "backup rekey", screen.say):
-            sweep(site, site.clock.now())
+            sweep(site)
             done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
         screen.emit({"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}")
         if problems:

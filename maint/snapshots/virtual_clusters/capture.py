@@ -147,7 +147,7 @@ def take_alone(
 def _take_into(
     site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
 ) -> Generator[str, None, Taken]:
-    sweep(site, site.clock.now())
+    sweep(site)
     with storing(site), SnapshotWriter(site, snapshot_id, recipients) as writer:
         taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
         if not writer.parts:

@@ -2,7 +2,9 @@
 
 import hashlib
 import io
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -165,9 +167,12 @@ def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(plac
     assert not unused(place).waits
     flag = storing(other)
     flag.__enter__()  # and dies
-    place.clock.time += timedelta(hours=23)
-    assert unused(place).waits
-    place.clock.time += timedelta(hours=2)
+    commit(place, [9])  # its record tells how late it is by the clock of the store
+    left = next(iter((Path(place.settings.backup.store) / "prod/under-way").iterdir()))
+    for hours, waits in ((23, True), (25, False)):
+        then = time.time() - hours * 3600
+        os.utime(left, (then, then))
+        assert bool(unused(place).waits) is waits
     assert to_the_end(collect(place)) == 1
     with storing(place):
         pass

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def test_killed_at_any_write_it_is_done_again_and_nothing_half_is_listed(
         patch.setattr(SnapshotWriter, "undo", lambda self: None)  # as after kill -9
         with pytest.raises(Killed):
             run(rekey(ground, aged(ground)[0].old, BY))
-    sweep(ground, datetime.now(UTC))
+    sweep(ground)
     for one in aged(ground):
         if one.made is None:
             run(rekey(ground, one.old, BY))
