@@ -35,7 +35,10 @@ QUESTIONS = {
     "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
     "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
     " p=$(klist -kt $k | sed -n '$s/.* //p');"
-    ' case $p in *@*) KRB5CCNAME=MEMORY:maint $maint_limit kinit -r 1d -kt $k $p 2>&1; echo "status=$?";;'
+    ' case $p in *@*) KRB5CCNAME=MEMORY:maint $maint_limit kinit -kt $k $p 2>&1; s=$?; echo "status=$s"; [ $s = 0 ] ||'
+    # The kernel keeps the second one for this session alone: a process of its own could not look at the first.
+    " exit 0; KRB5CCNAME=KEYRING:session:maint-$$; export KRB5CCNAME; $maint_limit kinit -r 7d -kt $k $p > /dev/null &&"
+    " { klist -f; kdestroy -q; }; true;;"
     " *) command -v klist > /dev/null; echo status=no-principal-$?;; esac",
     "kdc": f"{_KDCS} for k in $s $(sed -n 's/^[[:space:]]*kdc[[:space:]]*=[[:space:]]*//p' $o | sort -u); do"
     ' h=${k%:*}; p=${k##*:}; [ "$p" = "$h" ] && p=88;'
@@ -53,6 +56,9 @@ _MENDS = {
     "cannot find kdc": "name the realm's KDC in /etc/krb5.conf, or its SRV record in DNS",
     "clock skew too great": "set the clock: chronyc makestep",
 }
+_RENEWING = (
+    "raise max_renewable_life of the realm in the KDC, and maxrenewlife of the principal and of krbtgt (modprinc)"
+)
 _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
 
 
@@ -108,8 +114,8 @@ def _keytab(host: HostFacts) -> Verdict:
 
 @Check(
     id="krb.kinit", profiles="K", severity=FAIL, asks=("kinit", "krb5_conf"), source="FX own",
-    expected="a ticket for the newest keytab (kept in memory only)",
-    why="A keytab that the KDC no longer accepts stops its service at the next restart.",
+    expected="a ticket for the newest keytab that can be renewed (kept in memory only)",
+    why="A keytab that the KDC no longer accepts stops its service at the next restart; without renewal long jobs end.",
     remedy="let the manager generate the credentials anew",
 ).host_rule  # fmt: skip
 def _ticket(host: HostFacts) -> Verdict:
@@ -120,9 +126,22 @@ def _ticket(host: HostFacts) -> Verdict:
     if status == "no-principal-0":
         return broken("the keytab names no principal to try")
     if status == "0":
-        return good("a ticket came")
+        return _renewable(lines)
     said = said_by_kinit(lines, status)
     return broken(said, mending(said))
+
+
+def _renewable(lines: Sequence[str]) -> Verdict:
+    shown = " ".join(line for line in lines if not line.startswith("status=") and not line.startswith("keytab="))
+    if "krbtgt/" not in shown:
+        raise CouldNotTell("a ticket came; this host's klist does not show whether it can be renewed")
+    times, _, rest = shown.partition("renew until ")
+    until = rest.partition(",")[0]  # spelled as the times at which the ticket begins and ends
+    return (
+        good(f"a ticket came, renewable until {until}")
+        if until and until not in times
+        else broken("a ticket came that cannot be renewed", _RENEWING)
+    )
 
 
 def mending(said: str) -> str:

@@ -33,6 +33,7 @@ from maint.config.fields import (
 from maint.config.notices import Hooks, NoticeSettings
 from maint.config.secrets import FACTORY
 from maint.config.stores import S3Settings, SftpSettings
+from maint.config.suggestions import unknown
 from maint.errors import Invalid
 
 
@@ -402,7 +403,12 @@ class SiteSettings(Site):
         )
 
     def virtual_cluster(self, name: str) -> VirtualClusterSettings:
-        """Return a virtual cluster by name (empty: the only one); Invalid where there is none, or a choice."""
+        """Return a virtual cluster by name (empty: the only one).
+
+        Raises:
+            UnknownName: there is none of that name.
+            Invalid: none is configured, or there is a choice.
+        """
         known = [cluster.name for cluster in self.virtual_clusters]
         found = [cluster for cluster in self.virtual_clusters if not name or cluster.name == name]
         if len(found) == 1:
@@ -412,8 +418,12 @@ class SiteSettings(Site):
                 f"site {self.name} has no virtual clusters in its config",
                 hint="add `virtual_clusters: [{name: …, base_url: …, auth_url: …, username: …, password: …}]`",
             )
-        problem = "several virtual clusters are configured" if found else f"there is no virtual cluster {name!r}"
-        raise Invalid(problem, detail=[f"configured: {', '.join(known)}"], hint=f"choose one: --vc {known[0]}")
+        choice = f"choose one: --vc {known[0]}"
+        if not found:
+            raise unknown(f"there is no virtual cluster {name!r}", name, known, choice)
+        raise Invalid(
+            "several virtual clusters are configured", detail=[f"configured: {', '.join(known)}"], hint=choice
+        )
 
     def hosts_in(self, group: str) -> tuple[HostSettings, ...]:
         """Return the hosts of a group; the group `manager` is the manager's own address when none is listed."""

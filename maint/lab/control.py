@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from maint.errors import CannotReach, Invalid, WorkFailed
+from maint.errors import CannotReach, UsageError, WorkFailed
 from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
 
@@ -145,7 +145,7 @@ def switch(folder: Path, name: str, value: str) -> None:
 
 
 def ask(folder: Path, order: str, **words: str) -> Status:
-    """Send one order; `CannotReach` where no lab is up, `Invalid` where the lab does not know what it is asked."""
+    """Send one order; `CannotReach` where no lab is up, `UsageError` where the lab does not know what it is asked."""
     try:
         access = _access(folder)
         with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:
@@ -155,7 +155,7 @@ def ask(folder: Path, order: str, **words: str) -> Status:
     except (OSError, ValueError) as error:
         raise CannotReach(f"no lab is up in {folder}", hint="maint lab up") from error
     if "error" in answer:
-        raise Invalid(str(answer["error"]), hint="maint lab break --list")
+        raise UsageError(str(answer["error"]), hint="maint lab break --list")
     return answer
 
 

@@ -138,7 +138,9 @@ SWITCHES: dict[str, Switch] = {
     "vc-requirements-download": Switch("allow", ("allow", "refuse"), "reading requirements.txt back", "J5.4"),
     "vc-delete-mounted": Switch("allow", ("allow", "refuse"), "deleting a resource that jobs mount", "J5.5"),
     "vc-upload-max-bytes": Switch("0", COUNT, "largest body of an upload; 0 is no limit", "J5.5"),
-    "vc-pause-unparsed": Switch("works", ("works", "refused"), "pausing a DAG whose file was never parsed", "J4.4"),
+    "vc-pause-unparsed": Switch(
+        "works", ("works", "refused", "overruled"), "pausing a DAG whose file was never parsed", "J4.4"
+    ),
     "vc-dag-seconds": Switch("1", SECONDS, "how long the parsing of a DAG file takes", "J4.4"),
     "vc-schedule-user": Switch("given", ("given", "caller"), "owner of a schedule: as sent, or who sent it", "J7"),
     "vc-pause-modifies": Switch("no", ("yes", "no"), "whether pause and unpause change a job's modified", "J15"),

@@ -409,7 +409,12 @@ class Sight(Protocol):
         """Let who watches know that bytes of something were moved, `of` so many in all; safe for threads."""
 
     def virtual_cluster(self, name: str) -> VirtualClusterSight:
-        """Return a virtual cluster by its name in the config (empty: the only one); Invalid: none, or several."""
+        """Return a virtual cluster by its name in the config (empty: the only one).
+
+        Raises:
+            UnknownName: there is none of that name.
+            Invalid: none is configured, or several are.
+        """
 
 
 class Site(Sight, Protocol):

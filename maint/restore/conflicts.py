@@ -1,7 +1,7 @@
 """Decide what becomes of each job and resource of a snapshot in a virtual cluster, before anything is touched."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -10,12 +10,12 @@ from maint.errors import Refused
 from maint.model.formatting import show_count, show_lines
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
-from maint.model.virtual_cluster import Job, Object, Resource, part_of, sendable_job, text_of
+from maint.model.virtual_cluster import Job, Resource, part_of, sendable_job
 from maint.ports import Sight, VirtualClusterSight
-from maint.restore.dag_source import Dag, read_dag_from
 from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
+from maint.snapshots.virtual_clusters.dag_source import Dag, dag_places, read_dag_from
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
 POLICIES = ("refuse", "skip", "rename", "replace")
@@ -201,14 +201,6 @@ def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]
     """Read the sources of all airflow jobs; None where there is none, or none that can be read."""
     resources = {one.name: one for one in document.resources}
     return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
-
-
-def dag_places(job: Job) -> Iterator[tuple[str, str]]:
-    """Yield where a job's DAG file may lie: resource and path within it, for each of its mounts."""
-    path = job.file.strip("/").removeprefix("app/mount/")
-    for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
-        prefix = text_of(mount, "dirPrefix").strip("/")
-        yield text_of(mount, "resourceName"), path.removeprefix(f"{prefix}/") if prefix else path
 
 
 def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[str, Resource]) -> Dag | None:

@@ -26,6 +26,11 @@ TWO_REALMS = (
     "[libdefaults]\n\tdefault_realm = A\n[realms]\n\tB = {\n\t\tkdc = other\n\t}\n"
     "\tA = {\n\t\tnames = {\n\t\t x = y\n\t\t}\n\t\tkdc = own\n\t}\n"
 )
+TICKET = (
+    "keytab=/k\nstatus=0\nTicket cache: KEYRING:session:maint-1\nDefault principal: h@A\n\n"
+    "Valid starting     Expires            Service principal\n"
+    "11/23/26 09:14:41  11/24/26 09:14:41  krbtgt/A@A\n\trenew until {}, Flags: RI\n"
+)
 END = "notAfter={}\nDNS:wn01.example.internal, DNS:localhost\n"
 NAMES = "full=wn01.example.internal\nplain=wn01.example.internal\n"
 
@@ -194,6 +199,10 @@ CASES = [
     ("krb.kdc", {"krb5_conf": "denied /etc/krb5.conf.d", "kdc": ""}, ERROR),
     ("krb.conf", {"krb5_conf": "denied /etc/krb5.conf.d"}, ERROR),
     ("krb.conf", {"krb5_conf": Answered(0, "", "cat: Permission denied")}, ERROR),
+    ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": TICKET.format("11/30/26 09:14:41")}, PASS),
+    ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": TICKET.format("11/23/26 09:14:41")}, FAIL),
+    ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": TICKET.partition("renew")[0]}, FAIL),
+    ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "keytab=/k\nstatus=0"}, ERROR),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=0"}, PASS),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=1"}, FAIL),
     ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs": "keytab=/k\n 2 now u@B\nkinit=0"}, FAIL),

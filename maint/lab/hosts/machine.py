@@ -64,6 +64,7 @@ class Machine:
             wrong with its chain; None where nobody answers.
         login: returns why a principal's keytab gets no ticket, "" where it does; without a keytab, whether it is known.
         programs: commands that this host alone has, by absolute path.
+        tickets: what sessions keep, by the cache's name: begin, end, end of renewal, realm.
         docker: returns whether the docker daemon of the data services runs here.
         now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
     """
@@ -91,6 +92,7 @@ class Machine:
         self.login: Callable[[str, bytes | None], str] = lambda principal, _: f"Client '{principal}' {_NOBODY}"
         self.programs: dict[str, Callable[..., int]] = {}
         self.shells: set[int] = set()
+        self.tickets: dict[str, tuple[float, float, float, str]] = {}
         self.docker: Callable[[], bool] = lambda: False
         self.now: Callable[[], float] = time.time
         self.files = Tree(root, full=lambda: self.fault == "disk-full")
@@ -172,6 +174,7 @@ FACTS: dict[str, str] = {
     "packages": "bash-5.1.8-9.el9.x86_64 openssl-3.0.7-27.el9.x86_64 cloudera-manager-agent-7.13.1-1.el9.x86_64"
     " cloudera-manager-daemons-7.13.1-1.el9.x86_64 nfs-utils-2.5.4-25.el9.x86_64"
     " iscsi-initiator-utils-6.2.1.9-1.el9.x86_64 e2fsprogs-1.46.5-5.el9.x86_64 iptables-1.8.10-2.el9.x86_64",
+    "renewable_days": "7",  # for how long the realm renews tickets
     "lacks": "",  # commands that are not installed, with blanks in between
     "python": "3.9.18",
     "iptables_backend": "legacy",  # or nf_tables

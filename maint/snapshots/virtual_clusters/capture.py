@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -14,6 +15,7 @@ from maint.model.json import objects_of
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
 from maint.model.virtual_cluster import File, Job, Resource, joint_signature, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
+from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
@@ -21,7 +23,14 @@ from maint.snapshots.records import Taken
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
-from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDocument, encode, part_name
+from maint.snapshots.virtual_clusters.dag_source import live_dag
+from maint.snapshots.virtual_clusters.document import (
+    NOT_IN_THE_API,
+    ClusterDocument,
+    encode,
+    listed_jobs,
+    part_name,
+)
 from maint.snapshots.writer import SnapshotWriter
 
 
@@ -228,6 +237,7 @@ class _Reading:
         self.resources: dict[str, Resource] = {}
         self.jobs: Sequence[Job] = ()
         self._unlisted: set[str] = set()  # what jobs need and the list does not show
+        self._called: dict[str, str] = {}  # jobs that DAGs call and the list does not show, each with such a DAG
         self._unread: dict[tuple[str, str], str] = {}
         self._restless = False
 
@@ -236,8 +246,7 @@ class _Reading:
         listed = self._cluster.resources()
         for _ in range(_ROUNDS):
             self._describe(listed)
-            self.jobs = self._cluster.jobs()
-            self._look_for_hidden()
+            self._look_for_hidden(self._cluster.jobs())
             yield f"{show_count(len(self.jobs), 'job')}, {show_count(len(self.resources), 'resource')}"
             yield from self._fetch()
             again = self._cluster.resources()
@@ -259,14 +268,32 @@ class _Reading:
         held = self.resources.get(listed.name)
         return held is not None and _state(held) == _state(listed)
 
-    def _look_for_hidden(self) -> None:
-        """Ask by name for what jobs need and the list does not show: it may be hidden, or a git repository."""
-        named = {name for job in self.jobs for name in wanted_resources(job)} - set(self.resources)
-        self._unlisted = named
-        for name in sorted(named):
-            found = self._cluster.resource(name)
-            if found is not None:
-                self.resources[name] = found
+    def _look_for_hidden(self, fresh: Sequence[Job]) -> None:
+        """Ask by name for what jobs need and DAGs call, and no list shows: it may be hidden, or a git repository."""
+        self.jobs, self._unlisted, self._called = (), set(), {}
+        while fresh:
+            self.jobs = [*self.jobs, *fresh]
+            named = {name for job in fresh for name in wanted_resources(job)} - set(self.resources)
+            self._unlisted |= named
+            for name, resource in zip(named, self._hands.map(self._cluster.resource, named), strict=True):
+                if resource is not None:
+                    self.resources[name] = resource
+            known = {job.name for job in self.jobs}
+            called = {
+                name: job.name
+                for job, names in zip(fresh, self._hands.map(self._calls, fresh), strict=True)
+                for name in names
+                if name not in known and name not in self._called
+            }
+            self._called |= called
+            fresh = [job for job in self._hands.map(self._cluster.job, called) if job is not None]
+
+    def _calls(self, job: Job) -> Sequence[str]:
+        dag = None
+        if job.type == "airflow":
+            with suppress(WorkFailed, CannotReach, Cut):  # its file is fetched, too, and a problem then
+                dag = live_dag(self._cluster, job, self.resources.get)
+        return dag.calls if dag else ()
 
     def _fetch(self) -> Generator[str, None, None]:
         self._unread = {}
@@ -312,12 +339,17 @@ class _Reading:
             if live is None or not self._same(live):
                 return False
         before = [(job.name, text_of(job.raw, "modified"), job.paused) for job in self.jobs]
-        return before == [(job.name, text_of(job.raw, "modified"), job.paused) for job in self._cluster.jobs()]
+        now = listed_jobs(self._cluster, self._called)
+        return before == [(job.name, text_of(job.raw, "modified"), job.paused) for job in now]
 
     def elsewhere(self) -> Sequence[str]:
         """Name what jobs need and the API does not show as a resource."""
         missing = sorted(self._unlisted - set(self.resources))
-        return [f"what jobs call {name}: no resource of that name (a git repository?)" for name in missing]
+        uncalled = sorted(set(self._called) - {job.name for job in self.jobs})
+        return [
+            *(f"what jobs call {name}: no resource of that name (a git repository?)" for name in missing),
+            *(f"what DAG {self._called[name]} calls {name}: no job of that name" for name in uncalled),
+        ]
 
     def problems(self) -> Sequence[str]:
         """Name what could not be read."""

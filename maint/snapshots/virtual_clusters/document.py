@@ -1,7 +1,7 @@
 """The part `vc/<name>.json.zst.age`: all of a virtual cluster but the bytes of its files (J14)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -137,12 +137,21 @@ class ClusterDifference(msgspec.Struct, frozen=True):
         return {"what": self.what, "name": self.name, "change": self.change, "property": self.property}
 
 
+def listed_jobs(live: VirtualClusterSight, names: Iterable[str]) -> Sequence[Job]:
+    """Return the jobs that are listed, and those of these names that a list leaves out since they are hidden (J14)."""
+    listed = live.jobs()
+    with worker_pool() as (hands, _):
+        asked = list(hands.map(live.job, sorted(set(names) - {job.name for job in listed})))
+    return [*listed, *(job for job in asked if job is not None)]
+
+
 def drift_of(document: ClusterDocument, live: VirtualClusterSight) -> Sequence[ClusterDifference]:
     """Return what differs from a virtual cluster as it is; no file is downloaded: signatures tell (J5.3)."""
     listed = {one.name for one in live.resources()} | {one.name for one in document.resources}  # hidden ones, too
     with worker_pool() as (hands, _):
         found = [one for one in hands.map(live.resource, sorted(listed)) if one is not None]
-    return _differences(document.jobs, live.jobs(), document.resources, found)
+    jobs = listed_jobs(live, [job.name for job in document.jobs])
+    return _differences(document.jobs, jobs, document.resources, found)
 
 
 def differences_of(before: ClusterDocument | None, after: ClusterDocument | None) -> Sequence[ClusterDifference]:

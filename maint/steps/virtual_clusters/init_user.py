@@ -14,7 +14,8 @@ import msgspec
 from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
-from maint.errors import Invalid, MaintError, Refused, Stopped, WorkFailed
+from maint.config.suggestions import unknown
+from maint.errors import MaintError, Refused, Stopped, WorkFailed
 from maint.files import explaining, write_all
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -87,15 +88,15 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def user_of(settings: VirtualClusterSettings, name: str) -> VirtualClusterUser:
-    """Return a configured user; Invalid: none of that name is configured."""
+    """Return a configured user; UnknownName: none of that name is configured."""
     for user in settings.users:
         if user.name == name:
             return user
-    known = ", ".join(user.name for user in settings.users) or "none"
-    raise Invalid(
+    raise unknown(
         f"virtual cluster {settings.name} has no user {name!r} in the config",
-        detail=[f"configured: {known}"],
-        hint=f"add `users: [{{name: {name}, principal: {name}@REALM, keytab: file:PATH}}]`",
+        name,
+        [user.name for user in settings.users],
+        f"add `users: [{{name: {name}, principal: {name}@REALM, keytab: file:PATH}}]`",
     )
 
 

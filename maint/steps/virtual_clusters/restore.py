@@ -19,9 +19,9 @@ from maint.restore.conflicts import (
     decide,
     refuse_live_source,
 )
-from maint.restore.dag_source import Dag, in_order
 from maint.snapshots.records import read_records, write_record
-from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.dag_source import Dag, in_order
+from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
@@ -169,7 +169,7 @@ class ResumeSchedules(VcStep[ResumeArguments]):
         cluster = sight.virtual_cluster(args.vc)
         name = cluster.settings.name
         order = args.order or _were_awake(sight, name)
-        there = {job.name for job in cluster.jobs()}
+        there = {job.name for job in listed_jobs(cluster, order)}
         if missing := [job for job in order if job not in there]:
             raise Refused(f"there is no job {missing[0]!r}", hint="`maint vc job list` shows what there is")
         shown = f"{', '.join(order[:_SHOWN])}{' …' if len(order) > _SHOWN else ''}" or "none"

@@ -23,13 +23,19 @@ from maint.restore.conflicts import Resolution, definition_of, taken_names
 from maint.retry import delays, looks
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
-from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
 from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content, watched
 from maint.steps.virtual_clusters.replaced import Replaced
-from maint.steps.virtual_clusters.safety_net import PARSING, create_asleep, rest, rest_once_read
+from maint.steps.virtual_clusters.safety_net import (
+    PARSED,
+    PARSING,
+    create_asleep,
+    rest,
+    rest_once_read,
+    started_by_itself,
+)
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
-_PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 _FAILED = "failed"
 _ELSEWHERE = "no resource here (a git repository?)"
 _INTENT = "intent"  # the note that what is made from now on was absent
@@ -238,7 +244,7 @@ class ClusterRestorer:
         if not self._create(job, definition):
             return
         rest_once_read(self._cluster, self._site.clock, name)
-        self._dags[name] = self._site.clock.monotonic() + (_PARSED if _starts_by_itself(job) else 0.0)
+        self._dags[name] = self._site.clock.monotonic() + (PARSED if _starts_by_itself(job) else 0.0)
         self._schedules[name] = dag_schedule(job.raw)
 
     def _look_for_runs(self) -> None:
@@ -246,11 +252,9 @@ class ClusterRestorer:
         for name, settled in self._dags.items():
             if (left := settled - self._site.clock.monotonic()) > 0:
                 self._site.clock.sleep(left)
-            begun, newest = cast(int, self._work.noted(f"runs of {name}")), self._cluster.newest_run(name)
-            if newest is not None and newest.id > begun:
-                fresh = [run.id for run in self._cluster.runs([f"job[eq]{name}"]) if run.id > begun]
-                ways = ", ".join(f"`maint vc run kill --id {number}`" for number in fresh)
-                self.left.append(f"DAG {name} started by itself before it was paused: {ways} ends it")
+            begun = cast(int, self._work.noted(f"runs of {name}"))
+            if words := started_by_itself(self._cluster, name, begun):
+                self.left.append(words)
 
     def _create(self, job: Job, definition: dict[str, Json]) -> bool:
         """See to it that a job is there; False where the server does not take it."""
@@ -302,18 +306,22 @@ class ClusterRestorer:
 
     def differences(self) -> Sequence[str]:
         """Compare what is there with what should be: signatures of files, and jobs in their normal form."""
-        self._look_for_runs()
         with worker_pool() as (hands, _):
             found = list(hands.map(self._resource_differs, self._document.resources))
         live = self._once_read()
+        for name in self._dags:
+            if name in live and not live[name].paused:  # its file woke it as it was read (J4.4)
+                live[name] = rest(self._cluster, name)
+        self._look_for_runs()
         jobs = [self._job_differs(job, live) for job in self._document.jobs if self.wanted(job)]
         return [words for words in (*found, *jobs) if words]
 
     def _once_read(self) -> dict[str, Job]:
         """Return all jobs, once the server has read the files of the DAGs, or has had the time to."""
         live = dict[str, Job]()
+        names = [self._decided.job(job.name) for job in self._document.jobs if self.wanted(job)]
         for _ in looks(self._site.clock, PARSING, repeat(1.0)):
-            live = {job.name: job for job in self._cluster.jobs()}
+            live = {job.name: job for job in listed_jobs(self._cluster, names)}
             if all(
                 name in live and dag_schedule(live[name].raw) == read for name, read in self._schedules.items() if read
             ):

@@ -21,15 +21,16 @@ from maint.model.virtual_cluster import (
     Job,
     Object,
     Resource,
+    part_of,
     sendable_job,
     text_of,
 )
 from maint.ports import Clock, Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
-from maint.restore.conflicts import dag_places
-from maint.restore.dag_source import Dag, read_dag_from
+from maint.restore.conflicts import races
 from maint.retry import looks
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
+from maint.snapshots.virtual_clusters.dag_source import Dag, live_dag
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
 from maint.steps.virtual_clusters.kubernetes_secrets import (
     KubernetesSecrets,
@@ -43,6 +44,7 @@ from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10
 PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
+PARSED = 45.0  # seconds after which a DAG that starts by itself surely shows the run that it started
 CERTIFICATE = "certificate"
 KEYTAB = "keytab"
 
@@ -55,6 +57,7 @@ class Sealed(msgspec.Struct, frozen=True):
     definition: str  # name of its sealed definition, which lists the sealed files with their signatures
     files: Sequence[KeptFile] = ()  # the files of a resource, in pieces
     whole: bool = True  # or only some files of a resource, which comes back without touching what else it holds
+    races: bool = False  # whether it is a DAG that may run before it is paused
     vc: str = ""  # the virtual cluster; empty in old records: that of the record
 
     @property
@@ -169,21 +172,12 @@ def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
     for job in cluster.jobs():
         if job.type != "airflow" or job.name == name:
             continue
-        dag = _dag(cluster, job)
+        dag = live_dag(cluster, job, cluster.resource)
         if dag is not None and name in dag.calls:
             found.append(job.name)
         elif dag is None or dag.unclear:
             found.append(f"{job.name} (what its DAG calls cannot be told)")
     return found
-
-
-def _dag(cluster: VirtualClusterSight, job: Job) -> Dag | None:
-    for resource, path in dag_places(job):
-        live = cluster.resource(resource)
-        if live is not None and live.file(path) is not None:
-            with cluster.download(resource, path) as answer:
-                return read_dag_from(answer)
-    return None
 
 
 def listed(names: Collection[str], words: str) -> str:
@@ -287,10 +281,17 @@ def _sealed(
     elif _known(site, work, cluster, "job", raw):
         return way_back(site.state, work.run)
     what = "job" if isinstance(live, Job) else "resource"
-    one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths)
+    starts = isinstance(live, Job) and races(live, _source(cluster, live))
+    one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths, races=starts)
     words = remember(site, work.run, cluster.settings.name, one)
     work.note("sealed", None)
     return words
+
+
+def _source(cluster: VirtualClusterSight, job: Job) -> Dag | None:
+    with suppress(WorkFailed):
+        return live_dag(cluster, job, cluster.resource) if job.type == "airflow" else None
+    return None
 
 
 def _known(site: Site, work: Work, cluster: VirtualClusterSight, what: str, raw: Object) -> bool:
@@ -342,17 +343,18 @@ def _seal_download(cluster: VirtualClusterSight, undo: Undo, resource: str, file
         return seal_file(undo, file, answer)
 
 
-def rest(cluster: VirtualCluster, name: str) -> None:
-    """Pause a job's schedule where it is not paused, and confirm it."""
+def rest(cluster: VirtualCluster, name: str) -> Job:
+    """Pause a job's schedule where it is not paused, confirm it, and return the job."""
     live = cluster.job(name)
     if live is None or not live.paused:
         cluster.pause(name)
         live = cluster.job(name)
     if live is None or not live.paused:
         raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {name}")
+    return live
 
 
-def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> None:
+def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> Job:
     """Pause a DAG; one whose file the server has not read yet may not know of pausing."""
     for _ in looks(clock, PARSING, repeat(1.0)):
         with suppress(WorkFailed):
@@ -360,10 +362,30 @@ def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> None:
     return rest(cluster, name)
 
 
+def rest_for_good(cluster: VirtualCluster, clock: Clock, name: str) -> None:
+    """Pause a DAG, and again once the server has read its file: that may wake it (J4.4)."""
+    rest_once_read(cluster, clock, name)
+    for _ in looks(clock, PARSING, repeat(1.0)):
+        live = cluster.job(name)
+        if live is None or text_of(part_of(live.raw, "airflow"), "dagID"):
+            break
+    rest(cluster, name)
+
+
+def started_by_itself(cluster: VirtualClusterSight, name: str, begun: int) -> str:
+    """Return in words which runs a DAG has started since the run with the number `begun`; "" where there is none."""
+    newest = cluster.newest_run(name)
+    if newest is None or newest.id <= begun:
+        return ""
+    fresh = [run.id for run in cluster.runs([f"job[eq]{name}"]) if run.id > begun]
+    ways = ", ".join(f"`maint vc run kill --id {number}`" for number in fresh)
+    return f"DAG {name} started by itself before it was paused: {ways} ends it"
+
+
 def rest_made(cluster: VirtualCluster, clock: Clock, live: Job) -> None:
     """Pause a job that this run has made, where it can run by itself."""
     if live.type == "airflow":
-        rest_once_read(cluster, clock, live.name)
+        rest_for_good(cluster, clock, live.name)
     elif live.scheduled and not live.paused:
         cluster.pause(live.name)
 
@@ -374,7 +396,7 @@ def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     schedule = cast(dict[str, Json], job.get("schedule", {}))
     if job.get("type") == "airflow":
         cluster.create_job(definition)
-        rest_once_read(cluster, clock, name)
+        rest_for_good(cluster, clock, name)
         return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
     if schedule.get("enabled") is not True:
         cluster.create_job(definition)

@@ -39,6 +39,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
 from maint.steps.virtual_clusters.safety_net import (
     CERTIFICATE,
     KEYTAB,
+    PARSED,
     Sealed,
     came_back,
     create_asleep,
@@ -49,6 +50,7 @@ from maint.steps.virtual_clusters.safety_net import (
     seal_certificates,
     sealed_in,
     signatures,
+    started_by_itself,
     way_back,
 )
 from maint.steps.virtual_clusters.sealed_files import content
@@ -90,6 +92,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             words = f"bring back {one.what} {one.name}{count}{place}"
             words += "; what is there under its name is sealed and REPLACED where it differs" if there else ""
             words += "; schedule paused" if one.what == "job" else ""
+            words += ", before which the DAG may START A RUN: that is looked at" if one.races else ""
             arguments: dict[str, Json] = {"vc": one.vc, "run": args.run, "object": one.definition}
             yield self.action(f"{one.what} {one.name}{place}", words, arguments, facts={"there": there})
 
@@ -119,7 +122,14 @@ class UndoDeletions(VcStep[UndoArguments]):
             cluster.delete_job(one.name)
         yield f"creating job {one.name}"
         work.note("made", one.name)
-        return create_asleep(cluster, site.clock, raw)
+        newest = cluster.newest_run(one.name) if one.races else None
+        words = create_asleep(cluster, site.clock, raw)
+        if one.races:
+            yield f"waiting whether DAG {one.name} started by itself"
+            site.clock.sleep(PARSED)
+            started = started_by_itself(cluster, one.name, newest.id if newest else 0)
+            words += f"; {started or 'no run of it started by itself'}"
+        return words
 
     @staticmethod
     def _certificate_back(

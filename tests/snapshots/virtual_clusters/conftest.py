@@ -136,6 +136,16 @@ def work() -> Notes:
     return Notes()
 
 
+def hide_from_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lists leave out what is hidden."""
+    plain = Api._listed
+
+    def hiding(self: Api, key: str, items: list[dict[str, Any]], query: Any) -> Any:
+        return plain(self, key, [one for one in items if not one.get("hidden")], query)
+
+    monkeypatch.setattr(Api, "_listed", hiding)
+
+
 def lie_about(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let the API answer with other bytes where a file of that path is fetched."""
     plain = Api._file

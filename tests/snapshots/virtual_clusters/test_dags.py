@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.restore.dag_source import in_order, read_dag
+from maint.snapshots.virtual_clusters.dag_source import in_order, read_dag
 
 
 @pytest.mark.parametrize(

@@ -195,3 +195,40 @@ def test_a_deleted_dag_comes_back_asleep_though_it_cannot_be_paused_until_it_is_
     with switched(operator, "vc-pause-unparsed", "refused", "works"):
         call(operator, "undo", last_run(operator))
     assert job(operator, "monthly")["schedule"]["paused"] is True
+
+
+RACING = DAG.replace("\n         is_paused_upon_creation=True", "").replace("2031", "2024")
+
+
+def make_racing(operator: Operator, folder: Path, name: str) -> None:
+    path = folder / f"{name}.py"
+    path.write_text(RACING.format(name=name, cron="* * * * *"))
+    call(operator, "resource", "create", "--name", f"{name}-dags")
+    call(operator, "resource", "upload", "--name", f"{name}-dags", "--local-path", str(path))
+    words = ("--dag-file", f"{name}.py", "--mount-1-resource", f"{name}-dags")
+    call(operator, "job", "create", "--name", name, "--type", "airflow", *words)
+    call(operator, "job", "pause", "--name", name)
+
+
+def test_an_undo_that_may_start_a_dag_says_so_before_and_tells_its_runs_after(
+    operator: Operator, tmp_path: Path
+) -> None:
+    make_racing(operator, tmp_path, "racer")
+    call(operator, "job", "delete", "--name", "racer")
+    deletion = last_run(operator)
+    assert "may START A RUN" in operator("vc", "undo", deletion, "--dry-run").out
+    with switched(operator, "vc-pause-unparsed", "overruled", "works"):
+        said = call(operator, "undo", deletion)
+    assert "DAG racer started by itself before it was paused: `maint vc run kill --id" in said.err
+    assert job(operator, "racer")["schedule"]["paused"] is True
+
+
+def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(operator: Operator, tmp_path: Path) -> None:
+    make_racing(operator, tmp_path, "sleeper")
+    backup(operator)
+    call(operator, "job", "delete", "--name", "sleeper")
+    words = ("--on-conflict", "skip", "--accept-dag-race")
+    with switched(operator, "vc-pause-unparsed", "overruled", "works"):
+        said = call(operator, "restore", "--confirm", VC, *words, code=7)
+    assert "DAG sleeper started by itself before it was paused" in said.err
+    assert job(operator, "sleeper")["schedule"]["paused"] is True

@@ -18,12 +18,12 @@ from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
-from maint.snapshots.virtual_clusters.document import clusters_in
+from maint.snapshots.virtual_clusters.document import clusters_in, drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.snapshots.snapshot import TakeCluster, TakeClusterArguments
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.heal.test_heal import hidden
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, lie_about
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, hide_from_lists, lie_about
 
 Run = Callable[[Any], Any]
 
@@ -41,7 +41,9 @@ def alone(ground: Ground, run: Run) -> Callable[..., Taken]:
 
 
 def downloads(api: Api) -> int:
-    return sum(method == "GET" and path.count("/") > 2 for method, path, _ in api.sent if path.startswith("/resources"))
+    """Count the files that were fetched, but for DAGs, which are read each time for the jobs that they call."""
+    own = [path for method, path, _ in api.sent if method == "GET" and not path.startswith("/resources/nightly-dags/")]
+    return sum(path.startswith("/resources") and path.count("/") > 2 for path in own)
 
 
 def test_a_site_backup_holds_its_virtual_clusters_and_verifies_to_the_last_level(ground: Ground, run: Run) -> None:
@@ -83,7 +85,8 @@ def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: 
 def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..., Taken]) -> None:
     first = alone().snapshot
     seen = downloads(api)
-    assert seen == len({hashlib.sha1(one).hexdigest() for files in api.files.values() for one in files.values()})
+    files = {**api.files, "nightly-dags": {}}.values()
+    assert seen == len({hashlib.sha1(content).hexdigest() for one in files for content in one.values()})
     api.files["etl-scripts"]["new.py"] = b"print(1)\n"
     second = alone().snapshot
     assert downloads(api) == seen + 1
@@ -205,14 +208,24 @@ def test_a_resource_that_the_list_hides_is_fetched_by_name(
     ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.resources["etl-data"]["hidden"] = True
-    plain = Api._listed
-
-    def hiding(self: Api, key: str, items: list[dict[str, Any]], query: Any) -> Any:
-        return plain(self, key, [one for one in items if not one.get("hidden")], query)
-
-    monkeypatch.setattr(Api, "_listed", hiding)
+    hide_from_lists(monkeypatch)
     document = read_document(ground, alone().snapshot, VC)
     assert "etl-data" in {one.name for one in document.resources}
+
+
+def test_a_job_that_a_dag_calls_and_the_list_hides_is_taken_with_all_that_it_needs(
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in (api.jobs["orders-ingest"], api.jobs["order-report"], api.resources["etl-data"]):
+        one["hidden"] = True
+    del api.jobs["basket-analysis"], api.jobs["order-report"]
+    hide_from_lists(monkeypatch)
+    document = read_document(ground, alone().snapshot, VC)
+    assert "orders-ingest" in {one.name for one in document.jobs}
+    assert "etl-data" in {one.name for one in document.resources}
+    assert "what DAG nightly-pipeline calls order-report: no job of that name" in document.uncovered
+    assert document.problems == ()
+    assert drift_of(document, ground.virtual_cluster(VC)) == []
 
 
 def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken]) -> None:

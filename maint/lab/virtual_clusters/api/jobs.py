@@ -158,7 +158,7 @@ def act(cluster: Cluster, request: Request) -> Response:
     inner = job.get("_") or {}
     if "parse" in inner and "dag" not in inner and cluster.switches["vc-pause-unparsed"] == "refused":
         raise ApiError(400, f"no DAG of job {job['name']} is known")
-    if "parse" in (job.get("_") or {}):
+    if "parse" in inner and ("dag" in inner or cluster.switches["vc-pause-unparsed"] != "overruled"):
         tick.parse(cluster, job)
     if action == "pause":
         schedules.pause(job)

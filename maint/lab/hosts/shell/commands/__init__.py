@@ -51,6 +51,7 @@ COMMANDS: dict[str, Command] = {
     "iptables-restore": firewall.iptables_restore,
     "iptables-save": firewall.iptables_save,
     "keytool": certificates.keytool,
+    "kdestroy": kerberos.kdestroy,
     "kill": systemctl.kill,
     "kinit": kerberos.kinit,
     "klist": kerberos.klist,

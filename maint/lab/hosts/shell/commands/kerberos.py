@@ -1,4 +1,4 @@
-"""klist, kinit: what a keytab holds, and whether the realm gives a ticket for it, in the words of MIT's tools."""
+"""klist, kinit, kdestroy: what a keytab holds, and which ticket the realm gives for it, in the words of MIT's tools."""
 
 import errno
 import time
@@ -9,6 +9,7 @@ from maint.lab.hosts.shell.commands.host import zone_offset
 
 _CONFIG, _DEFAULT = "/etc/krb5.conf", "/etc/krb5.keytab"
 _KDC = 88
+_DAY = 86400.0  # seconds
 _KINDS = {
     16: "DEPRECATED:des3-cbc-sha1",
     17: "aes128-cts-hmac-sha1-96",
@@ -22,10 +23,10 @@ _KINDS = {
 
 
 def klist(call: Call) -> int:
-    """`klist -k [-t] [-e] [FILE]`."""
-    options = call.options("kte")
+    """`klist -k [-t] [-e] [FILE]`, or `klist -f`: the ticket that the session keeps."""
+    options = call.options("kfte")
     if "k" not in options:
-        raise NotSimulated("looking for tickets, which a lab host never keeps")
+        return _ticket(call)
     name = (options.operands or [_DEFAULT])[0].removeprefix("FILE:")
     call.out(f"Keytab name: FILE:{name}\n")
     try:
@@ -40,6 +41,27 @@ def klist(call: Call) -> int:
         kind = f" ({_KINDS.get(entry.kind, f'DEPRECATED:etype {entry.kind}')}) " if "e" in options else ""
         call.out(f"{entry.version:4d} {when}{entry.principal}{kind}\n")
     return 0
+
+
+def _ticket(call: Call) -> int:
+    begun, ends, until, realm = call.machine.tickets.get(_cache(call), (0.0, 0.0, 0.0, ""))
+    if not realm:
+        raise Failed(f"Credentials cache keyring '{_cache(call).partition(':')[2]}' not found")
+    first, last, most = (time.strftime("%m/%d/%y %H:%M:%S", time.gmtime(moment)) for moment in (begun, ends, until))
+    call.out(f"Ticket cache: {_cache(call)}\n\nValid starting     Expires            Service principal\n")
+    call.out(f"{first}  {last}  krbtgt/{realm}@{realm}\n\trenew until {most}, Flags: RIA\n")
+    return 0
+
+
+def kdestroy(call: Call) -> int:
+    """`kdestroy [-q]`."""
+    call.options("q")
+    call.machine.tickets.pop(_cache(call), None)
+    return 0
+
+
+def _cache(call: Call) -> str:
+    return call.state.environment().get("KRB5CCNAME", "")
 
 
 _UNSUPPORTED = "Unsupported key table format version number"
@@ -63,11 +85,11 @@ def _content(call: Call, name: str) -> bytes:
 
 
 def kinit(call: Call) -> int:
-    """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] PRINCIPAL`: a ticket, which nobody keeps."""
+    """`KRB5CCNAME=MEMORY:… kinit -k [-t FILE] [-r LIFE] PRINCIPAL`: a ticket, which only KEYRING:session:… keeps."""
     options = call.options("kt:r:")
     if "k" not in options:
         raise NotSimulated("asking for a password")
-    if not call.state.environment().get("KRB5CCNAME", "").startswith("MEMORY:"):
+    if not _cache(call).startswith(("MEMORY:", "KEYRING:session:")):
         raise NotSimulated("keeping a ticket (set KRB5CCNAME=MEMORY:NAME)")
     principal = options.operands[0] if options.operands else f"host/{call.machine.fact('fqdn')}"
     default, centres = _configured(call)
@@ -77,6 +99,10 @@ def kinit(call: Call) -> int:
         principal = f"{principal}@{default}"
     if trouble := _refused(call, principal, options.get("t", _DEFAULT).removeprefix("FILE:"), centres):
         raise Failed(f"{trouble} while getting initial credentials")
+    if _cache(call).startswith("KEYRING:"):
+        now, longest = call.machine.clock(), float(call.machine.fact("renewable_days"))
+        realm = principal.rpartition("@")[2]
+        call.machine.tickets[_cache(call)] = (now, now + _DAY, now + longest * _DAY, realm)
     return 0
 
 

@@ -1,10 +1,13 @@
 """Read a DAG file without running it: which jobs it calls, and whether it starts by itself (J4.4)."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 
+from maint.model.virtual_cluster import Job, Object, Resource, text_of
+from maint.ports import VirtualClusterSight
 from maint.ports.streams import Answer
 
 _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
@@ -49,6 +52,28 @@ def read_dag_from(stream: Answer) -> Dag | None:
     while len(found) < _LONGEST and (block := stream.read(_LONGEST - len(found))):
         found += block
     return read_dag(found)
+
+
+def dag_places(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield where a job's DAG file may lie: resource and path within it, for each of its mounts."""
+    path = job.file.strip("/").removeprefix("app/mount/")
+    for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
+        prefix = text_of(mount, "dirPrefix").strip("/")
+        yield text_of(mount, "resourceName"), path.removeprefix(f"{prefix}/") if prefix else path
+
+
+def live_dag(cluster: VirtualClusterSight, job: Job, resource: Callable[[str], Resource | None]) -> Dag | None:
+    """Return what the source of an airflow job's DAG tells, as it lies in the virtual cluster; None as `read_dag`.
+
+    Args:
+        resource: gives a resource with its files by its name.
+    """
+    for name, path in dag_places(job):
+        live = resource(name)
+        if live is not None and live.file(path) is not None:
+            with cluster.download(name, path) as answer:
+                return read_dag_from(answer)
+    return None
 
 
 def in_order(calls: Mapping[str, Iterable[str]]) -> Sequence[str]:
