@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from maint.errors import CannotReach, Invalid, WorkFailed
+from maint.errors import CannotReach, UsageError, WorkFailed
 from maint.lab import control
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -58,14 +58,14 @@ def test_another_process_breaks_repairs_and_switches(up):
     assert version(status).status_code == 500
     assert control.status(folder)["faults"] == [{"fault": "error-500", "target": "version"}]
     for strange in ("eror-500", "base-99"):
-        with pytest.raises(Invalid, match=f"no fault '{strange}'; known are .*error-500.*swappiness-60"):
+        with pytest.raises(UsageError, match=f"no fault '{strange}'; known are .*error-500.*swappiness-60"):
             control.repair(folder, strange)
     assert [control.repair(folder, *words) for words in (("error-500", "export"), ("version",))] == [0, 1]
     control.switch(folder, "version-body", "quoted")
     assert version(status).text == '"v49"'
-    with pytest.raises(Invalid, match="no fault"):
+    with pytest.raises(UsageError, match="no fault"):
         control.break_(folder, "manager", "no-such-fault")
-    with pytest.raises(Invalid, match="no switch"):
+    with pytest.raises(UsageError, match="no switch"):
         control.switch(folder, "no-such-switch", "1")
 
 

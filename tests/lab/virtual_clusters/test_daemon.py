@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.errors import Invalid
+from maint.errors import UsageError
 from maint.lab import control
 from maint.lab.manager.load import Options
 
@@ -52,7 +52,7 @@ def test_a_virtual_cluster_comes_on_order(folder):
     control.up(folder, Options(ssh=False))
     told = control.create_vc(folder, "second-one", initialised=True)
     assert ask(told, "GET", "/info", token=log_in(told)) == (200, {"appName": "second-one"})
-    with pytest.raises(Invalid, match="already"):
+    with pytest.raises(UsageError, match="already"):
         control.create_vc(folder, "second-one")
     there = [each["name"] for each in control.status(folder)["virtual_clusters"]]
     assert there == ["Default-VC-abc12345", "second-one"]
@@ -60,7 +60,7 @@ def test_a_virtual_cluster_comes_on_order(folder):
 
 def test_a_lab_without_a_service_takes_no_such_order(folder):
     control.up(folder, Options(ssh=False, fresh=True))
-    with pytest.raises(Invalid, match="no Data Engineering service"):
+    with pytest.raises(UsageError, match="no Data Engineering service"):
         control.create_vc(folder, "second-one")
 
 
