@@ -116,7 +116,7 @@ class NotWritten(WorkFailed, OSError):
     otherwise = "make room there, or look at its rights, then again"
 
     def __init__(self, path: object, why: OSError) -> None:
-        said = why.strerror or type(why).__name__
+        said = why.strerror or str(why) or "nothing says why"
         super().__init__(f"{path} cannot be written: {said}")
         self.errno, self.strerror, self.filename = why.errno, said, str(path)
 

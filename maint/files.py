@@ -8,28 +8,34 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Container, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import msgspec
 
 from maint.errors import Invalid, MaintError, NotWritten, WorkFailed
+from maint.retry import delays, looks
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
 SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})  # what is wrong with a disk
+_HELD = 60.0  # seconds to wait for a folder that somebody holds
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on disk."""
+    """Put a folder's entries on disk; NotWritten where the disk takes nothing."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        with _naming(folder):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -108,12 +114,13 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
     try:
         with _naming(path):
             handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-        with _naming(path, _DISK), os.fdopen(handle, "wb") as file:
+        with io.BufferedWriter(_Written(path, handle)) as file:
             yield file
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            if durable:
-                os.fsync(file.fileno())
+            with _naming(path):
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                if durable:
+                    os.fsync(file.fileno())
         with _naming(path):
             if replace:
                 os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -130,16 +137,26 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
 
 
 @contextmanager
-def _naming(path: Path, only: Container[int] | None = None) -> Iterator[None]:
-    """Turn an OSError of the block (`only` these numbers) into NotWritten; that a file is there already stays as is."""
+def _naming(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into NotWritten; that a file is there already stays as it is."""
     try:
         yield
     except (MaintError, FileExistsError):
         raise
     except OSError as error:
-        if only is not None and error.errno not in only:
-            raise
         raise NotWritten(path, error) from error
+
+
+class _Written(io.FileIO):
+    """A file that names its path where it takes no bytes: what is read beside it may fail the same way."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        super().__init__(handle, "wb")
+        self._path = path
+
+    def write(self, block: "ReadableBuffer") -> int:
+        with _naming(self._path):
+            return super().write(block)
 
 
 def replace(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
@@ -160,16 +177,28 @@ def create(path: Path, content: bytes, *, mode: int = 0o600) -> bool:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder of this machine while the block runs, and wait for whoever holds it; a missing one is not held."""
+    """Hold a folder of this machine while the block runs; a missing one is not held.
+
+    Raises:
+        NotWritten: somebody else has held it for a minute.
+    """
     if not folder.exists():
         yield
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not any(_taken(handle) for _ in looks(time, _HELD, delays(0.01, 1.0))):
+            raise NotWritten(folder, TimeoutError(errno.ETIMEDOUT, f"another process has held {folder} for a minute"))
         yield
     finally:
         os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 @contextmanager
@@ -205,10 +234,16 @@ def kept_record(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, on disk; one that is missing is not an error."""
-    with suppress(FileNotFoundError):
+    """Delete a file, on disk; one that is missing is not an error. NotWritten where the disk takes nothing."""
+    try:
         path.unlink()
         sync_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except MaintError:
+        raise
+    except OSError as error:
+        raise NotWritten(path, error) from error
 
 
 def sweep(folder: Path, before: float) -> None:

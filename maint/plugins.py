@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from maint.errors import Invalid
+from maint.errors import Invalid, Stopped
 
 STEPS, CHECKS, NOTIFY = "maint.steps", "maint.checks", "maint.notify"  # the groups of entry points
 T = TypeVar("T")
@@ -42,6 +42,8 @@ def load(entry: EntryPoint, what: str, read: Callable[[object], T | None], rule:
     package = package_of(entry)
     try:
         loaded = entry.load()
+    except Stopped:
+        raise
     except Exception as error:  # whatever a package of somebody else does when it is imported
         words = f"{what} {entry.name} of the package {package} cannot be loaded: {type(error).__name__}: {error}"
         raise Invalid(words, hint=f"update or uninstall {package}; nothing of maint itself needs it") from error

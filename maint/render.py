@@ -328,7 +328,7 @@ def _plain(value: object, depth: int = 0) -> Json:
         return {str(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | Iterator | set):
         return [_plain(item, depth + 1) for item in value]
-    raise SecurityError(f"the result is not data but a {type(value).__name__}")
+    raise SecurityError("the result is not data")
 
 
 class _Guard:
@@ -360,9 +360,12 @@ def _words(error: Exception) -> str:
         return str(error.message)
     if isinstance(error, RecursionError | MemoryError | SyntaxError | OverflowError):
         return "this is too deep or too large to be worked out"
-    if isinstance(error, TypeError | ZeroDivisionError | jinja2.TemplateRuntimeError):
+    if isinstance(error, ZeroDivisionError):
+        return "cannot be worked out: it divides by zero"
+    if isinstance(error, jinja2.TemplateRuntimeError):
         return f"cannot be worked out: {error}"
-    return f"cannot be worked out: {type(error).__name__}"  # its words might repeat a value
+    # Python's words mean nothing here, and might repeat a value.
+    return "cannot be worked out: a value is of a kind, or has a content, that does not fit here"
 
 
 def _place_in_file(trace: TracebackType | None) -> str:

@@ -1,6 +1,8 @@
 """Files of ours: private with all their folders, read back or told as damaged, whole or absent."""
 
+import errno
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 
 from maint import files
 from maint.config.yaml import read_text
-from maint.errors import Invalid
+from maint.errors import Invalid, NotWritten
 
 
 @pytest.fixture
@@ -38,6 +40,34 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: 
         file.write(b"new")
         raise KeyboardInterrupt
     assert ([*tmp_path.iterdir()], path.read_bytes()) == ([path], b"old")
+
+
+def test_a_disk_that_takes_no_more_is_told_with_the_file_and_one_that_is_read_beside_it_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(OSError, match="of a source") as caught, files.written(path) as file:
+        file.write(b"new")
+        raise OSError(errno.EIO, "of a source")
+    assert not isinstance(caught.value, NotWritten)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(NotWritten, match=f"{path} cannot be written: File too large"), files.written(path) as file:
+            for _ in range(100):
+                file.write(bytes(5_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_that_somebody_holds_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_HELD", 0.1, raising=False)
+    held = pytest.raises(NotWritten, match=f"another process has held {tmp_path}")
+    with files.locked(tmp_path), held, files.locked(tmp_path):
+        raise AssertionError
+    with files.locked(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize(

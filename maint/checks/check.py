@@ -21,6 +21,7 @@ PHASES = (RUNNING, BEFORE_INSTALL, BEFORE_RESTORE, BEFORE_BACKUP)
 FAIL, WARN, INFORM = Severity.FAIL, Severity.WARN, Severity.INFORM
 # What a rule stumbles over in an answer of a shape that nobody foresaw: the check could not tell, the others go on.
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, StopIteration)
+_OTHERWISE = "the {} not of the form that this check can read"
 _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
 
 
@@ -110,8 +111,8 @@ class Check(msgspec.Struct, frozen=True):
             return Verdict(State.SKIP, str(reason))
         except CouldNotTell as reason:
             return Verdict(State.ERROR, reason.words, reason.remedy)
-        except _UNREADABLE as reason:
-            return Verdict(State.ERROR, f"the answer cannot be read: {type(reason).__name__}")
+        except _UNREADABLE:
+            return Verdict(State.ERROR, _OTHERWISE.format("answer is"))
 
     def judge_all(self, site: SiteFacts) -> Mapping[str, Verdict]:
         """Return the verdicts by host name; "" for the site itself."""
@@ -123,8 +124,8 @@ class Check(msgspec.Struct, frozen=True):
             return {"": Verdict(State.SKIP, str(reason))}
         except CouldNotTell as reason:
             return {"": Verdict(State.ERROR, reason.words, reason.remedy)}
-        except _UNREADABLE as reason:
-            return {"": Verdict(State.ERROR, f"the answers cannot be read: {type(reason).__name__}")}
+        except _UNREADABLE:
+            return {"": Verdict(State.ERROR, _OTHERWISE.format("answers are"))}
 
     def settled(self, verdict: Verdict) -> Verdict:
         """Return a verdict with its state decided."""

@@ -163,7 +163,10 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
     hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
     clusters: Sequence[Mapping[str, Json]] = ()  # name, type, display name, and services with type, state and health
-    ends: str = ""  # when the certificate of its TLS port ends; "" where none was seen
+    # when the certificate of its TLS port ends; "" where none was seen, None in a file of facts that does not tell
+    ends: str | None = ""
+    truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked
+    opens: bool | None = None  # whether that opens it; None: it could not be tried
 
     def must(self) -> "ManagerFacts":
         """Return the facts; `CouldNotTell` where the manager did not answer."""

@@ -65,7 +65,9 @@ class _Manager(_Kept, frozen=True):
     chain: str
     hosts: list[_Seen]
     clusters: list[_Cluster]
-    ends: str = ""
+    ends: str | None = None
+    truststore: str = ""
+    opens: bool | None = None
 
 
 class _Host(_Kept, frozen=True):
@@ -77,6 +79,10 @@ class _Host(_Kept, frozen=True):
     sent: _Seconds
     received: _Seconds
     answers: dict[str, Answered]
+
+
+class _Wrong(ValueError):
+    """What is wrong with a file of facts, in words for whoever gave it."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -102,7 +108,7 @@ def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
     try:
         data = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
         if not isinstance(data, dict):
-            raise ValueError("it is not a mapping")
+            raise _Wrong("it is not a mapping")
         if data.get("format") != FILE_FORMAT:
             raise Invalid(f"{name} has format {str(data.get('format'))[:40]!r}, not {FILE_FORMAT}", hint=_HINT)
         _plain(data)
@@ -110,8 +116,12 @@ def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
     except msgspec.ValidationError as error:
         words, _, place = str(error).rpartition(" - at ")
         problem = f"{words if words.startswith('Object') else 'another value is expected'} at {place}"
-    except (ValueError, OverflowError, RecursionError) as error:
-        problem = str(error) if type(error) is ValueError else type(error).__name__
+    except json.JSONDecodeError as error:
+        problem = f"line {error.lineno}, column {error.colno} is no JSON"
+    except RecursionError:
+        problem = "it is nested too deeply"
+    except (ValueError, OverflowError) as error:
+        problem = str(error) if isinstance(error, _Wrong) else "a text, time or number in it is none"
     raise Invalid(f"{name} is not a file of facts, or is damaged ({problem[:120]})", hint=_HINT)
 
 
@@ -124,32 +134,32 @@ def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts
 
 def _site(file: _File, name: str) -> SiteFacts:
     for place, moment in (("taken_at", file.taken_at), ("ends of manager", file.manager.ends)):
-        if (moment or place == "taken_at") and datetime.fromisoformat(moment).tzinfo is None:
-            raise ValueError(f"{place} names no time zone")
+        if (moment or place == "taken_at") and datetime.fromisoformat(moment or "").tzinfo is None:
+            raise _Wrong(f"{place} names no time zone")
     if file.setting.matrix is not None:
         matrix_of(file.setting.matrix, name)
     manager = ManagerFacts(**msgspec.to_builtins(file.manager))
     site = SiteFacts(datetime.fromisoformat(file.taken_at).astimezone(UTC), Setting(**asdict(file.setting)), manager)
     site.hosts.extend(HostFacts(site=site, **asdict(host)) for host in file.hosts)
     if len({host.name for host in site.hosts}) != len(site.hosts):
-        raise ValueError("two hosts have one name")
+        raise _Wrong("two hosts have one name")
     return site
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise _Wrong("a key stands twice")
     return found
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
+    raise _Wrong(f"{text} is not a number")
 
 
 def _finite(text: str) -> float:
     if not math.isfinite(float(text)):
-        raise ValueError("a number is too large")
+        raise _Wrong("a number is too large")
     return float(text)
 
 
@@ -158,7 +168,7 @@ def _plain(value: Json) -> None:
     if isinstance(value, str):
         value.encode()
     elif isinstance(value, int) and abs(value) >= _MOST_NUMBER:
-        raise ValueError("a number is too large")
+        raise _Wrong("a number is too large")
     elif isinstance(value, dict):
         for key, inner in value.items():
             key.encode()

@@ -2,9 +2,11 @@
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime
+from threading import Thread
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -14,14 +16,16 @@ from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteF
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Invalid, MaintError, Stopped
+from maint.errors import Invalid, MaintError, Stopped, WorkFailed
 from maint.model.fleet import Reply
-from maint.model.formatting import show_time
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
-from maint.ports import Clock, Fleet, ManagerSight, Sight
+from maint.ports import Fleet, ManagerSight, Sight
+from maint.ports.truststore import Trial, try_served
 from maint.render import from_file
 
+T = TypeVar("T")
 _LETTERS = {"base": "B", "ecs": "E", "ecs-master": "E", "manager": "M", "database": "D"}
 
 
@@ -106,13 +110,31 @@ def ask_site(sight: Sight, enquiry: Enquiry, fleet: Fleet, *, timeout: float | N
     ids = {check.id for check in enquiry.checks}
     if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
         return gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask_manager, sight.manager, sight.clock, full="cde.ozone" in ids)
-        facts = gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
-        manager, answered = asked.result()
+    until = None if timeout is None else sight.clock.monotonic() + timeout
+    asked = _beside(lambda: ask_manager(sight, full="cde.ozone" in ids, truststore="tls.truststore" in wanted))
+    facts = gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
+    try:
+        manager, answered = asked.result(None if until is None else max(until - sight.clock.monotonic(), 0.0))
+    except TimeoutError:
+        manager = ManagerFacts(f"no answer within {show_duration(timeout or 0.0)}")
+        answered = sight.clock.now()
     whole = SiteFacts(answered, facts.setting, manager)  # a slow host makes no sign of life older
     whole.hosts.extend(msgspec.structs.replace(host, site=whole) for host in facts.hosts)
     return whole
+
+
+def _beside(work: Callable[[], T]) -> "Future[T]":
+    """Begin work that nobody has to wait for: a thread that hangs does not hold up the end of the process."""
+    future: Future[T] = Future()
+
+    def carry_out() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # is raised where the result is asked for
+            future.set_exception(error)
+
+    Thread(target=carry_out, daemon=True).start()
+    return future
 
 
 def authorities(settings: SiteSettings) -> str:
@@ -149,9 +171,15 @@ def host_facts(
     )  # fmt: skip
 
 
-def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[ManagerFacts, datetime]:
-    """Return what the manager says, `full` with services, and when; no answer is a reason, not a failure."""
+def ask_manager(sight: Sight, *, full: bool, truststore: bool) -> tuple[ManagerFacts, datetime]:
+    """Return what the manager says, and when; no answer is a reason, not a failure.
+
+    Args:
+        full: with the services of each cluster.
+        truststore: try the password of the truststore, too.
+    """
     chain = ends = ""
+    manager = sight.manager
     try:
         presence = manager.presence()
         chain = presence.chain or ""
@@ -160,15 +188,24 @@ def ask_manager(manager: ManagerSight, clock: Clock, *, full: bool) -> tuple[Man
         release = manager.release()
         clusters = [_cluster(manager, cluster, full) for cluster in manager.clusters()]
         listed = manager.hosts()
+        answered = sight.clock.now()
+        trial = _tried(sight) if truststore else None
     except Stopped:
         raise
     except MaintError as failure:
-        return ManagerFacts(failure.message, chain=chain, ends=ends), clock.now()
-    answered = clock.now()
+        return ManagerFacts(failure.message, chain=chain, ends=ends), sight.clock.now()
     hosts = [
         {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
     ]
-    return ManagerFacts("", release, chain, hosts, clusters, ends), answered
+    opens, words = (trial.opens, trial.words) if trial else (None, "")
+    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens), answered
+
+
+def _tried(sight: Sight) -> Trial | None:
+    try:
+        return try_served(sight)
+    except WorkFailed as failure:  # what answers in the password's place says nothing of all else
+        return Trial(None, f"could not be tried: {failure.message}")
 
 
 def _word(value: Json) -> str | None:

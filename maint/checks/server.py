@@ -157,8 +157,9 @@ def _redaction(host: HostFacts) -> Verdict:
         raise CouldNotTell(f"the file says {in_file}; the server's own command line cannot be read (does it run?)")
     if in_file != running:
         return failed(f"the file says {in_file}, the running server has {running}: it waits for a restart")
-    wanted = "false" if host.site.setting.phase == BEFORE_BACKUP else "true"
-    return held(running == wanted, running)
+    if host.site.setting.phase == BEFORE_BACKUP:
+        return held(running == "false", running if running == "false" else f"{running}, and a backup needs `false` now")
+    return held(running == "true", running)
 
 
 @Check(

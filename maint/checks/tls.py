@@ -1,12 +1,13 @@
 """Checks of certificates: the files and keys of Auto-TLS on the hosts, and what the manager shows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
+from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.model.finding import State
 from maint.model.formatting import show_count
+from maint.ports.truststore import HINT
 
 _AGENT = "/var/lib/cloudera-scm-agent"
 _FOLDER = f"{_AGENT}/agent-cert"
@@ -84,7 +85,12 @@ def _expiry(host: HostFacts) -> Verdict:
         if port is None:
             raise
         return port
-    return port if port is not None and own.state is State.PASS else own
+    if own.state is not State.PASS:
+        return own
+    manager = host.site.manager
+    if port is None and "M" in host.profiles and manager.ends is not None:
+        raise CouldNotTell(f"{own.observed}; the manager's port: {manager.reason or 'it shows no certificate'}")
+    return port or own
 
 
 def _port(host: HostFacts) -> Verdict | None:
@@ -149,3 +155,19 @@ def _match(host: HostFacts) -> Verdict:
     if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:
         raise CouldNotTell("certificate or key cannot be read by this account, or the key has a passphrase")
     return held(seen["certificate"] == seen["key"], "fits" if seen["certificate"] == seen["key"] else "does not fit")
+
+
+@Check(
+    id="tls.truststore", profiles="M", severity=FAIL, asks=(), source="own",
+    expected="the password that the manager serves opens the shared truststore",
+    why="Whoever is handed that password, and every restore, finds a truststore that it does not open.",
+    remedy=HINT,
+    needs_manager=True,
+).cross_rule  # fmt: skip
+def _truststore(site: SiteFacts) -> Mapping[str, Verdict]:
+    manager = site.manager.must()
+    if not manager.truststore:
+        raise NotApplicable("the manager serves no truststore password: Auto-TLS is off, or its API older than v41")
+    if manager.opens is None:
+        raise CouldNotTell(f"the password {manager.truststore}")
+    return {"": held(manager.opens, f"the password {manager.truststore}")}

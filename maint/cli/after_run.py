@@ -12,11 +12,12 @@ import msgspec
 import maint
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring import metrics, outcomes
+from maint.cli.monitoring.outcomes import Outcome
+from maint.cli.open_site import named_in
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.cli.site import summary
-from maint.cli.telling import metrics, outcomes
-from maint.cli.telling.outcomes import Outcome
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
@@ -227,7 +228,8 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
     if isinstance(failure, MaintError):
-        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": scrub(failure.way_on or "")}
+        hint = named_in(scrub(failure.way_on or ""), site.settings.name)  # whoever reads it has nothing else to go by
+        more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": hint}
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
     tell_age(site, screen, briefly=failure is not None)

@@ -22,7 +22,7 @@ ApiOnly = Annotated[bool, option("--api-only", "Touch no host, whatever the clus
 Reboot = Annotated[bool, option("--reboot", "Start an ECS cluster's hosts anew when all is done.")]
 
 
-@command(example="maint cluster list")
+@command()
 def list_clusters(flags: Flags) -> None:
     """List all clusters with the state of their services."""
     with opened(flags) as (site, screen):
@@ -38,19 +38,19 @@ def list_clusters(flags: Flags) -> None:
         screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
 
 
-@command(GUARDS, example="maint cluster stop base --max-age 24h")
+@command(GUARDS)
 def stop(flags: Flags, name: Name, max_age: MaxAge = "24h") -> int:
     """Stop a cluster, once a restorable backup proves that it can come back."""
     return carry_out(flags, "stop-cluster", {"cluster": name, "max_age": max_age})
 
 
-@command(example="maint cluster start base --yes")
+@command()
 def start(flags: Flags, name: Name) -> int:
     """Start a cluster and wait until every service runs."""
     return carry_out(flags, "start-cluster", {"cluster": name})
 
 
-@command(GUARDS, example="maint cluster delete base --confirm base")
+@command(GUARDS)
 def delete(
     flags: Flags,
     name: Name,

@@ -19,7 +19,7 @@ from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
-_TYPES = re.compile(r"<([a-z\[\]]+)>")
+_TYPES = re.compile(r"<(list)?[^>]+>")
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
@@ -32,7 +32,6 @@ class Command(msgspec.Struct, frozen=True):
             code (None is 0).
         groups: the options that it shares with other commands, beside the common ones.
         outputs: what `-o` takes beside table, json and yaml.
-        example: one call of it, for its help.
         cls: how its words are read, where typer's own way does not do.
         several: how it goes about several sites; None where it knows one only.
     """
@@ -40,7 +39,6 @@ class Command(msgspec.Struct, frozen=True):
     function: Callable[..., int | None]
     groups: tuple[Options, ...]
     outputs: Sequence[str]
-    example: str
     cls: type["OwnFirst"]
     several: Several | None = None
 
@@ -78,7 +76,6 @@ class Command(msgspec.Struct, frozen=True):
         assert isinstance(made, OwnFirst)
         made.shared = (tuple(shown), tuple(COMMON))
         made.estate = tuple(ESTATE) if self.several else ()
-        made.example = self.example
         for param in made.params:
             if param.param_type_name == "argument":
                 param.metavar = param.name.upper()
@@ -99,12 +96,11 @@ def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> 
 def command(
     *groups: Options,
     outputs: Sequence[str] = (),
-    example: str = "",
     cls: type["OwnFirst"] | None = None,
     several: Several | None = None,
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; see `Command` for what the arguments are."""
-    return lambda function: Command(function, groups, outputs, example, cls or OwnFirst, several)
+    return lambda function: Command(function, groups, outputs, cls or OwnFirst, several)
 
 
 class OwnFirst(TyperCommand):
@@ -112,7 +108,6 @@ class OwnFirst(TyperCommand):
 
     shared: tuple[Sequence[str], Sequence[str]] = ((), ())
     estate: Sequence[str] = ()
-    example = ""
 
     def collect_usage_pieces(self, ctx: Made) -> list[str]:
         """Return the words of the usage line: an argument that must be given stands as its name alone."""
@@ -121,7 +116,7 @@ class OwnFirst(TyperCommand):
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
         _write_options(self, ctx, formatter, *self.shared, self.estate)
-        _write_examples(formatter, [self.example] if self.example else [])
+        _write_examples(formatter, [" ".join(command_words(ctx))])
 
 
 def _write_options(
@@ -142,18 +137,19 @@ def _write_options(
                 formatter.write_dl(records)
 
 
-def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
-    if examples:
-        from maint.cli.width import call  # `maint --help` has none
+def _write_examples(formatter: Made, names: Sequence[str]) -> None:
+    if names:
+        from maint.cli.examples import example_of  # `maint --help` has none
+        from maint.cli.width import call
 
-        with formatter.section("Example" if len(examples) == 1 else "Examples"):
-            for one in examples:
-                for line in call(one, formatter.width, " " * formatter.current_indent):
+        with formatter.section("Example" if len(names) == 1 else "Examples"):
+            for name in names:
+                for line in call(example_of(name), formatter.width, " " * formatter.current_indent):
                     formatter.write(f"{line}\n")
 
 
 def _placeholder(found: re.Match[str]) -> str:
-    return {"int": "NUMBER", "list[str]": "TEXT…"}.get(found[1], "TEXT")
+    return "TEXT…" if found[1] else "TEXT"
 
 
 class Tree(msgspec.Struct, frozen=True):
@@ -178,7 +174,7 @@ class Tree(msgspec.Struct, frozen=True):
                 for name, (place, listed) in tree.commands.items():
                     if name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_built, place))
-                        self.places += [place] if words else []
+                        self.shown += [name] if words else []
                 for name, listed in tree.nouns.items():
                     if name and name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_group, tree, name))
@@ -192,12 +188,12 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are made when somebody asks for them: `makers` by name; `places` have examples."""
+    """A group of commands that are made when asked for: `makers` by name, the first of `shown` with examples."""
 
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         super().__init__(**given)
         self.makers: dict[str, Callable[[], Made]] = {}
-        self.places = list[str]()
+        self.shown = list[str]()
         self.fill()
 
     def fill(self) -> None:
@@ -214,7 +210,7 @@ class LazyGroup(TyperGroup):
         _write_options(self, ctx, formatter, (), (), ESTATE)
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.help or "") for name, one in self.commands.items()])
-        _write_examples(formatter, [loaded(place).example for place in self.places[:_FEW]])
+        _write_examples(formatter, self.shown[:_FEW])
 
     def get_command(self, ctx: Made, cmd_name: str) -> Made:  # noqa: ARG002  # as the base class is called
         """Return a command, None where there is none of that name."""

@@ -38,6 +38,7 @@ class ConfiguredSite:
         self.settings = settings
         self.secrets = secrets
         self.clock = SystemClock()
+        self.begun = self.clock.monotonic()  # since when `--timeout` counts
         self._warn = warn
         self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}

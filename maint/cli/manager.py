@@ -13,7 +13,7 @@ from maint.model.json import Json
 from maint.steps.manager.truststore import fetch
 
 
-@command(example="maint manager version")
+@command()
 def version(flags: Flags) -> None:
     """Show the API version and the release of the manager."""
     with opened(flags) as (site, screen):
@@ -21,7 +21,7 @@ def version(flags: Flags) -> None:
         screen.emit({"api": f"v{api}", "release": release}, f"API v{api}, release {release}")
 
 
-@command(example="maint manager export --open-window")
+@command()
 def export(
     flags: Flags,
     open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
@@ -34,13 +34,13 @@ def export(
     return carry_out(flags, name, {})
 
 
-@command(example="maint manager license /root/license.txt")
+@command()
 def license_(flags: Flags, file: Annotated[str, argument("The licence file; else the configured one.")] = "") -> int:
     """Upload a licence, unless the manager has that very one."""
     return carry_out(flags, "upload-license", {"file": file})
 
 
-@command(GUARDS, example="maint manager restore --snapshot 20260102T --confirm prod")
+@command(GUARDS)
 def restore(
     flags: Flags,
     snapshot: Annotated[str, option("--snapshot", "Id of the snapshot.")] = "",
@@ -51,13 +51,13 @@ def restore(
     return carry_out(flags, "restore-deployment", given, beside=restore_preview)
 
 
-@command(example="maint manager tls-switch")
+@command()
 def tls_switch(flags: Flags) -> int:
     """Restart the manager so that WEB_TLS takes effect, and verify the TLS port."""
     return carry_out(flags, "tls-switch", {})
 
 
-@command(example="maint manager truststore-password --file /root/truststore-password")
+@command()
 def truststore_password(
     flags: Flags,
     file: Annotated[str, option("--file", "Write it to this new file, 0600.")] = "",
@@ -80,7 +80,7 @@ def _show(flags: Flags) -> int:
     return 0
 
 
-@command(example="maint manager start --cluster base")
+@command()
 def start(
     flags: Flags,
     cluster: Annotated[list[str] | None, option("--cluster", "A cluster to start at the end.")] = None,

@@ -17,7 +17,7 @@ from maint.cli.screen import Screen
 from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError
+from maint.errors import CannotReach, DeadlinePassed, MaintError, Refused
 from maint.files import visible
 from maint.model.manager import CLOSE_COMMAND
 
@@ -129,9 +129,9 @@ def way_to_lab(settings: Settings) -> str:
 
 @contextmanager
 def limited(flags: Flags, site: ConfiguredSite, doing: str) -> Iterator[None]:
-    """Hold `--timeout` over what is done here; where it passes, `doing` says during what."""
+    """Hold what is left of `--timeout` over what is done here; where it passes, `doing` says during what."""
     try:
-        with site.clock.limit(limit_of(flags)):
+        with site.clock.limit(*limits_of(flags, site)):
             yield
     except DeadlinePassed as error:
         error.detail = error.detail or (f"it passed during: {doing}",)
@@ -143,12 +143,22 @@ def limit_of(flags: Flags) -> float | None:
     return None if flags.timeout is None else seconds_of("--timeout", flags.timeout)
 
 
+def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float | None]:
+    """Return how many seconds of `--timeout` are left since the site was opened, and the whole of it."""
+    whole = limit_of(flags)
+    return None if whole is None else max(site.begun + whole - site.clock.monotonic(), 0.001), whole
+
+
 def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
 
-    window = abandoned_window(site)
+    try:
+        window = abandoned_window(site)
+    except Refused as damaged:
+        screen.warn(f"{damaged.in_a_line}; {damaged.hint}")
+        return
     if window is not None:
         screen.warn(
             f"run {window.run} left the redaction window open at {window.opened_at}: "

@@ -1,6 +1,7 @@
 """The options that commands share, and the record of what an operator said with them."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -109,9 +110,21 @@ class Flags(msgspec.Struct, frozen=True):
         return Screen(output, **kept, color=self.color or "", log_format=self.log_format or "text")
 
 
-def option(name: str, words: str, **limits: Any) -> Any:  # Any: typer exports no name for what it makes
-    """Return what declares an option: its name, its help, and `min` and `max` of a number."""
-    return typer.Option(name, help=words, **limits)
+def option(name: str, words: str) -> Any:  # Any: typer exports no name for what it makes
+    """Return what declares an option: its name and its help."""
+    return typer.Option(name, help=words)
+
+
+def number(name: str, words: str, least: int = 0, most: int | None = None) -> Any:  # Any: as above
+    """Return what declares an option that takes a whole number, from `least` to `most` (None: without end)."""
+
+    def read(given: str | int) -> int:  # typer hands over the default, too
+        text = str(given)
+        if re.fullmatch(r"[0-9]{1,18}", text) and least <= int(text) and (most is None or int(text) <= most):
+            return int(text)
+        raise typer.BadParameter(f"{text!r} is no whole number, {least} {'or more' if most is None else f'to {most}'}")
+
+    return typer.Option(name, help=words, parser=read, metavar="NUMBER")
 
 
 def argument(words: str) -> Any:  # Any: as above
@@ -186,9 +199,7 @@ COMMON: Options = {
 ESTATE: Options = {
     "every": _switch("All sites of the config; --site may also be repeated.", "--all"),
     "labels": _texts("KEY=VALUE: the sites with this label; repeated: with all of them.", "--label"),
-    "at_once": (
-        Annotated[int | None, typer.Option("--at-once", help="How many sites at the same time; 4.", min=1)], None
-    ),
+    "at_once": (Annotated[int | None, number("--at-once", "How many sites at the same time; 4.", 1)], None),
 }  # fmt: skip
 STORE_ALONE: Options = {"store": _text("The store to read, instead of the config's.", "--store")}
 STORE: Options = {
@@ -198,7 +209,10 @@ STORE: Options = {
     "s3": _texts("Without a config: NAME=VALUE as under backup.s3; repeatable.", "--s3"),
     "ssh_key": _text("Without a config: SSH key for hosts and store.", "--ssh-key"),
     "ssh_user": _text("Without a config: SSH account; root.", "--ssh-user"),
-    "ssh_port": (Annotated[int | None, option("--ssh-port", "Without a config: SSH port of the hosts; 22.")], None),
+    "ssh_port": (
+        Annotated[int | None, number("--ssh-port", "Without a config: SSH port of the hosts; 22.", 1, 65535)],
+        None,
+    ),
     "known_hosts": _text("Without a config: trusted host keys.", "--known-hosts"),
 }
 MANAGER: Options = {

@@ -25,7 +25,7 @@ Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, 
 Run = Annotated[str | None, argument("A run's id or its beginning.")]
 
 
-@command(example="maint playbook list")
+@command()
 def list_playbooks(flags: Flags) -> None:
     """List the shipped playbooks."""
     shipped = library()
@@ -35,7 +35,7 @@ def list_playbooks(flags: Flags) -> None:
     flags.screen().emit({"playbooks": found}, table(["NAME", "SUMMARY"], rows))
 
 
-@command(example="maint playbook show retire-cluster")
+@command()
 def show(flags: Flags, name: Name) -> None:
     """Print a playbook."""
     playbook = library().find(name)
@@ -61,13 +61,13 @@ def show(flags: Flags, name: Name) -> None:
     screen.say("an editor checks it where `maint generate schema playbook > playbook.schema.json` was typed beside it")
 
 
-@command(example="maint playbook plan retire-cluster --set cluster=base", cls=WithParameters)
+@command(cls=WithParameters)
 def plan(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Show what a playbook would do, without doing it."""
     return _run(replace(flags, dry_run=True), name, values, limit)
 
 
-@command(GUARDS, example="maint playbook run retire-cluster --set cluster=base --dry-run", cls=WithParameters)
+@command(GUARDS, cls=WithParameters)
 def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> int:
     """Carry a playbook out."""
     return _run(flags, name, values, limit)
@@ -78,7 +78,7 @@ def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
     return run_playbook.run_playbook(flags, library().find(name), pairs_of("--set", values, "cluster=base"), only=only)
 
 
-@command(STORE_ALONE, example="maint playbook resume --dry-run")
+@command(STORE_ALONE)
 def resume(
     flags: Flags,
     run_id: Run = None,
@@ -88,7 +88,7 @@ def resume(
     return run_playbook.resume(flags, run_id, pairs_of("--set", values, "vc.NAME.base_url=URL"))
 
 
-@command(example="maint playbook dismiss 20260102T --reason 'begun by mistake'")
+@command()
 def dismiss(
     flags: Flags,
     run_id: Annotated[str, argument("A run's id or its beginning.")],
@@ -98,7 +98,7 @@ def dismiss(
     return run_playbook.dismiss(flags, run_id, reason)
 
 
-@command(example="maint playbook undo 20260102T030405Z-1a2b3c4d")
+@command()
 def undo(
     flags: Flags, run_id: Annotated[str, argument("The run that changed settings: its id or its beginning.")]
 ) -> int:
@@ -110,7 +110,7 @@ def undo(
     return run_playbook.run_steps(flags, "playbook undo", lines)
 
 
-@command(example="maint playbook report")
+@command()
 def report(flags: Flags, run_id: Run = None) -> None:
     """Write the report of a run again, and say where it is."""
     with opened(flags) as (site, screen):

@@ -59,7 +59,7 @@ class RestoreRequest(msgspec.Struct, frozen=True):
         )
 
 
-@command(MANAGER, GUARDS, example="maint restore plan --snapshot 20260102T")
+@command(MANAGER, GUARDS)
 def plan(flags: Flags, request: RestoreRequest) -> int:
     """Show what a restore would do, in which order, what it would meet, and what would be lost."""
     insist_on_manager(flags.connection)
@@ -68,7 +68,7 @@ def plan(flags: Flags, request: RestoreRequest) -> int:
         return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
 
 
-@command(MANAGER, GUARDS, example="maint restore run --snapshot 20260102T --plan 1f2e3d4c --confirm prod")
+@command(MANAGER, GUARDS)
 def run(
     flags: Flags,
     request: RestoreRequest,
@@ -79,10 +79,10 @@ def run(
     insist_on_manager(flags.connection)
     expect, given = planned_as(planned)
     request = request.or_as_in(given)
+    name, given = _playbook(flags, request)
     if then_start and not flags.dry_run:
         question = "once the restore is done, start agents, monitors and the clusters?"
         ask_change(flags.screen(), question, yes=flags.yes)
-    name, given = _playbook(flags, request)
 
     def start() -> int:
         if not then_start or flags.dry_run:

@@ -10,13 +10,13 @@ from maint.cli import run_key
 from maint.cli.after_run import Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import limit_of, limited, opened
+from maint.cli.monitoring import metrics, outcomes
+from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
 from maint.cli.resume_values import Said, by_lane, checked
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
-from maint.cli.telling import metrics, outcomes
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal
@@ -146,7 +146,6 @@ def _prepared(
             return _taken_up(flags, site, screen, past, {})
         run_key.done_already(screen, past)
         return None
-    limit, begun = limit_of(flags), site.clock.monotonic()
     with limited(flags, site, "making the plan"):
         plan = make(site, screen)
         if not plan.locks:
@@ -162,8 +161,7 @@ def _prepared(
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, words):
         return None
-    left = None if limit is None else max(limit - (site.clock.monotonic() - begun), 0.001)
-    return RunSession(site, plan, {**_options(site, flags), **key}, limit=left, limit_of=limit)
+    return RunSession(site, plan, {**_options(site, flags), **key}, None, *limits_of(flags, site))
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
@@ -227,7 +225,7 @@ def _learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") ->
     if site.settings.shared_state_key is None or flags.dry_run:
         return
     doing = "learning of runs"
-    with at_work(site, doing, screen.say, key):
+    with limited(flags, site, doing), at_work(site, doing, screen.say, key):
         pass
     tell_takeover(site, screen)
 
@@ -244,7 +242,7 @@ def _taken_up(
         _show_left(screen, past)
         return None
     screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
-    return RunSession(site, past.plan, _options(site, flags), past, limit_of(flags), answers=answers)
+    return RunSession(site, past.plan, _options(site, flags), past, *limits_of(flags, site), answers=answers)
 
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:

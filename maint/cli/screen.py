@@ -319,6 +319,8 @@ def cell(value: Json) -> str:
         return ", ".join(f"{key} {cell(one)}" for key, one in value.items()) or "-"
     if isinstance(value, list | tuple):
         return ", ".join(cell(one) for one in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "-" if value is None else str(value)
 
 

@@ -14,7 +14,7 @@ Name = Annotated[str, argument("Its name, such as hdfs.")]
 Cluster = Annotated[str, option("--cluster", "Its cluster; needed where several have such a service.")]
 
 
-@command(example="maint service list --cluster base")
+@command()
 def list_services(flags: Flags, cluster: Cluster = "") -> None:
     """List services with their state, and whether they run with a configuration that was changed since."""
     with opened(flags) as (site, screen):
@@ -32,25 +32,25 @@ def list_services(flags: Flags, cluster: Cluster = "") -> None:
         screen.emit({"services": data}, table(["NAME", "CLUSTER", "TYPE", "STATE", "CONFIGURATION"], rows))
 
 
-@command(example="maint service stop hive --cluster base")
+@command()
 def stop(flags: Flags, name: Name, cluster: Cluster = "") -> int:
     """Stop a service and wait until it is at rest; what depends on it is not stopped."""
     return _run(flags, "stop", name, cluster)
 
 
-@command(example="maint service start hive --cluster base")
+@command()
 def start(flags: Flags, name: Name, cluster: Cluster = "") -> int:
     """Start a service and wait until it runs."""
     return _run(flags, "start", name, cluster)
 
 
-@command(example="maint service restart hdfs --cluster base --yes")
+@command()
 def restart(flags: Flags, name: Name, cluster: Cluster = "") -> int:
     """Restart a service and wait until it runs, with its changed configuration."""
     return _run(flags, "restart", name, cluster)
 
 
-@command(example="maint service refresh hdfs --cluster base --yes")
+@command()
 def refresh(flags: Flags, name: Name, cluster: Cluster = "") -> int:
     """Have a service's running roles read their refreshable configuration anew; nothing restarts."""
     return _run(flags, "refresh", name, cluster)

@@ -30,7 +30,7 @@ class Place(msgspec.Struct, frozen=True):
     manager: Annotated[bool, option("--manager", "The manager itself.")] = False
 
 
-@command(example="maint setting list --service hdfs")
+@command()
 def list_settings(
     flags: Flags, place: Place, everything: Annotated[bool, option("--all", "Those that are not set too.")] = False
 ) -> None:
@@ -56,7 +56,7 @@ def list_settings(
         screen.emit({"settings": data}, table(["NAME", "VALUE", "DEFAULT"], rows))
 
 
-@command(example="maint setting set dfs_replication 2 --service hdfs --yes")
+@command()
 def set_(
     flags: Flags,
     name: Name,
@@ -71,14 +71,14 @@ def set_(
     return run_step(flags, "setting set", f"Set {name}", "config.set", {**asdict(place), "name": name, **how})
 
 
-@command(example="maint setting unset dfs_replication --service hdfs --yes")
+@command()
 def unset(flags: Flags, name: Name, place: Place) -> int:
     """Unset one setting, so that its default counts; its old value is kept."""
     given = {**asdict(place), "name": name, "value": None}
     return run_step(flags, "setting unset", f"Unset {name}", "config.set", given)
 
 
-@command(example="maint restore config --service hdfs --from 20260102T --dry-run")
+@command()
 def restore(
     flags: Flags,
     place: Place,

@@ -46,11 +46,11 @@ def _parts(line: str, width: int) -> list[str]:
     return _filled(line[len(first) :], width, first, " " * (len(first) + (0 if label else _HANG)))
 
 
-def _filled(text: str, width: int, first: str, then: str) -> list[str]:
-    """Return a text as lines: how the first begins, and how the others do."""
+def _filled(text: str, width: int, first: str, then: str, *, whole: str = "") -> list[str]:
+    """Return a text as lines: how the first begins, and how the others do; what is quoted by `whole` is not parted."""
     lines, line = list[str](), first
     for word in _WORD.findall(text):
-        for piece in [word] if len(then) + len(word) <= width else word.split():
+        for piece in [word] if len(then) + len(word) <= width or {*whole} & {*word} else word.split():
             if len(line) > len(then if lines else first) and len(line) + 1 + len(piece) > width:
                 lines.append(line)
                 line = then
@@ -59,10 +59,15 @@ def _filled(text: str, width: int, first: str, then: str) -> list[str]:
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int | None, rule: bool = False) -> str:
-    """Return rows in columns as wide as they need, or as the width has room for; `rule`: a line under the first."""
+    """Return rows in columns as wide as they need, or as the width has room for.
+
+    Args:
+        rule: a line under the first; without one it is a listing, whose commands between backquotes are never parted.
+    """
     natural = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     widths = natural if width is None else _widths(rows, natural, width - 2 * (len(natural) - 1))
-    lines = [line for row in rows for line in _row(row, widths)]
+    whole = "" if rule else "`"
+    lines = [line for row in rows for line in _row(row, widths, whole)]
     if rule:
         under = len(_row(rows[0], widths))
         lines.insert(under, "  ".join("-" * one for one in widths))
@@ -83,8 +88,8 @@ def _widths(rows: Sequence[Sequence[str]], natural: Sequence[int], room: int) ->
     return widths
 
 
-def _row(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    cells = [_cell(text, width) for text, width in zip(row, widths, strict=True)]
+def _row(row: Sequence[str], widths: Sequence[int], whole: str = "") -> list[str]:
+    cells = [_cell(text, width, whole) for text, width in zip(row, widths, strict=True)]
     lines = range(max(map(len, cells)))
     return [
         "  ".join(
@@ -94,10 +99,11 @@ def _row(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     ]
 
 
-def _cell(text: str, width: int) -> list[str]:
+def _cell(text: str, width: int, whole: str = "") -> list[str]:
     if len(text) <= width:
         return [text]
-    return [part for line in _filled(text, width, "", " " * _hang(width)) for part in _cut(line, width)]
+    lines = _filled(text, width, "", " " * _hang(width), whole=whole)
+    return [part for line in lines for part in ([line] if {*whole} & {*line} else _cut(line, width))]
 
 
 def _hang(width: int) -> int:
@@ -184,5 +190,6 @@ def call(text: str, width: int, indent: str) -> list[str]:
     """Return a call of ours as lines that can be copied: an option and its value stay together."""
     more = "" if "[" in text else " \\"  # the square brackets of a usage line are not to be copied
     words = _OPTION.sub(f"\\1{_STAYS}", text)
-    lines = [one.replace(_STAYS, " ") for one in _filled(words, width - len(more), indent, indent + _CODE)]
+    filled = _filled(words, width - len(more), indent, indent + _CODE, whole="'\"")
+    lines = [one.replace(_STAYS, " ") for one in filled]
     return [*(f"{one}{more}" for one in lines[:-1]), lines[-1]]

@@ -8,6 +8,7 @@ from maint.errors import Invalid
 
 SYSTEM_FILE = Path("/etc/maint/config.yaml")
 SYSTEM_STATE = Path("/var/lib/maint")
+SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 SITES_FOLDER = "sites.d"  # beside a configuration file: sites in files of their own
 
 

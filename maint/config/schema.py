@@ -1,6 +1,6 @@
 """The configuration as models: every key, its meaning, default, example; sample, JSON schema and reference follow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -31,6 +31,7 @@ from maint.config.fields import (
     Url,
 )
 from maint.config.notices import Hooks, NoticeSettings
+from maint.config.paths import SYSTEM_KNOWN_HOSTS, home
 from maint.config.secrets import FACTORY
 from maint.config.stores import S3Settings, SftpSettings
 from maint.config.suggestions import unknown
@@ -165,6 +166,11 @@ class SshSettings(Strict):
     def sudo_password(self) -> str | None:
         """The reference to the password that sudo asks for."""
         return self.sudo.password if isinstance(self.sudo, Sudo) else None
+
+    @property
+    def trusted_files(self) -> Sequence[Path]:
+        """The files whose host keys are trusted, there or not; into the first of them such a key is recorded."""
+        return [self.known_hosts] if self.known_hosts else [home() / ".ssh/known_hosts", SYSTEM_KNOWN_HOSTS]
 
 
 class Accepted(Strict):

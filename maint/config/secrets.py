@@ -22,7 +22,7 @@ from pathlib import Path
 
 from maint.config.paths import expanded
 from maint.config.programs import run_program
-from maint.errors import Invalid, Refused
+from maint.errors import Invalid, Refused, Stopped
 from maint.files import explaining
 from maint.model.secret import Secret, SecretBytes
 
@@ -176,9 +176,12 @@ class ReferencedSecrets:
             raise Invalid("keyring: needs the Python package keyring", hint="pip install keyring") from None
         try:
             value = library.get_password(service, user)
+        except Stopped:
+            raise
         except Exception as error:  # a boundary: every backend has failures of its own, whose words we do not know
+            why = {"NoKeyringError": ": this machine has none", "KeyringLocked": ": it is locked"}
             raise Invalid(
-                f"the keyring refused {service}/{user}: {type(error).__name__}",
+                f"the keyring gives no {service}/{user}{why.get(type(error).__name__, '')}",
                 hint="unlock it for the user who runs maint; where nobody logs in, use file: or credential:",
             ) from None
         if not value:

@@ -1,5 +1,6 @@
 """Sites that lie in files of their own: `sites.d/*.yaml` beside the config; a mistake there breaks what it is in."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from maint.config.yaml import Document
 from maint.errors import Invalid
 from maint.files import explaining
 
+_FILE = re.compile(r"[^./\0][^/\0]*")
 _HINT = "maint help configuration describes every key; maint config validate looks at the file again"
 _FILE_HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothing else"
 
@@ -60,10 +62,10 @@ def _read(path: Path) -> Document | Invalid:
 
 
 def site_names(document: Document | Invalid) -> tuple[str, ...]:
-    """Return the names of the sites that a document declares."""
+    """Return the names of the sites that a document declares, but for those after which no file can be named."""
     data = document.data if isinstance(document, Document) else None
     found = data.get("sites") if isinstance(data, dict) else None
-    return tuple(found) if isinstance(found, dict) else ()
+    return tuple(one for one in found if _FILE.fullmatch(str(one))) if isinstance(found, dict) else ()
 
 
 def gather(main: Document, files: Mapping[str, Document | Invalid], place: Place | None = None) -> Gathered:
@@ -93,6 +95,8 @@ def gather(main: Document, files: Mapping[str, Document | Invalid], place: Place
     broken = {name: site for name, site in found.items() if isinstance(site, Invalid)}
     if wrong is not None:
         raise together([wrong, *distinct(broken.values())])
+    if not found:
+        raise Invalid("sites: there is none, here or in a file beside it", at=main.where(("sites",)), hint=_HINT)
     config = config.model_copy(update={"sites": {name: one for name, one in found.items() if isinstance(one, Site)}})
     parts: dict[KeyPath, tuple[Document, KeyPath]]
     parts = {("sites", name): (one, ("sites", name)) for name, one in first.items() if one is not main}

@@ -45,7 +45,10 @@ _SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here an
 
 
 class Document:
-    """A YAML document: its plain value, the file's name for messages, and where each part of it stands."""
+    """A YAML document: its plain value, the file's name for messages, and where each part of it stands.
+
+    Whoever reads the same text again is given the same one: nobody changes its value.
+    """
 
     def __init__(self, name: str, data: Json, places: Mapping[KeyPath, tuple[Position, Position]]) -> None:
         self.name = name
@@ -62,10 +65,6 @@ class Document:
 
     def __contains__(self, path: KeyPath) -> bool:
         return path in self._places
-
-    def copy(self) -> "Document":
-        """Return a copy whose value is nobody else's."""
-        return Document(self.name, copy.deepcopy(self.data), self._places)
 
     def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
         """Return a copy with a scalar put at a path of keys; `place` tells where that value came from."""
@@ -131,7 +130,7 @@ def read_text(path: Path, name: str | None = None) -> str:
 
 def load(text: str, name: str) -> Document:
     """Read one YAML document; Invalid with file, line and column where it is not YAML, or refused."""
-    return _loaded(text, name).copy()
+    return _loaded(text, name)
 
 
 @lru_cache(8)
@@ -247,20 +246,20 @@ class _Reader:
         return Invalid(f"this is not YAML: {words}", at=self._position(mark), detail=context, hint=hint)
 
     def _value(self, event: yaml.Event, path: KeyPath) -> Json:
-        if isinstance(event, yaml.AliasEvent):
-            raise self._invalid("aliases (*name) are not read", event, hint="write the value out")
         if isinstance(event, yaml.NodeEvent) and event.anchor:
+            if isinstance(event, yaml.AliasEvent):
+                raise self._invalid("aliases (*name) are not read", event, hint="write the value out")
             raise self._invalid("anchors (&name) are not read", event, hint="write the value out where it is needed")
         if len(path) > MAX_DEPTH:
             raise self._invalid(f"nested more than {MAX_DEPTH} deep", event, hint="is this the file that was meant?")
+        if isinstance(event, yaml.ScalarEvent):  # what most are
+            return self._scalar(event)
         if isinstance(event, yaml.MappingStartEvent):
             self._check_tag(event.tag, event, ("map",))
             return self._mapping(path)
-        if isinstance(event, yaml.SequenceStartEvent):
-            self._check_tag(event.tag, event, ("seq",))
-            return self._sequence(path)
-        assert isinstance(event, yaml.ScalarEvent)  # the parser's grammar leaves nothing else
-        return self._scalar(event)
+        assert isinstance(event, yaml.SequenceStartEvent)  # the parser's grammar leaves nothing else
+        self._check_tag(event.tag, event, ("seq",))
+        return self._sequence(path)
 
     def _sequence(self, path: KeyPath) -> list[Json]:
         values: list[Json] = []
@@ -302,7 +301,7 @@ class _Reader:
     def _scalar(self, event: yaml.ScalarEvent) -> Json:
         self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
         text: str = event.value
-        if re.search(_NOWHERE, text):
+        if event.style == '"' and re.search(_NOWHERE, text):  # only there it can be spelled
             raise self._invalid("no file or command can have a character of this text", event, hint="leave it out")
         if event.tag is None and event.implicit[0]:
             return self._resolved(text, event)
@@ -326,7 +325,7 @@ class _Reader:
         return value
 
     def _check_tag(self, tag: str | None, event: yaml.Event, known: Sequence[str]) -> None:
-        if tag not in (None, "!", *(_CORE + name for name in known)):
+        if tag not in (None, "!") and tag not in [_CORE + name for name in known]:
             raise self._invalid("tags (!name) are not read", event, hint="leave the tag out")
 
     def _position(self, mark: _Mark | None) -> Position:

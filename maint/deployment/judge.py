@@ -186,21 +186,24 @@ class Judge:
 
     def _plain_configuration(self, holder: Pairs) -> bool:
         """Take settings of which none breaks a rule, as nearly all are, in one step; False where one may."""
-        if len(holder) != 1 or holder[0][0] != "items" or holder[0][1].__class__ is not list:
-            return False
-        elements = holder[0][1]
         names, secrets = set(), []
-        for one in elements:
-            if one.__class__ is not tuple or len(one) != 3:
+        try:
+            ((items, elements),) = holder
+            if items != "items" or elements.__class__ is not list:
                 return False
-            (first, name), (second, value), (third, flag) = one
-            if first != "name" or second != "value" or third != "sensitive" or flag.__class__ is not bool:
-                return False
-            if not name or name.__class__ is not str or value.__class__ is not str:
-                return False
-            names.add(name)
-            if flag or value == REDACTED:
-                secrets.append((name, value, flag))
+            for one in elements:
+                if one.__class__ is not tuple:
+                    return False
+                (first, name), (second, value), (third, flag) = one
+                if first != "name" or second != "value" or third != "sensitive" or flag.__class__ is not bool:
+                    return False
+                if not name or name.__class__ is not str or value.__class__ is not str:
+                    return False
+                names.add(name)
+                if flag or value == REDACTED:
+                    secrets.append((name, value, flag))
+        except ValueError:  # more or fewer members than these
+            return False
         if len(names) < len(elements):
             return False
         self._redactions.items(secrets, plain=len(elements) - len(secrets))

@@ -95,7 +95,7 @@ class Redactions:
             if value == REDACTED and hidden(name, value, flag):
                 self._secret += 1
                 self._hide(str(name))
-            elif sensitive(name, flag):
+            elif flag is True or sensitive(name, flag):
                 self._secret += 1
                 self._show(name, value)
 
@@ -137,7 +137,7 @@ class Redactions:
         if masked(value):
             self._masked = True
             self._hide(str(name))
-        elif readable(value):
+        elif value not in (None, "", REDACTED):
             self.readable += 1
             self._remember(value)
 

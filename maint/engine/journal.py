@@ -142,7 +142,10 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.stem
-        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise _disk(path, error) from error
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
@@ -153,8 +156,8 @@ class Journal:
         except OSError as error:
             if not _room(self.path).exists():
                 raise _disk(self.path, error) from error
-            remove(_room(self.path))
             try:
+                remove(_room(self.path))
                 self._append(line)
             except OSError as second:
                 raise _disk(self.path, second) from second
@@ -193,11 +196,15 @@ class NullJournal:
         """Close nothing."""
 
 
+_RESUME = "`maint playbook resume`"
+
+
 def _disk(path: Path, error: OSError) -> WorkFailed:
+    begun = path.is_file() and path.stat().st_size > 0  # else there is no run yet
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
         detail=["nothing is done that was not written down first"],
-        hint="make room on the disk of the state folder, then `maint playbook resume`",
+        hint=f"make room on the disk of the state folder, then {_RESUME if begun else 'run it again'}",
     )
 
 

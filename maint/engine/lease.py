@@ -15,7 +15,7 @@ from datetime import datetime
 import msgspec
 
 from maint.config.actor import user
-from maint.errors import DeadlinePassed, Locked, MaintError, Refused, StoreFailed, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, Invalid, Locked, MaintError, Refused, StoreFailed, WorkFailed
 from maint.files import Damaged, decoded
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Store, StoreSight
@@ -27,6 +27,7 @@ _SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of mac
 _LARGEST = 64 * 1024  # bytes of a claim; one that is longer is none
 _DIGITS = 12
 _TRIES = 100  # to find the newest row, while its holder goes on
+_UNANSWERED = (WorkFailed, CannotReach, Refused, Invalid)  # of a look whose answer is not needed
 _LOOKS = 20.0  # seconds between two looks while an act of another machine may still be under way
 
 
@@ -241,7 +242,7 @@ class Lease:
 
     def heir(self) -> str:
         """Return the run of the machine that holds it now, "" where none does, or where that is not known."""
-        with suppress(MaintError):
+        with suppress(*_UNANSWERED):
             row = newest(self._store, self._site)
             return row.claim.run if row is not None and row.claim.token not in ("", self._mine.token) else ""
         return ""
@@ -315,7 +316,7 @@ class Lease:
 
     def _gone(self) -> LeaseLost:
         by: list[str] = []
-        with suppress(MaintError):
+        with suppress(*_UNANSWERED):
             row = newest(self._store, self._site)
             by = [f"it is held by {row.claim}"] if row and row.claim.token else []
         return LeaseLost(

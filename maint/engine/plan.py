@@ -48,7 +48,7 @@ def make_plan(
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
     planner.limit.refuse_nothing(playbook.name)
-    return _whole(playbook.name, values, _as_earlier_steps_leave_it(_ordered(actions)), sight)
+    return _whole(playbook.name, values, _ordered(actions), sight)
 
 
 class AdhocStep(msgspec.Struct, frozen=True):
@@ -77,31 +77,45 @@ def _ordered(actions: Sequence[Action]) -> Sequence[Action]:
 
 def _whole(source: str, values: Mapping[str, Json], actions: Sequence[Action], sight: Sight) -> Plan:
     locks = any(STEPS[action.kind].locks for action in actions)
-    plan = Plan(source, sight.settings.name, values, tuple(actions), locks)
+    plan = Plan(source, sight.settings.name, values, tuple(_as_earlier_steps_leave_it(actions, sight)), locks)
     refuse_conflicting(plan, sight.settings.state)
     return plan
 
 
-_IDLE = "(nothing to do)"
+def _as_earlier_steps_leave_it(actions: Sequence[Action], sight: Sight) -> Iterator[Action]:
+    """Yield the actions; none tells of what is there now where an earlier one changes that."""
+    for index, action in enumerate(actions):
+        before = range(index, 0, -1) if action.seen else ()
+        number = next((at for at in before if _changes(actions[at - 1], action, sight)), None)
+        if number is not None:
+            words = action.summary.replace(action.seen, f"as step {number} leaves it", 1)
+            action = replace(action, summary=words, effect=max(action.effect, Effect.CHANGE))
+        yield action
 
 
-def _as_earlier_steps_leave_it(actions: Sequence[Action]) -> list[Action]:
-    """Return the actions; none says that nothing is to be done where an earlier one changes what it is about."""
+def _changes(earlier: Action, later: Action, sight: Sight) -> bool:
+    """Whether an action changes what a later one has seen."""
+    if earlier.effect is Effect.READ or _cluster(earlier, sight) != _cluster(later, sight):
+        return False
+    if earlier.effect is Effect.DESTROY and earlier.target.startswith("manager "):  # all that it manages
+        return True
+    within = _within(earlier.target, later.target) or _within(later.target, earlier.target)
+    return within and _setting(earlier) == _setting(later)
 
-    def said(index: int, action: Action) -> Action:
-        for number, earlier in enumerate(actions[:index], 1):
-            if _IDLE in action.summary and earlier.effect > Effect.READ and _within(action.target, earlier.target):
-                words = action.summary.replace(_IDLE, f"(as step {number} leaves it)")
-                return replace(action, summary=words)
-        return action
 
-    return [said(index, action) for index, action in enumerate(actions)]
+def _cluster(action: Action, sight: Sight) -> str | None:
+    name = action.arguments.get("vc")
+    return sight.settings.virtual_cluster(name).name if isinstance(name, str) else None
+
+
+def _setting(action: Action) -> Json:
+    """Return the name of the setting that an action is about; None where it is about the state of a thing."""
+    return action.arguments.get("name") if action.kind.startswith("config.") else None
 
 
 def _within(target: str, other: str) -> bool:
     """Whether a target is another one, or a part of it, such as a service of a cluster."""
-    inner, outer = target.rpartition(" ")[2], other.rpartition(" ")[2]
-    return inner == outer or inner.startswith(f"{outer}/")
+    return target == other or target.endswith(f" of {other.removeprefix('cluster ')}")
 
 
 def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:

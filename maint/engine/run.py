@@ -153,8 +153,10 @@ class Runner:
             try:
                 if not self._settled(index, action, needed=needed):
                     yield from self._carry_out(index, action)
+            except (Stopped, LeaseLost):
+                raise
             except MaintError as error:
-                if not action.lane or isinstance(error, Stopped | LeaseLost):
+                if not action.lane:
                     raise
                 held[action.lane] = error
         if held:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from maint.engine.lock import is_held, manager_lock, site_lock
 from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
-from maint.errors import Locked, PartlyDone, Refused, WorkFailed
+from maint.errors import DeadlinePassed, Locked, PartlyDone, Refused, WorkFailed
 from maint.files import sweep
 from maint.model.events import Event
 from maint.model.formatting import show_time
@@ -24,7 +24,7 @@ from maint.model.plan import Plan
 from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
-from maint.steps.manager.window import close
+from maint.steps.manager.window import CloseWindow, close
 from maint.steps.manager.window_record import Window, remembered
 from maint.steps.registry import source_of
 
@@ -58,7 +58,7 @@ class RunSession:
         self.plan = plan
         self._options = options
         self._past = past
-        self._limit = (limit, limit_of)
+        self._ends, self._limit_of = limit and site.clock.monotonic() + limit, limit_of
         self._lease: Lease | None = None
         self._shared: SharedRuns | None = None
         self.run_id = past.id if past else ""
@@ -97,27 +97,44 @@ class RunSession:
             self._lease = Lease(self._site.shared, self.plan.site, self._site.clock, owned, doing)
             self._shared = shared_runs(self._site)
         try:
-            if self._lease is not None:
-                yield from taken(self._site, self._lease)
-            if self._shared is not None:
-                yield from self._shared.sync(str(self._options.get("run_key") or ""))
-            self._refuse_overtaken()
+            with self._site.clock.limit(*self._limit()):
+                if self._lease is not None:
+                    yield from taken(self._site, self._lease)
+                if self._shared is not None:
+                    yield from self._shared.sync(str(self._options.get("run_key") or ""))
+                self._refuse_overtaken()
             if self._shared is not None:
                 self._shared.follow(self._past)
             yield from self._close_window()
             yield from self._run(stored=True)
+        except DeadlinePassed as passed:
+            passed.detail = passed.detail or (f"it passed during: {doing}",)
+            raise
         finally:
             problem = self._lease.give_back() if self._lease else ""
         if problem:
             yield problem
 
     def _close_window(self) -> Generator[str, None, None]:
-        window = remembered(self._site.state)
+        try:
+            window = remembered(self._site.state)
+        except Refused:
+            if any(one.kind == CloseWindow.kind and one.arguments.get("others") for one in self.plan.actions):
+                return  # it closes by what the hosts show
+            raise
         if window is None or (self._past is not None and window.run == self._past.id):
             return
         yield f"closing the redaction window that run {window.run} left open"
-        with self._lease.acting("closing the redaction window") if self._lease else nullcontext():
+        with self._acting("closing the redaction window"):
             yield from close(self._site, window)
+
+    def _acting(self, act: str) -> AbstractContextManager[None]:
+        return self._lease.acting(act) if self._lease else nullcontext()
+
+    def _limit(self) -> tuple[float | None, float | None]:
+        """Return the seconds that are left, and those that the operator gave."""
+        left = self._ends and max(self._ends - self._site.clock.monotonic(), 0.001)
+        return left, self._limit_of
 
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
@@ -126,11 +143,12 @@ class RunSession:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
-            runner = Runner(self.plan, self._site, journal, self._past, *self._limit, lease=self._lease, told=told)
-            if stored:
-                yield from filter(None, hooks.before(self._site, journal, self.plan, self._past))
-            if needed := self._needed() if stored else ():
-                yield from _hold(self._site, needed, journal.id)
+            runner = Runner(self.plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
+            needed = self._needed() if stored else ()
+            if needed or (stored and self._site.settings.hooks):
+                with self._acting("preparing the run"):
+                    yield from filter(None, hooks.before(self._site, journal, self.plan, self._past))
+                    yield from _hold(self._site, needed, journal.id)
             failure: BaseException | None = None
             try:
                 yield from runner.events()

@@ -19,6 +19,11 @@ def objects_of(value: object) -> list[Mapping[str, Json]]:
     return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list | tuple) else []
 
 
+def spelled(value: Json) -> str:
+    """Return a value in words for people: a text as it is, all else as JSON spells it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def canonical(value: Json) -> bytes:
     """Return the one spelling of a value: keys sorted, no blanks, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -62,13 +62,14 @@ class Action(msgspec.Struct, frozen=True):
     lane: str = ""  # what it belongs to, such as one of several virtual clusters; where it fails, other lanes go on
     within: str = ""  # the included playbook it comes from, as its place in the plan; empty: the outermost
     shown: Sequence[str] = ()  # lines for whoever reads the plan, such as what a file loses; never on disk
+    seen: str = ""  # those words of `summary` that an earlier action on the same may make untrue; never on disk
     until: str | None = None  # an expression over `result` that must hold before it ends; only for READ
     max_fail: int | None = None  # how many hosts of the run may fail: it goes on without them
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
         found = asdict(self)
-        del found["shown"]
+        del found["shown"], found["seen"]
         for key in ("until", "max_fail"):  # which older versions did not know
             if found[key] is None:
                 del found[key]

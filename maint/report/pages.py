@@ -136,12 +136,16 @@ def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
 
 
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
-    newest = site.newest
+    newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
         "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
         "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
+        "late": {
+            "backup": newest and (now - newest.taken_at).total_seconds() > site.backup_limit,
+            "drill": drill and (now - drill.at).total_seconds() > site.drill_limit,
+        },
         "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
         "oldest": moment(site.shots[0].taken_at, now) if site.shots else None,
         "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},

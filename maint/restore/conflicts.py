@@ -9,9 +9,11 @@ import msgspec
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_lines
 from maint.model.json import Json
+from maint.model.plan import Action
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.model.virtual_cluster import Job, Resource, part_of, sendable_job
 from maint.ports import Sight, VirtualClusterSight
+from maint.restore.select_snapshot import as_planned
 from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
@@ -73,6 +75,11 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
     raise Refused(
         f"no snapshot in {sight.store.location} holds virtual cluster {cluster}", hint="`maint backup list` shows all"
     )
+
+
+def planned_cluster(sight: Sight, action: Action, cluster: str) -> Snapshot:
+    """Return the snapshot that a planned action brings a virtual cluster back from; raises as `planned`."""
+    return as_planned(sight, action, chosen_cluster(sight, str(action.arguments["snapshot"]), cluster))
 
 
 def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:

@@ -70,7 +70,7 @@ def _purpose(snapshot: Snapshot) -> Finding:
 
 def _verified(verification: Verification) -> Finding:
     passed = verification.proven and verification.depth >= 3  # doubts about virtual clusters say nothing of the manager
-    hint = "" if passed else "; choose a sound one from maint backup list"
+    hint = "" if passed else f"; {verification.way_on}"
     return Finding("verified", passed, f"{verification.words}{hint}")
 
 

@@ -48,7 +48,14 @@ def chosen(sight: Sight, wanted: str) -> Snapshot:
 
 def planned(sight: Sight, action: Action) -> Snapshot:
     """Return the snapshot that a planned action names; Refused where its manifest is another one now, or forbids it."""
-    snapshot = chosen(sight, str(action.arguments["snapshot"]))
+    return as_planned(sight, action, chosen(sight, str(action.arguments["snapshot"])))
+
+
+def as_planned(sight: Sight, action: Action, snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot that a planned action uses; Refused where its manifest is another one than when planned.
+
+    What 0.1.0 planned, and a run of it has begun, may not say which it was.
+    """
     if action.facts.get(MANIFEST_FACT, digest(snapshot)) != digest(snapshot):
         raise Refused(
             f"the manifest of snapshot {snapshot.id} is not the one that the plan was made from",

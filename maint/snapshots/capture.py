@@ -18,6 +18,7 @@ from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
+from maint.ports.truststore import path_of, try_password
 from maint.snapshots.catalogue import load, sweep
 from maint.snapshots.database import dump
 from maint.snapshots.export import exported
@@ -113,7 +114,8 @@ class _Run:
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
         self.files_read = clusters.files_read or self._now
-        truststore = truststore_finding(verdict.summary, any(part.name == TRUSTSTORE for part in writer.parts))
+        kept = any(part.name == TRUSTSTORE for part in writer.parts)
+        truststore = truststore_finding(verdict.summary, kept, further.wrong_password)
         beside = [*([truststore] if truststore else []), release_of(verdict, release)]
         snapshot = Snapshot(
             id=writer.id,
@@ -147,25 +149,30 @@ class _Run:
 
 
 class ExtraParts(msgspec.Struct, frozen=True):
-    """What came of it: the files that are kept, words on each part that is not there, whether there is a dump."""
+    """What came of it."""
 
-    manager_files: Sequence[str] = ()
-    missing: Sequence[str] = ()
-    dumped: bool = False
+    manager_files: Sequence[str] = ()  # those that are kept
+    missing: Sequence[str] = ()  # words on each part that is not there
+    dumped: bool = False  # whether there is a dump
+    wrong_password: str = ""  # why the truststore's password was not kept, where it opens nothing
 
 
 class _Absent(Exception):
     """There is nothing to take, and nothing went wrong."""
 
 
+class _OpensNothing(WorkFailed):
+    """The password that the manager serves is not that of its truststore."""
+
+
 def take_extra_parts(
     site: Site, writer: SnapshotWriter, summary: DeploymentSummary, purpose: Purpose
 ) -> Generator[str, None, ExtraParts]:
     """Store the further parts that the config wants; yields words on those that cannot be had."""
-    wanted, kept, missing = wanted_parts(site.settings), list[str](), list[str]()
+    wanted, kept, missing, wrong = wanted_parts(site.settings), list[str](), list[str](), ""
     ways: dict[str, tuple[bool | None, Callable[[], None]]] = {
         LICENSE: (wanted.license, lambda: _take_license(site, writer)),
-        TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer)),
+        TRUSTSTORE: (wanted.truststore_password, lambda: _take_truststore(site, writer, summary)),
         MANAGER_FILES: (wanted.manager_files, lambda: kept.extend(_take_manager_files(site, writer, summary))),
     }
     if wanted.database and purpose is Purpose.BACKUP:  # a safety copy is about what is about to be replaced
@@ -182,11 +189,12 @@ def take_extra_parts(
             missing.append(f"{name}: {reason}")
         except (CannotReach, WorkFailed, Invalid) as failure:
             missing.append(f"{name}: {failure.message}")
+            wrong = failure.message if isinstance(failure, _OpensNothing) else wrong
             yield f"{name} is left out: {failure.message}"
     _, *others = site.settings.hosts_in("manager") or (None,)
     if kept and others:
         missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")
-    return ExtraParts(tuple(kept), tuple(missing), any(part.name == DATABASE for part in writer.parts))
+    return ExtraParts(tuple(kept), tuple(missing), any(part.name == DATABASE for part in writer.parts), wrong)
 
 
 def _take_license(site: Site, writer: SnapshotWriter) -> None:
@@ -199,10 +207,13 @@ def _take_license(site: Site, writer: SnapshotWriter) -> None:
     writer.sealed(LICENSE, content)
 
 
-def _take_truststore(site: Site, writer: SnapshotWriter) -> None:
+def _take_truststore(site: Site, writer: SnapshotWriter, summary: DeploymentSummary) -> None:
     password = site.manager.truststore_password()
     if password is None or not readable(password.reveal()):
         raise _Absent("the manager gives none: Auto-TLS is off, its API is older than v41, or it redacts")
+    trial = try_password(site, path_of(summary.settings), password)
+    if trial.opens is False:
+        raise _OpensNothing(f"the password that the manager serves {trial.words}", hint=trial.hint)
     writer.sealed(TRUSTSTORE, password.reveal().encode())
 
 
@@ -288,6 +299,9 @@ def described(snapshot: Snapshot) -> str:
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
     shown = list(broken(snapshot.judgement))
+    counts = snapshot.judgement.counts
+    if not counts.get("clusters") and not counts.get("hosts") and counts.get("users", 0) <= 1:  # of a fresh server
+        return f"snapshot {snapshot.id}: {size}, audit-only: no cluster and no host is in it, so nothing to restore"
     if snapshot.judgement.redaction is Redaction.REDACTED:
         why = "the manager redacts its API: "  # and other rules break in its wake
         shown = [*(one for one in snapshot.judgement.findings if one.rule == "redaction"), *shown]

@@ -19,6 +19,7 @@ from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
 OPTIONS = "/etc/default/cloudera-scm-server"
+TRUSTSTORE_RULE = "truststore"
 
 
 def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
@@ -33,14 +34,21 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
 
-def truststore_finding(summary: DeploymentSummary, part: bool) -> Finding | None:
-    """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (M11)."""
+def truststore_finding(summary: DeploymentSummary, part: bool, wrong: str = "") -> Finding | None:
+    """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (M11).
+
+    Args:
+        part: whether the snapshot has what the manager served.
+        wrong: why that was left out, where it opens nothing; then that of the document is in doubt, too.
+    """
     if not summary.auto_tls:
         return None
+    if wrong:
+        return Finding(TRUSTSTORE_RULE, None if summary.truststore_password else False, wrong)
     if summary.truststore_password or part:
-        return Finding("truststore", True, "the truststore password is in the snapshot")
+        return Finding(TRUSTSTORE_RULE, True, "the truststore password is in the snapshot")
     words = "Auto-TLS is on, and the truststore password is neither in the document nor a part of the snapshot"
-    return Finding("truststore", False, words)
+    return Finding(TRUSTSTORE_RULE, False, words)
 
 
 def usable(password: bytes) -> bool:

@@ -329,6 +329,13 @@ class Verification(msgspec.Struct, frozen=True):
         return any(finding.rule == KEY for finding in self.findings)
 
     @property
+    def way_on(self) -> str:
+        """What to do where it is not proven; a key that does not fit says nothing of the snapshot."""
+        if self.locked:
+            return "bring the private key of one of those (`backup.identity` in the config)"
+        return "choose a sound one from `maint backup list`"
+
+    @property
     def words(self) -> str:
         """The result in one line; always with depth and parts."""
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""

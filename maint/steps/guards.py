@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field
 
 from maint.config.fields import Duration
+from maint.deployment.sensitive import REDACTED
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import Cluster
@@ -178,7 +179,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
     raise Refused(
         f"snapshot {snapshot} is not proven restorable, so it is not sent",
         detail=[judged.words, GUARDED],
-        hint="choose a sound one from `maint backup list`; `--no-safety-net` does not help here",
+        hint=f"{judged.way_on}; `--no-safety-net` does not help here",
     )
 
 
@@ -188,7 +189,10 @@ def plan_to_keep(sight: Sight, args: Kept) -> str:
         return f"; WARNING: without a safety net ({args.no_safety_net})"
     recipients_of(sight)
     if not args.open_window:
-        return "; the present state is exported first"
+        words = "; the present state is exported first"
+        if REDACTED not in sight.manager.settings().values():
+            return words
+        return f"{words}, for audit only, since the manager redacts its API: `--open-window` makes it restorable"
     list(OpenWindow().plan(NoArguments(), sight))
     return "; the present state is exported first, through the redaction window (the manager restarts twice)"
 

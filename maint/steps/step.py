@@ -85,6 +85,7 @@ class Step(Generic[A]):
         facts: Mapping[str, Json] | None = None,
         confirm: str | None = None,
         shown: Sequence[str] = (),
+        seen: str = "",
     ) -> Action:
         """Return an action of this kind; the engine adds what the playbook says about it."""
         return Action(
@@ -98,6 +99,7 @@ class Step(Generic[A]):
             facts=facts or {},
             confirm=confirm,
             shown=shown,
+            seen=seen,
         )
 
 

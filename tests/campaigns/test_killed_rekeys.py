@@ -13,7 +13,7 @@ from maint.lab.siteconfig import SITE
 from tests.campaigns.size import size
 from tests.campaigns.test_killed_backups import left_over, markers
 from tests.campaigns.test_two_machines import STORES
-from tests.cli.test_rekey import change_recipient, changed, stored
+from tests.cli.backup.test_rekey import change_recipient, changed, stored
 from tests.steps.conftest import back_up
 
 __all__ = ["changed"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.checks.evaluate import judge
 from maint.checks.facts import ManagerFacts
@@ -40,6 +41,37 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_kept_facts_come_back_as_they_were(whole: dict[str, Any]) -> None:
     again, told = from_json(json.dumps(whole), "facts.json")
     assert to_json(again, {key: told[key] for key in ("site", "checks", "accepted")}) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a": 1,\n', "line 2, column 1 is no JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "a text, time or number in it is none"),
+    ],
+)
+def test_what_is_no_file_of_facts_is_told_in_our_own_words(text: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        from_json(text, "facts.json")
+
+
+def test_a_time_that_is_none_is_told_in_our_own_words(whole: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match="a text, time or number in it is none"):
+        from_json(json.dumps({**whole, "taken_at": "yesterday"}), "facts.json")
+
+
+def test_an_answer_of_a_form_that_nobody_foresaw_is_told_in_our_own_words(whole: dict[str, Any]) -> None:
+    def stumbles(_: Any) -> Any:
+        raise AttributeError("'list' object has no attribute 'items'")
+
+    known, _ = from_json(json.dumps(whole), "facts.json")
+    check = next(iter(CHECKS.values()))
+    for found in (
+        replace(check, rule=stumbles).judge(known.hosts[0]),
+        replace(check, site_rule=stumbles).judge_all(known)[""],
+    ):
+        assert (found.state, found.observed.endswith("not of the form that this check can read")) == (State.ERROR, True)
 
 
 def places(value: Any, path: Place = ()) -> Iterator[Place]:
@@ -92,8 +124,8 @@ def test_a_wrong_kind_at_any_depth_is_refused(whole: dict[str, Any]) -> None:
 def test_what_is_missing_is_refused_and_a_missing_answer_is_an_error(whole: dict[str, Any]) -> None:
     for place in [place for place in places(whole) if place and isinstance(place[-1], str)]:
         text = changed(whole, place, KeyError)
-        if place == ("manager", "ends"):  # files that were kept before do not have it
-            assert from_json(text, "facts.json")[0].manager.ends == ""
+        if place in [("manager", one) for one in ("ends", "truststore", "opens")]:  # older files do not have it
+            assert not getattr(from_json(text, "facts.json")[0].manager, str(place[-1]))
             continue
         if place[-1] == "display":
             assert from_json(text, "facts.json")[0].manager.clusters[0]["display"] == ""

@@ -30,6 +30,7 @@ PROMISED = [
     "cm.uuid", "cm.heap", "cm.procdir", "cm.version", "cm.parcels", "cm.certmanager", "tls.files", "tls.expiry",
     "tls.match", "db.conf", "db.reach", "db.pg", "db.oracle", "db.mysql", "krb.conf", "krb.keytab", "krb.kinit",
     "krb.kdc", "ldap.ad_rights", "ecs.plan",
+    "tls.truststore",
 ]  # fmt: skip
 
 

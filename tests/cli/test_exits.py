@@ -165,9 +165,11 @@ def test_an_unknown_name_that_a_playbook_holds_is_exit_3_with_its_place(loaded, 
 
 def test_a_secret_that_others_can_read_is_exit_3(loaded):
     (loaded.lab.folder / "password").chmod(0o644)
+    before = loaded.lab.log.path.read_text()
     said = loaded("cluster", "list")
     assert said.code == 3
     assert "password" in said.err
+    assert loaded.lab.log.path.read_text() == before  # nothing was asked, by nobody in particular either
 
 
 def test_a_mistake_in_a_playbook_is_exit_3_with_its_place(loaded, tmp_path):
@@ -385,6 +387,20 @@ def test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_be
     assert loaded("playbook", "resume").code == 0
 
 
+@pytest.mark.parametrize("words", [("restore", "run", "--confirm", "lab", "--then-start"), ("cluster", "stop", "base")])
+def test_a_command_that_was_killed_while_it_asked_is_not_taken_for_the_backup_before_it(loaded, words):
+    assert [run["state"] for run in loaded("playbook", "history", "-o", "json").json["runs"]] == ["done"]
+    with loaded.start(*words) as begun:
+        seen = ""
+        while "[y/N]" not in seen:
+            seen += (read := begun.stderr.read(1))
+            assert read, seen
+        begun.kill()
+    said = loaded("playbook", "resume")
+    assert (said.code, f"`maint {' '.join(words[:2])}`, given" in said.err) == (5, True), said.err
+    assert loaded.sent == []
+
+
 def test_a_restore_that_finds_no_snapshot_is_not_taken_for_the_work_of_the_run_before_it(loaded):
     assert loaded("cluster", "stop", "base", "--yes").code == 0
     shutil.rmtree(loaded.lab.folder / "backups" / "lab")
@@ -420,7 +436,7 @@ def test_the_timeout_bounds_a_whole_command(loaded):
 
 
 def test_a_limit_that_passes_while_something_is_read_says_during_what():
-    site = SimpleNamespace(clock=SystemClock())
+    site = SimpleNamespace(clock=(clock := SystemClock()), begun=clock.monotonic())
     with pytest.raises(DeadlinePassed) as caught, limited(Flags(timeout="1s"), site, "reading virtual cluster etl"):
         time.sleep(5)
     assert "it passed during: reading virtual cluster etl" in caught.value.detail

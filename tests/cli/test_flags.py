@@ -104,6 +104,19 @@ def test_wrong_usage_is_exit_2(folder, words):
 
 
 @pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        (("vc", "run", "kill", "--id", "abc"), "'abc' is no whole number, 0 or more"),
+        (("backup", "verify", "--level", "9"), "'9' is no whole number, 1 to 4"),
+        (("lab", "up", "--tls-port", "-1"), "'-1' is no whole number, 0 to 65535"),
+    ],
+)
+def test_a_number_that_is_none_or_out_of_range_is_told_in_our_own_words(folder, words, limits):
+    said = folder(*words)
+    assert (said.code, limits in said.err, f"'{words[-2]}'" in said.err) == (2, True, True), said.err
+
+
+@pytest.mark.parametrize(
     "words",
     [("--help",), ("--version",), ("version",), ("help",), ("playbook", "list"), ("playbook", "lint")],
     ids=" ".join,

@@ -87,6 +87,14 @@ def test_a_call_without_room_goes_on_behind_a_backslash_and_is_still_one_call() 
     ]
 
 
+def test_what_is_quoted_in_a_call_is_never_parted() -> None:
+    reason = "agreed with security on the third of June, until the upgrade is done"
+    assert page(f'    maint backup hold ID --reason "{reason}"', 50).splitlines() == [
+        "    maint backup hold ID \\",
+        f'        --reason "{reason}"',
+    ]
+
+
 def test_paragraphs_and_lists_are_filled_and_what_is_quoted_as_code_stays_together() -> None:
     text = "One line\nand another one.\n\n- an item that says `maint backup list` and\n  goes on"
     assert page(text, 34).splitlines() == [

@@ -126,3 +126,17 @@ def test_only_yaml_files_are_read(tmp_path: Path) -> None:
     for name in ("notes.txt", ".a.yaml", "a.yaml~"):
         (tmp_path / "sites.d" / name).write_text("- a\n")
     assert settings(config).names == ("here",)
+
+
+def test_without_any_site_the_config_is_wrong_and_says_where(tmp_path: Path) -> None:
+    config = write(tmp_path, one="sites: {}\n", two="{}\n")
+    config.write_text("state: /x\nsites: {}\n")
+    with pytest.raises(Invalid, match=r"config\.yaml:2:8: sites: there is none, here or in a file beside it"):
+        settings(config)
+
+
+def test_a_name_that_leads_elsewhere_is_not_the_name_of_a_broken_site(tmp_path: Path) -> None:
+    one, two = (f"sites:\n  {name}: {SITE.format('x')}\n" for name in ("../here", "b"))
+    found = settings(write(tmp_path, one=one, two=two))
+    assert (found.names, [*found.broken]) == (("here", "one", "b"), ["one"])
+    assert "must be a name" in found.broken["one"].message

@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,8 +15,8 @@ from maint.engine import journal as journals
 from maint.errors import Locked, StoreFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import Bench, Reading
-from tests.engine.test_shared_kills import prepare
-from tests.engine.test_shared_state import HEAD, KEY, learn, machine, shared_runs, take_up
+from tests.engine.test_shared_kills import FORKED, begun, ended, prepare
+from tests.engine.test_shared_state import HEAD, learn, machine, shared_runs, take_up
 
 SEALED = 20  # what one step seals: three pieces
 ROW = re.compile(r"prod/runs/[^/]+/(\d{8})")
@@ -65,10 +63,9 @@ class Breaking(LocalStore):
             yield file
 
 
-def main() -> None:
+def work(folder: Path, at: int, how: str) -> None:
     """Carry the playbook out, or take its run up, on a machine whose store breaks; the failure is foreseen."""
-    folder, at, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    prepare()
+    begun(folder)
     STEPS[Sealing.kind] = Sealing()
     one = machine(folder, "one")
     one.site.__dict__["shared"] = Breaking(folder / "shared", at, how)
@@ -80,10 +77,9 @@ def main() -> None:
 
 def cut(folder: Path, at: int, how: str) -> str:
     """Let the first machine work until its store breaks; return the run."""
-    words = [sys.executable, "-c", "from tests.engine.test_cut_pushes import main; main()", str(folder), str(at), how]
-    environ = {**os.environ, "MAINT_TEST_KEY": KEY, "PYTHONPATH": str(Path(__file__).parents[2])}
-    ended = subprocess.run(words, env=environ, stderr=subprocess.PIPE, text=True, check=False)
-    assert ended.returncode == (-signal.SIGKILL if how == "killed" else 0), ended.stderr
+    process = FORKED.Process(target=work, args=(folder, at, how))
+    process.start()
+    assert ended(process) == (-signal.SIGKILL if how == "killed" else 0), (folder / "said").read_text()
     (path,) = (folder / "one/runs").glob("*.jsonl")
     return path.stem
 

@@ -269,6 +269,16 @@ def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
     assert journals.find(bench.site.state, journal.id).record(0).begun
 
 
+def test_a_run_that_could_not_be_begun_is_not_to_be_resumed(bench, monkeypatch):
+    def full(handle, content, real=os.write):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(WorkFailed, match="No space left") as failure:
+        journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+    assert "run it again" in failure.value.hint
+
+
 def test_final_steps_are_done_on_a_full_disk_and_the_run_says_so(bench, monkeypatch):
     def full(handle, content, real=os.write):
         if b'"what": "run"' in bytes(content) or not bytes(content).startswith(b"{"):

@@ -16,7 +16,7 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.engine import lease as leases
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.errors import DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Locked, Refused, StoreFailed, WorkFailed
 from maint.snapshots import parts
 
 QUIET = Terms(beat=0.0)
@@ -273,6 +273,17 @@ def test_a_limit_of_the_operator_within_an_act_is_not_taken_for_a_lost_lease(tmp
     list(held.take())
     with pytest.raises(DeadlinePassed), clock.limit(0.05), held.acting("slow"):
         clock.sleep(5)
+
+
+def test_a_signal_while_it_is_asked_who_took_over_is_not_taken_for_an_answer(world, one, monkeypatch):
+    held = taken(one, "one")
+
+    def struck(prefix: str = "") -> Iterator[str]:
+        raise Interrupted(15)
+
+    monkeypatch.setattr(one, "names", struck)
+    with pytest.raises(Interrupted):
+        held.heir()
 
 
 class TwoMachines(RuleBasedStateMachine):

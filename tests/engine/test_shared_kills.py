@@ -1,13 +1,13 @@
 """A machine that is killed or frozen in the middle of a run: another one takes the run up, nothing is done twice."""
 
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,15 @@ from maint.errors import Locked
 from maint.steps.registry import STEPS
 from maint.steps.step import done, unchanged
 from tests.engine.conftest import TRIES, Bench, Changing
-from tests.engine.test_shared_state import HEAD, KEY, learn, machine, take_up
+from tests.engine.test_shared_state import HEAD, learn, machine, take_up
 
 BOOK = HEAD + "steps:\n" + "".join(f"  - {{name: {one}, do: try.commit, with: {{target: {one}}}}}\n" for one in "abc")
 TERMS = Terms(lapses=0.5, ends=2.0, beat=0.1)
 SLACK = 0.2  # a local folder tells its time by the nanosecond
 ACT = 0.4  # seconds
+# Machines are forked from a process that has imported all this: a start of Python takes longer than their work.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.engine.test_cut_pushes"])
 
 
 class Committing(Changing):
@@ -57,26 +60,37 @@ def prepare(setattr_=setattr, setitem=lambda steps, kind, step: steps.__setitem_
         setitem(STEPS, step.kind, step)
 
 
-def main() -> None:
-    """Carry the playbook out as the first machine."""
+def begun(folder: Path) -> None:
+    """Be a machine of its own, which keeps what is wrong beside its state."""
+    os.dup2(os.open(folder / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
     prepare()
-    Bench(machine(Path(sys.argv[1]), "one").site).run(BOOK)
+
+
+def work(folder: Path) -> None:
+    """Carry the playbook out as the first machine."""
+    begun(folder)
+    Bench(machine(folder, "one").site).run(BOOK)
 
 
 @pytest.fixture
-def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseProcess]:
     """The first machine at work, in a process of its own that has begun its first act."""
     prepare(monkeypatch.setattr, monkeypatch.setitem)
-    words = [sys.executable, "-c", "from tests.engine.test_shared_kills import main; main()", str(tmp_path)]
-    environ = {**os.environ, "MAINT_TEST_KEY": KEY, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen(words, env=environ, stderr=subprocess.DEVNULL)
+    process = FORKED.Process(target=work, args=(tmp_path,))
+    process.start()
     limit = time.monotonic() + 60
     while not log(tmp_path):
-        assert process.poll() is None and time.monotonic() < limit
+        assert process.is_alive() and time.monotonic() < limit
         time.sleep(0.01)
     yield process
     process.kill()
-    process.wait()
+    process.join()
+
+
+def ended(process: BaseProcess) -> int | None:
+    """Wait for the end of a process, and return how it was."""
+    process.join(60)
+    return process.exitcode
 
 
 def log(folder: Path) -> list[str]:
@@ -103,8 +117,8 @@ def ended_on(other: Bench) -> str:
 
 def test_a_run_whose_machine_was_killed_ends_on_another_and_nothing_is_committed_twice(first, tmp_path):
     time.sleep(random.uniform(0, 2 * ACT))
-    first.send_signal(signal.SIGKILL)
-    first.wait()
+    first.kill()
+    first.join()
     run = ended_on(machine(tmp_path, "other"))
     assert commits(tmp_path) == ["commit a", "commit b", "commit c"]
     assert learn(machine(tmp_path, "one")) == [f"run {run} was brought to its end by another machine"]
@@ -112,20 +126,20 @@ def test_a_run_whose_machine_was_killed_ends_on_another_and_nothing_is_committed
 
 def test_a_machine_that_was_frozen_until_its_run_ended_elsewhere_does_nothing_further(first, tmp_path):
     time.sleep(random.uniform(0, 2 * ACT))
-    first.send_signal(signal.SIGSTOP)
+    os.kill(first.pid, signal.SIGSTOP)
     run = ended_on(machine(tmp_path, "other"))
     before = log(tmp_path)
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(60) != 0
+    os.kill(first.pid, signal.SIGCONT)
+    assert ended(first) == 1
     assert log(tmp_path) == before
     assert commits(tmp_path) == ["commit a", "commit b", "commit c"]
     assert learn(machine(tmp_path, "one")) == [f"run {run} was brought to its end by another machine"]
 
 
 def test_a_machine_that_was_frozen_for_less_than_its_lease_holds_goes_on(first, tmp_path):
-    first.send_signal(signal.SIGSTOP)
+    os.kill(first.pid, signal.SIGSTOP)
     time.sleep(0.2)
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(60) == 0
+    os.kill(first.pid, signal.SIGCONT)
+    assert ended(first) == 0
     assert commits(tmp_path) == ["commit a", "commit b", "commit c"]
     assert [line for line in log(tmp_path) if line.startswith("begin")] == ["begin a", "begin b", "begin c"]

@@ -16,6 +16,7 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.cli.composition import ConfiguredSite
+from maint.config.notices import Hooks
 from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
@@ -23,7 +24,7 @@ from maint.engine import lease as leases
 from maint.engine import session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
 from maint.engine.shared_runs import _WITH_RUNS, SharedRuns, at_work, owner
-from maint.errors import Locked, Refused, WorkFailed
+from maint.errors import DeadlinePassed, Locked, Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
 from maint.steps.registry import STEPS
@@ -33,7 +34,7 @@ from tests.house.source import modules, tree
 HEAD = "name: x\nsummary: X.\n"
 A, B = "  - {name: A, do: try.change, with: {target: a}}\n", "  - {name: B, do: try.change, with: {target: b}}\n"
 READ = "  - {name: R, do: try.read, with: {target: r}}\n"
-KEY = os.environ.get("MAINT_TEST_KEY") or AgeSeal().new_identity()[0].reveal()
+KEY = "AGE-SECRET-KEY-13V3FC0CEDP3TSPKZGZ86HG2EER6N5Z45PDCDPGGVDZ82HQR8M0EQUNQSGL"  # as good as any
 TAIL = "finally:\n  - {name: F, do: try.change, with: {target: closed}}\n"
 
 
@@ -95,6 +96,23 @@ def test_a_run_takes_the_lease_names_itself_and_its_act_and_gives_it_back(one, m
     run = journals.history(one.site.state)[0].id
     assert [(claim.run, claim.act) for claim in seen] == [(run, "work on a"), (run, "work on b")]
     assert newest(one.site.shared, "prod").claim.token == ""
+
+
+def test_what_a_site_does_before_a_run_is_an_act_that_others_wait_for(one, tmp_path):
+    looking = f"for row in {tmp_path}/shared/prod/lease/0*; do cat $row; echo; done > {tmp_path}/seen"
+    hooks = Hooks(before_run=(("/bin/sh", "-c", looking),))
+    one.site.settings = one.site.settings.model_copy(update={"hooks": hooks})
+    one.run(HEAD + "steps:\n" + A)
+    assert json.loads((tmp_path / "seen").read_text().splitlines()[-1])["act"] == "preparing the run"
+
+
+def test_the_limit_of_a_run_holds_while_the_act_of_another_machine_is_waited_for(one, tmp_path):
+    dead = Lease(one.site.shared, "prod", one.site.clock, "somebody", "playbook x", Terms(lapses=-10, beat=0))
+    list(dead.take())
+    dead.renew("restarting")
+    failure = one.fails(HEAD + "steps:\n" + A, limit=0.2)
+    assert isinstance(failure, DeadlinePassed)
+    assert (failure.detail, one.did) == (("it passed during: playbook x",), [])
 
 
 def test_without_a_shared_state_nothing_is_leased(tmp_path):

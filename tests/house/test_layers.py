@@ -10,7 +10,7 @@ GROUND = {"errors"}
 NOUNS = {*GROUND, "model", "ports", "config", "render", "plugins"}
 MAY_IMPORT = {
     "errors": set(),
-    "files": GROUND,
+    "files": {*GROUND, "retry"},
     "retry": GROUND,
     "plugins": GROUND,
     "model": GROUND,

@@ -15,7 +15,7 @@ from tests.steps.operator import maint
 INSIDE = re.compile(
     r"contract section|§|\b[JM]\d{1,2}\.\d|\bU\d{1,2}\b|<(list|int|str)\b|\bNone\b(?! in date)|invalid literal"
 )
-USAGE = re.compile(r"(?<!\{)\{[A-Za-z_]+\}|<[a-z\[\]]+>|\bNone\b")
+USAGE = re.compile(r"(?<!\{)\{[A-Za-z_]+\}|<[^>]+>|\bNone\b|[<>]=?x\b|\bx[<>]")
 
 
 def messages(path):
@@ -37,6 +37,26 @@ def test_no_message_names_a_section_or_a_type():
     rooms = {name: path for name, path in modules().items() if not name.startswith("maint.lab")}
     found = {name: text for name, path in rooms.items() for text in messages(path) if INSIDE.search(text)}
     assert {name: text for name, text in found.items() if "If-None-Match" not in text} == {}
+
+
+# Where the name of a failure's class is told, or chooses our own words: crash reports, and what is no failure.
+CLASSES = {
+    "maint.cli.boundary: type(error).__name__", "maint.engine.run: type(error).__name__",
+    "maint.cli.after_run: type(failure).__name__", "maint.plugins: type(error).__name__",
+    "maint.config.secrets: type(error).__name__", "maint.adapters.ssh.connections: type(error).__name__",
+    "maint.model.secret: type(self).__name__", "maint.render: type(statement).__name__",
+}  # fmt: skip
+
+
+def test_no_message_names_a_class_of_python():
+    found = {
+        f"{name}: {ast.unparse(node)}"
+        for name, path in modules().items()
+        if not name.startswith("maint.lab")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr == "__name__" and ast.unparse(node.value).startswith("type(")
+    }
+    assert found == CLASSES
 
 
 def test_no_help_page_names_what_only_the_index_of_sections_explains():

@@ -126,11 +126,15 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     page = (folder / "ill.html").read_text()
     typed = page.replace("<span>", "").replace("</span>", "")
     assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in typed  # type: ignore[union-attr]
+    cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
+    assert [name for name, _ in cards] == ["Back in (last drill)", "To the state of", "From snapshot"]
+    assert "over the limit of 35d" in cards[0][1] and "over the limit of 1d 2h" in cards[1][1]
+    assert "over the limit" not in (folder / "well.html").read_text()
     assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
     assert "39 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
-    assert "98.0 MB in 30<" in page and "the next by <time" in page
+    assert "98.0 MB in 30<" in page and "next due: <time" in page
     assert "in s3://backups/maint<" in page  # whoever has lost a machine must know where to look
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">well<")

@@ -10,7 +10,7 @@ from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
 from maint.restore.preconditions import Server, insist, ready
-from maint.snapshots.records import Verification
+from maint.snapshots.records import KEY, Verification
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GUID = "/etc/cloudera-scm-server/uuid"
@@ -55,6 +55,12 @@ def without(path: str) -> dict[str, Any]:
 def test_a_sound_snapshot_on_an_empty_server_of_its_release_is_ready() -> None:
     assert broken() == {}
     insist(SNAPSHOT, ready(SNAPSHOT, OUTLINE, SOUND, SERVER))
+
+
+def test_a_snapshot_whose_key_is_not_at_hand_asks_for_the_key_and_not_for_another_snapshot() -> None:
+    locked = replace(SOUND, depth=1, findings=[Finding(KEY, None, "it is encrypted for age1abc")])
+    assert "encrypted for age1abc; bring the private key of one of those" in broken(verification=locked)["verified"]
+    assert "choose a sound one" in broken(verification=replace(SOUND, depth=2))["verified"]
 
 
 @pytest.mark.parametrize(

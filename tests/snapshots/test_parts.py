@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from maint.config.schema import PartsSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
+from maint.model.secret import Secret
+from maint.restore.conflicts import planned_cluster
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
 from maint.snapshots.archive import Kind, members
@@ -18,10 +21,12 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import (
+    DATABASE,
     DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
     REDACTED_COPY,
+    TRUSTSTORE,
     open_part,
     read_deployment,
     read_part,
@@ -35,6 +40,11 @@ Run = Callable[[Any], Any]
 
 @pytest.fixture
 def snapshot(place: Any, run: Run) -> Any:
+    """A snapshot of a manager with a truststore and a database."""
+    place.manager.truststore = Secret("truststore-password")
+    place.shell.dump = b"-- PostgreSQL database dump complete\n"
+    backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
+    place.settings = place.settings.model_copy(update={"backup": backup})
     return run(take(place)).snapshot
 
 
@@ -53,6 +63,8 @@ USES: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "a comparison of redacted copies": (REDACTED_COPY, lambda place, one: diff.of_snapshot(place, one, redacted=True)),
     "the names of the clusters": (REDACTED_COPY, clusters_in),
     "the manager's files": (MANAGER_FILES, lambda place, one: read_part(place, one, MANAGER_FILES)),
+    "the dump of the database": (DATABASE, lambda place, one: read_part(place, one, DATABASE)),
+    "the password of the truststore": (TRUSTSTORE, lambda place, one: read_part(place, one, TRUSTSTORE)),
 }
 
 
@@ -177,12 +189,13 @@ def test_a_file_with_a_long_name_comes_back(place: Any) -> None:
     assert [(one.path, content) for one, content in members(BytesIO(target.getvalue()).read)] == [(f"/{name}", b"abc")]
 
 
-def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapshot: Any) -> None:
+@pytest.mark.parametrize("read", [planned, lambda place, action: planned_cluster(place, action, "vc")])
+def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapshot: Any, read: Any) -> None:
     action = Action("put", "deployment.put", "manager", Effect.DESTROY, "replace", {"snapshot": snapshot.id})
-    assert planned(place, replace(action, facts=manifest_fact(snapshot))) == snapshot
+    assert read(place, replace(action, facts=manifest_fact(snapshot))) == snapshot
     action = replace(action, facts={"manifest": "0" * 64})
     with pytest.raises(Refused, match="not the one that the plan was made from"):
-        planned(place, action)
+        read(place, action)
 
 
 def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_path: Any) -> None:

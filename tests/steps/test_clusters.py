@@ -2,16 +2,19 @@
 
 import json
 import shutil
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.errors import CannotReach, LoginRefused, NotTrusted, TimedOut, Transient
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, TimedOut, Transient
 from maint.lab.manager import commands
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.lab.siteconfig import SITE
-from maint.steps.manager.commands import wait_until
+from maint.model.manager import Command
+from maint.steps.manager.commands import finish, wait_until
 from tests.snapshots.conftest import Clock
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
@@ -74,7 +77,7 @@ def test_a_failed_command_tells_why_though_only_a_child_knows(loaded):
     assert "maint playbook resume" in said.error["hint"]
 
 
-def test_states_are_believed_rather_than_a_command_that_failed(loaded):
+def test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed(loaded):
     loaded.lab.break_("commands", "command-fails-in-parent")
     said = stop(loaded)
     states = loaded("cluster", "list", "-o", "json").json["clusters"][0]["states"]
@@ -143,6 +146,15 @@ def test_a_trouble_that_stays_while_polling_fails(loaded):
     said = stop(loaded)
     assert said.code == 1, said.err
     assert loaded.sent == [STOP]
+
+
+def test_a_command_that_outlasts_the_operators_limit_is_named():
+    command: Any = Command(123, "Stop", True, None, "")
+    manager: Any = SimpleNamespace(command=lambda _: command)
+    with pytest.raises(DeadlinePassed, match="the limit of") as failure, SystemClock().limit(0.3):
+        list(finish(manager, SystemClock(), command, 60.0))
+    assert failure.value.detail == ("command Stop (123) still runs",)
+    assert "playbook resume" in failure.value.hint
 
 
 def test_a_resumed_stop_waits_for_the_command_that_was_sent(loaded):
@@ -326,18 +338,6 @@ def test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes():
             shown.append(words)
     assert shown == ["waiting: cluster c is listed"]
     assert failure.value.detail == ("cluster c is listed",)
-
-
-def test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to_do(loaded, tmp_path):
-    book = tmp_path / "restart.yaml"
-    steps = "".join(
-        f"  - {{name: {verb}, do: cluster.{verb}, with: {{cluster: base}}}}\n" for verb in ("stop", "start")
-    )
-    book.write_text(f"name: restart\nsummary: a restart\nsteps:\n{steps}")
-    said = loaded("playbook", "run", str(book), "--dry-run")
-    assert said.code == 0, said.err
-    assert "start cluster base (as step 1 leaves it)" in said.out
-    assert "start cluster base (nothing to do)" in loaded("cluster", "start", "base", "--dry-run").out
 
 
 @pytest.mark.parametrize("error", [CannotReach("no connection", hint="x"), Transient("500", hint="x")])

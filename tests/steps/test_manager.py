@@ -117,6 +117,18 @@ def test_a_password_that_does_not_open_the_truststore_is_not_handed_over(loaded,
     assert (said.code, "does not open" in said.err, target.exists()) == (1, True, False)
 
 
+def test_a_password_that_does_not_open_the_truststore_is_no_part_of_a_backup(loaded):
+    loaded.lab.break_("truststore", "wrong-truststore-password")
+    said = loaded("backup", "create", "--open-window", "--yes", "-o", "json")
+    taken = next(one for one in said.json["actions"] if one["value"])
+    assert (said.code, taken["value"]["restorable"]) == (7, True), said.err
+    assert "the password that the manager serves does not open" in taken["detail"]
+    shown = loaded("backup", "show", taken["value"]["id"], "-o", "json").json
+    assert "truststore-password.age" not in [part["name"] for part in shown["snapshot"]["parts"]]
+    loaded.lab.repair("wrong-truststore-password")
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+
+
 def test_the_password_never_goes_over_a_file(loaded, tmp_path):
     target = tmp_path / "password"
     target.write_text("mine")
@@ -230,6 +242,14 @@ def test_then_start_brings_the_platform_up_too(lost):
     said = lost.restore("--then-start", "--yes")
     assert said.code == 0, said.err
     assert any("/commands/start" in line for line in lost.sent)
+
+
+def test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes(lost):
+    lost.forget_requests()
+    said = lost.restore("--then-start")
+    assert (said.code, "start agents, monitors and the clusters? [y/N]" in said.err) == (5, True), said.err
+    assert (lost.sent, "give --yes" in said.err) == ([], True)
+    assert lost.restore("--then-start", "--dry-run").code == 0
 
 
 @pytest.mark.parametrize("command", ["tee 'x", "  "])

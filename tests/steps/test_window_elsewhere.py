@@ -147,6 +147,28 @@ def test_a_backup_that_finds_another_machines_window_says_whose_since_when_and_w
     assert "`maint manager export --close-window` closes it" in said.err
 
 
+def test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looking(left_open):
+    here, before = left_open
+    record = here.state / "window.json"
+    record.write_bytes(record.read_bytes()[:20])
+    for look in (("cluster", "list"), ("site", "status"), ("backup", "list")):
+        said = here(*look)
+        assert (said.code, "window.json, cannot be read" in said.err) == (0, True), look
+    refused = here("backup", "create", "--yes")
+    assert (refused.code, "`maint manager export --close-window` closes it" in refused.err) == (5, True)
+    said = here("manager", "export", "--close-window", "--yes")
+    assert (said.code, here.window, here.kept) == (0, False, []), said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
+
+
+def test_a_backup_without_a_window_names_an_option_that_waits_for_a_restart(loaded):
+    loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
+    said = loaded("backup", "create", "--yes", "-o", "json")
+    assert said.code == 7
+    assert "was not restarted since" in said.json["actions"][0]["detail"]
+    assert "--open-window` restarts it" in said.err
+
+
 def test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one(loaded):
     content = b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n'
     loaded.options.write_bytes(content)

@@ -89,8 +89,8 @@ class NoticeSender:
             return _SIGNAL
         except MaintError as error:
             return scrub(": ".join([error.message, *error.detail[:1]]))
-        except Exception as error:  # a boundary: what a library says may hold anything, and nothing may stop the run
-            return f"{type(error).__name__}"
+        except Exception:  # a boundary: what a library says may hold anything, and nothing may stop the run
+            return "it failed in a way that maint does not know"
         return ""
 
 

@@ -19,9 +19,8 @@ from paramiko.ssh_exception import AuthenticationException, ChannelException, SS
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
-from maint.config.paths import home
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, Invalid, LoginRefused
+from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private
 
 # Without a handler, paramiko's tracebacks would reach the terminal; our exceptions say what failed.
@@ -320,6 +319,8 @@ def _load_key(path: Path) -> PKey:
         raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
     try:
         return PKey.from_path(path)
+    except Stopped:
+        raise
     except Exception as error:  # paramiko lets through whatever its parsers raise
         # Its own words may quote the file.
         words, hint = "expected: a private key as ssh-keygen writes it", "look at ssh.key"
@@ -330,7 +331,5 @@ def _load_key(path: Path) -> PKey:
 
 
 def _known_hosts(settings: SshSettings) -> list[str]:
-    system = Path("/etc/ssh/ssh_known_hosts")
-    paths = [settings.known_hosts] if settings.known_hosts else [home() / ".ssh/known_hosts", system]
     # A file that is not there knows nobody, and each host is then refused with words of its own.
-    return [path.read_text("utf-8", "replace") for path in paths if path.is_file()]
+    return [path.read_text("utf-8", "replace") for path in settings.trusted_files if path.is_file()]

@@ -18,7 +18,7 @@ SnapshotName = Annotated[str, argument("Its id or the beginning of it.")]
 Reason = Annotated[str, option("--reason", "Why.")]
 
 
-@command(example="maint backup create --open-window --yes", several=CHANGES)
+@command(several=CHANGES)
 def create(
     flags: Flags,
     open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
@@ -32,7 +32,7 @@ def create(
     return carry_out(flags, "export-unredacted" if through else "export", {"accept_empty": accept_empty})
 
 
-@command(example="maint backup hold 20260102T --reason 'before the upgrade' --until 2027-06-30")
+@command()
 def hold(
     flags: Flags,
     snapshot: SnapshotName,
@@ -43,13 +43,13 @@ def hold(
     return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
 
 
-@command(example="maint backup release 20260102T --reason 'the upgrade is done'")
+@command()
 def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
     """End all holds of a snapshot."""
     return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
 
 
-@command(STORE_ALONE, example="maint backup prune --dry-run", several=CHANGES)
+@command(STORE_ALONE, several=CHANGES)
 def prune(
     flags: Flags,
     thaw: Annotated[str, option("--thaw", "Why to prune although a backup is doubtful or a restore unfinished.")] = "",

@@ -40,7 +40,7 @@ class _Cluster(msgspec.Struct, frozen=True):
         return {"name": self.name, "differences": found, "not_compared": self.unknown or None}
 
 
-@command(outputs=("text",), example="maint backup diff 20260101T 20260102T --exit-code")
+@command(outputs=("text",))
 def diff(
     flags: Flags,
     first: Annotated[str, argument("The id of the first snapshot, or its beginning.")],
@@ -59,7 +59,7 @@ def diff(
         return _show(screen, before, after, differences(site, before, after), clusters, exit_code)
 
 
-@command(outputs=("text",), example="maint backup drift --exit-code", several=LOOKS)
+@command(outputs=("text",), several=LOOKS)
 def drift(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",

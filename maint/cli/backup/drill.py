@@ -17,7 +17,7 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.catalogue import newest_restorable
 
 
-@command(example="maint backup drill --timeout 30m", several=WORKS)
+@command(several=WORKS)
 def drill(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest restorable.")] = "",

@@ -18,7 +18,7 @@ from maint.snapshots.manifest import ANOTHER
 from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
-@command(example="maint backup files 20260102T --extract /etc/cloudera-scm-server/uuid --to uuid")
+@command()
 def files(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it.")],

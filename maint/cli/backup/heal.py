@@ -26,7 +26,7 @@ from maint.snapshots.parts import read_deployment
 _SHOWN = 50  # values named in a message; -o json names them all
 
 
-@command(example="maint backup heal 20260102T --from 20251230T")
+@command()
 def heal(
     flags: Flags,
     snapshot: Annotated[str, argument("The redacted snapshot: its id or the beginning of it.")],

@@ -29,7 +29,7 @@ from maint.snapshots.verify import record, verify
 _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]
 
 
-@command(STORE, example="maint backup list -o json", several=LOOKS)
+@command(STORE, several=LOOKS)
 def list_snapshots(
     flags: Flags,
     rebuild: Annotated[bool, option("--rebuild", "Read every stored byte again, and keep what was found.")] = False,
@@ -50,7 +50,7 @@ def list_snapshots(
             _rebuild(site, screen)
 
 
-@command(STORE, example="maint backup show 20260102T")
+@command(STORE)
 def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginning of it.")]) -> None:
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):

@@ -24,7 +24,7 @@ from maint.snapshots.virtual_clusters.blobs import collect
 _AGAIN = "mend what is named, then run it again: what is done stays done"
 
 
-@command(example="maint backup rekey --all --prune-old --dry-run")
+@command()
 def rekey(
     flags: Flags,
     snapshot: Annotated[str, option("--snapshot", "One snapshot: its id or the beginning of it.")] = "",

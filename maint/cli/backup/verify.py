@@ -9,7 +9,7 @@ from maint.cli.after_run import followed, planned
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import MANAGER, WORKS, Flags, argument, option, seconds_of
+from maint.cli.options import MANAGER, WORKS, Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen
 from maint.engine.shared_runs import at_work
 from maint.errors import PartlyDone, UsageError, WorkFailed
@@ -25,13 +25,13 @@ _OTHERS = "`maint backup list` shows others"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
 
-@command(MANAGER, example="maint backup verify 20260102T --level 3", several=WORKS)
+@command(MANAGER, several=WORKS)
 def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",
     level: Annotated[
         int | None,
-        option("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", min=1, max=4),
+        number("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", 1, 4),
     ] = None,
     stale: Annotated[str, option("--stale", "Every snapshot last verified longer ago than this, such as 30d.")] = "",
 ) -> int:

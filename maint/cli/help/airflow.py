@@ -11,7 +11,7 @@ import msgspec
 
 import maint
 from maint.cli.command import command
-from maint.cli.options import Flags, option, seconds_of
+from maint.cli.options import Flags, number, option, seconds_of
 from maint.cli.schedule.units import calendar
 from maint.config.paths import absolute
 from maint.errors import UsageError
@@ -37,12 +37,12 @@ class Dag(msgspec.Struct, frozen=True):
     limit: Annotated[str, option("--limit-each", "How long one command may take.")] = "2h"
 
 
-@command(example="maint generate airflow --at 02:15 --timezone Europe/Berlin > dags/maint_estate.py")
+@command()
 def airflow(
     flags: Flags,
     dag: Dag,
     drill: Annotated[str, option("--drill", "The day on which restores are rehearsed: Mon … Sun.")] = "Sun",
-    at_once: Annotated[int, option("--at-once", "Slots of the pool, as the DAG tells you to make it.", min=1)] = 8,
+    at_once: Annotated[int, number("--at-once", "Slots of the pool, as the DAG tells you to make it.", 1)] = 8,
 ) -> None:
     """Print a DAG for Apache Airflow: all sites, backup → verify → copy, a weekly drill, host checks."""
     if drill not in _DAYS:

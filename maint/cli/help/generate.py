@@ -15,11 +15,12 @@ from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
 from maint.cli.completion.scripts import script_for
 from maint.cli.configless import settings_of
+from maint.cli.examples import example_of
 from maint.cli.help.output_schemas import schema_of
+from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
-from maint.cli.telling.outcomes import SCHEDULED
 from maint.config.paths import absolute
 from maint.config.schema import BackupSettings
 from maint.files import replace, writing
@@ -60,8 +61,7 @@ def pages(whole: Made) -> dict[str, str]:
 def page_of(name: str) -> str:
     """Return the page of one command, such as maint-backup-list(1)."""
     place, listed = COMMANDS[name]
-    declared = loaded(place)
-    made = declared.build(name)
+    made = loaded(place).build(name)
     connection, common = made.shared
     title = f"maint-{name.replace(' ', '-')}"
     lines = [f'.TH {_text(title.upper())} 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
@@ -72,7 +72,7 @@ def page_of(name: str) -> str:
     for heading, some in (("ARGUMENTS", arguments), ("OPTIONS", own), ("CONNECTION", connection), ("COMMON", common)):
         params = [one for one in made.params if one.name in some] if heading in ("CONNECTION", "COMMON") else some
         lines += [f'.SH "{_heading(heading)}"', *_listed(_shown(params))] if params else []
-    lines += [".SH EXAMPLE", ".nf", _text(declared.example), ".fi"] if declared.example else []
+    lines += [".SH EXAMPLE", ".nf", _text(example_of(name)), ".fi"]
     related = [
         one for one in COMMANDS if one != name and one.rpartition(" ")[0] == name.rpartition(" ")[0] and " " in one
     ]
@@ -127,7 +127,7 @@ def _text(words: str) -> str:
     return rf"\&{words}" if words.startswith((".", "'")) else words
 
 
-@command(example="maint generate systemd --at 02:15")
+@command()
 def systemd(flags: Flags, wanted: Wanted) -> None:
     """Print the units that `maint schedule install` would write."""
     settings = settings_of(flags)
@@ -136,7 +136,7 @@ def systemd(flags: Flags, wanted: Wanted) -> None:
     flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
 
 
-@command(example="maint generate man --to /usr/local/share/man/man1")
+@command()
 def man(
     flags: Flags, to: Annotated[str, option("--to", "A folder for the pages: maint(1), and one for each command.")] = ""
 ) -> None:
@@ -161,7 +161,7 @@ def save(files: Mapping[Path, str]) -> None:
             replace(path, text.encode(), mode=0o644)
 
 
-@command(example="maint generate schema output vc run list")
+@command()
 def schema(
     flags: Flags,
     of: Annotated[str, argument("config, playbook, playbook-test, or output: what -o json prints.")] = "config",
@@ -172,7 +172,7 @@ def schema(
     flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
-@command(example="maint generate alerts --max-age 26h")
+@command()
 def alerts(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else as configured.")] = "",
@@ -183,7 +183,7 @@ def alerts(
     flags.screen().emit({"rules": text}, text.rstrip())
 
 
-@command(example="maint generate completion bash")
+@command()
 def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish.")] = "bash") -> None:
     """Print the completion script for a shell."""
     text = script_for(shell)

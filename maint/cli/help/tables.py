@@ -8,6 +8,7 @@ from maint import plugins
 from maint.cli.app import COMMANDS
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, loaded
+from maint.cli.examples import example_of
 from maint.cli.options import COMMON, MANAGER
 from maint.config.precedence import GENERAL, OVERRIDES
 from maint.config.resources import playbooks
@@ -48,7 +49,7 @@ def _commands(noun: str, _: str) -> str:
 
 def _examples(*_: str) -> str:
     """One call of each command, as its help has it."""
-    return "\n".join(f"    {loaded(place).example}" for place, _ in COMMANDS.values())
+    return "\n".join(f"    {example_of(name)}" for name in COMMANDS)
 
 
 def usage(name: str) -> str:

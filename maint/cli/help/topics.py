@@ -78,7 +78,7 @@ def text_of(name: str) -> str:
     return filled(files("maint.help").joinpath(f"{name}.md").read_text("utf-8"))
 
 
-@command(example="maint help backup")
+@command()
 def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> None:
     """Read a help topic; without one, list them."""
     if not name:
@@ -92,7 +92,7 @@ def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> N
     flags.screen().emit({"topic": name, "text": text}, page(text.rstrip(), columns() or _WIDE))
 
 
-@command(example="maint version")
+@command()
 def version(flags: Flags) -> None:
     """Show the version of maint."""
     flags.screen().emit({"version": maint.__version__}, f"maint {maint.__version__}")

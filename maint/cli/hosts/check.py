@@ -70,7 +70,7 @@ class CheckRequest(msgspec.Struct, frozen=True):
         return bool(self.hosts or self.hosts_in)
 
 
-@command(outputs=OUTPUTS, example="maint host check --hosts-in ecs --phase before-restore", several=_SEVERAL)
+@command(outputs=OUTPUTS, several=_SEVERAL)
 def check(flags: Flags, request: CheckRequest) -> int:
     """Ask the hosts what there is to know, and say what is wrong, why it matters and how to mend it."""
     if request.listed:

@@ -20,7 +20,7 @@ SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
 
 
-@command(example="maint host list --hosts-from manager")
+@command()
 def list_hosts(flags: Flags, hosts_from: Source = "config") -> None:
     """List the hosts with their addresses and groups."""
     with opened(flags) as (site, screen):

@@ -12,7 +12,6 @@ from maint.cli.hosts.inventory import Source, inventory
 from maint.cli.open_site import limit_of, limited, opened
 from maint.cli.options import Flags, argument, option
 from maint.cli.screen import Screen, ask_change, table
-from maint.config.paths import home
 from maint.config.schema import HostSettings
 from maint.engine.lock import site_lock
 from maint.errors import Invalid
@@ -23,7 +22,7 @@ from maint.steps.hosts.selection import choose
 _DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
 
-@command(example="maint host trust ecs-1")
+@command()
 def trust(
     flags: Flags,
     hosts: Annotated[list[str] | None, argument("Names of hosts; all when left out.")] = None,
@@ -97,7 +96,6 @@ def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Present
             f"site {site.settings.name} has no ssh section",
             hint="add `ssh:` with its `user` to the site; `maint help hosts` shows one",
         )
-    path = ssh.known_hosts or home() / ".ssh/known_hosts"
     with site_lock(site.state, site.settings.name, "host trust", site.clock):
-        record(path, wanted)
+        record(ssh.trusted_files[0], wanted)
     return list(wanted)

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from maint.cli.command import command
 from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import Flags, argument, number, option
 from maint.cli.screen import ask_change, table
 from maint.errors import Refused, UsageError
 from maint.lab import control
 from maint.lab.faults import FAULTS
 from maint.lab.manager.load import Options
 from maint.model.formatting import show_count
+from maint.model.json import spelled
 from maint.model.virtual_cluster import is_cluster_name
 
 _LOST = "lost"
@@ -28,7 +29,7 @@ Folder = Annotated[str, option("--folder", "Where the lab is; else MAINT_LAB, el
 Deployment = Annotated[str, option("--deployment", "An export to load; else the example.")]
 
 
-@command(example="maint lab up --folder /tmp/lab")
+@command()
 def up(
     flags: Flags,
     folder: Folder = "",
@@ -36,8 +37,8 @@ def up(
     fresh: Annotated[bool, option("--fresh", "A server just installed.")] = False,
     switch: Annotated[list[str] | None, option("--switch", "NAME=VALUE; see `maint help lab`.")] = None,
     password: Annotated[str, option("--password", "A password to try for the administrators.")] = "",
-    plain_port: Annotated[int, option("--plain-port", "0 chooses a free one.", min=0, max=65535)] = 0,
-    tls_port: Annotated[int, option("--tls-port", "0 chooses a free one.", min=0, max=65535)] = 0,
+    plain_port: Annotated[int, number("--plain-port", "Up to 65535; 0 chooses a free one.", 0, 65535)] = 0,
+    tls_port: Annotated[int, number("--tls-port", "Up to 65535; 0 chooses a free one.", 0, 65535)] = 0,
     virtual_cluster: Annotated[
         list[str] | None, option("--virtual-cluster", "A further, empty virtual cluster of this name.")
     ] = None,
@@ -106,7 +107,7 @@ def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells
     screen.emit(found, f"export MAINT_CONFIG={found['config']}")
 
 
-@command(example="maint lab down")
+@command()
 def down(flags: Flags, folder: Folder = "") -> None:
     """Take the lab down; its files stay."""
     place = lab_folder(folder)
@@ -119,19 +120,19 @@ def down(flags: Flags, folder: Folder = "") -> None:
     )
 
 
-@command(example="maint lab status -o json")
+@command()
 def status(flags: Flags, folder: Folder = "") -> None:
     """Show where the lab answers, and with which credentials."""
     found = control.status(lab_folder(folder))
-    rows = [["running", str(found["running"])], ["config", str(found["config"])]]
+    rows = [["running", "yes" if found["running"] else "no"], ["config", str(found["config"])]]
     for part in ("manager", "ssh"):
-        rows += [[f"{part} {key}", str(value)] for key, value in (found.get(part) or {}).items()]
+        rows += [[f"{part} {key}", spelled(value)] for key, value in (found.get(part) or {}).items()]
     rows += [[f"virtual cluster {each['name']}", str(each["base_url"])] for each in found.get("virtual_clusters", ())]
     rows += [["requests", str(found["requests"])]] if "requests" in found else []
     flags.screen().emit(found, table(["WHAT", "IS"], rows))
 
 
-@command(example="maint lab break manager error-500-once")
+@command()
 def break_(
     flags: Flags,
     target: Annotated[str, argument("manager, database, or a host's name.")] = "",

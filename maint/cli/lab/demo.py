@@ -25,7 +25,7 @@ from maint.lab.manager.load import Options
 _LOOK_CLOSER = "the demo removed its lab: `maint lab up` keeps one, in which the same commands can be tried one by one"
 
 
-@command(example="maint lab demo")
+@command()
 def demo(flags: Flags, deployment: Deployment = "") -> int:
     """Back a manager up, lose it, bring an empty one back, prove it: the main job, in a minute, on your machine."""
     export = deployment_file(deployment)

@@ -19,7 +19,7 @@ from maint.steps.flow import Approval, answer
 from maint.steps.registry import STEPS
 
 
-@command(example="maint playbook approve 20260102T --note 'agreed with the owners'")
+@command()
 def approve(
     flags: Flags,
     run_id: Annotated[str, argument("A run's id or its beginning.")],

@@ -9,14 +9,14 @@ from maint.cli.options import Flags, argument, option
 from maint.errors import Differences, Invalid
 from maint.files import Damaged, decoded
 from maint.model.formatting import show_count
-from maint.model.json import Json
+from maint.model.json import Json, spelled
 from maint.model.plan import Action, Plan
 
 _LARGEST = 64 * 1024 * 1024  # bytes of a saved plan
 _HINT = "save one with `maint playbook plan NAME -o json > FILE`"
 
 
-@command(example="maint playbook diff before.json after.json --exit-code")
+@command()
 def diff(
     flags: Flags,
     before: Annotated[str, argument("A plan that `maint playbook plan NAME -o json` printed.")],
@@ -37,7 +37,7 @@ def diff(
 
 
 def _line(one: Mapping[str, Json]) -> str:
-    changed = f": {one['key']} {one['before']} → {one['after']}" if one["key"] else ""
+    changed = f": {one['key']} {spelled(one['before'])} → {spelled(one['after'])}" if one["key"] else ""
     return f"{one['sign']} {one['action']}{changed}"
 
 

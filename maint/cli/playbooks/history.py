@@ -8,7 +8,7 @@ from maint import __version__
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, option, seconds_of
+from maint.cli.options import Flags, number, option, seconds_of
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.suggestions import meant
 from maint.engine import journal
@@ -24,7 +24,7 @@ from maint.steps.undo_records import KEPT_FOR
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 
 
-@command(example="maint playbook history --outcome failed --since 7d")
+@command()
 def history(
     flags: Flags,
     playbook: Annotated[str, option("--playbook", "Only runs of this playbook.")] = "",
@@ -32,7 +32,7 @@ def history(
     since: Annotated[str, option("--since", "Only runs begun since: 7d, 12h, or 2026-01-02.")] = "",
     user: Annotated[str, option("--user", "Only runs that somebody began or took up: NAME or NAME@HOST.")] = "",
     prune: Annotated[bool, option("--prune", "Forget old runs instead: neither among the newest nor young.")] = False,
-    keep: Annotated[int | None, option("--keep", "With --prune: how many of the newest stay; 100.", min=0)] = None,
+    keep: Annotated[int | None, number("--keep", "With --prune: how many of the newest stay; 100.")] = None,
     age: Annotated[str, option("--age", "With --prune: how young a run must be to stay; 90d, at least 30d.")] = "",
 ) -> int:
     """List the runs of the site: who, from which host, with which version, how often stopped and taken up."""

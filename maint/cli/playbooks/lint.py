@@ -18,7 +18,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 
 
-@command(example="maint playbook lint own.yaml")
+@command()
 def lint(
     flags: Flags,
     names: Annotated[list[str] | None, argument("Names, files or folders; else all that are shipped.")] = None,

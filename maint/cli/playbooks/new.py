@@ -16,7 +16,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 SCHEMA = "playbook.schema.json"
 
 
-@command(example="maint playbook new patch-hosts")
+@command()
 def new(
     flags: Flags,
     name: Annotated[str, argument("Its name: small letters, digits, dashes.")],

@@ -24,7 +24,7 @@ from maint.render import template
 from maint.steps.registry import STEPS
 
 
-@command(example="maint playbook schedule probe --every 6h --dry-run")
+@command()
 def schedule(
     flags: Flags,
     name: Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")],

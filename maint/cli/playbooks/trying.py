@@ -17,7 +17,7 @@ from maint.cli.options import Flags, argument
 from maint.cli.playbooks.worlds import Answering, Performed, Worlds, perform, playbook_of, site_of
 from maint.cli.screen import Screen
 from maint.engine.expectations import Difference, Ended, Expectation, StateForm, differences, plan_lines, read
-from maint.errors import Invalid, MaintError, WorkFailed
+from maint.errors import Invalid, MaintError, Stopped, WorkFailed
 from maint.lab.http.request_log import read_requests
 from maint.lab.running import Lab
 from maint.model.events import Outcome
@@ -41,7 +41,7 @@ class Tried(msgspec.Struct, frozen=True):
     differences: Sequence[Difference]
 
 
-@command(outputs=OUTPUTS, example="maint playbook test tests/stop-base.yaml")
+@command(outputs=OUTPUTS)
 def test(
     flags: Flags, files: Annotated[list[str], argument("Tests: files, or folders of them; see `maint help playbooks`.")]
 ) -> int:
@@ -108,6 +108,8 @@ def _found(lab: Lab, site: ConfiguredSite, fact: StateForm) -> Json:
         return None
     try:
         value: Json = site.manager.get(fact.get)
+    except Stopped:
+        raise
     except MaintError as error:
         return error.message
     for step in filter(None, fact.key.split(".")):

@@ -21,7 +21,7 @@ from maint.engine.load import library
 from maint.engine.plan import make_plan
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
-from maint.errors import Interrupted, Invalid, MaintError, PartlyDone
+from maint.errors import Interrupted, Invalid, MaintError, PartlyDone, Stopped
 from maint.lab.faults import UnknownFault
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
@@ -132,6 +132,8 @@ def playbook_of(wanted: Expectation, name: str, place: KeyPath) -> Playbook:
     """Return a playbook that a test names, there by `place`; Invalid where there is none, or it has a mistake."""
     try:
         return library().find(name, wanted.path.parent)
+    except Stopped:
+        raise
     except MaintError as error:
         if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
             raise

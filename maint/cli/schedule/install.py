@@ -71,7 +71,7 @@ def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
     return ScheduleRequest(rhythm, form_of(form), wanted.user, wanted.prune, drill, place, verify)
 
 
-@command(example="maint schedule install --at 02:15 --prune --dry-run")
+@command()
 def install(
     flags: Flags,
     wanted: Wanted,
@@ -115,7 +115,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     return 0
 
 
-@command(example="maint schedule remove")
+@command()
 def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
     """Stop the schedule and delete the files that install wrote, and no others."""
     site = settings_of(flags).site()
@@ -138,7 +138,7 @@ def take_away(flags: Flags, site: SiteSettings, found: Sequence[Path], *, user: 
     return 0
 
 
-@command(example="maint schedule show")
+@command()
 def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
     """Show what is installed, when it runs next, and the age of the last verified success."""
     with opened(flags) as (site, screen):

@@ -1,1 +1,1 @@
-"""`maint site`, `maint config` and `maint doctor`: what is configured, and whether it works."""
+"""`maint site` and `maint doctor`: how the configured sites fare, and what stands in the way."""

@@ -1,6 +1,7 @@
 """`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,25 +19,25 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
+from maint.cli.monitoring.figures import last_drill
+from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.cli.telling.figures import last_drill
-from maint.cli.telling.outcomes import NOTICE, last
-from maint.config.paths import home
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
-from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
+from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
+from maint.ports.truststore import try_served
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
 from maint.snapshots.escrow import escrow
@@ -44,9 +45,12 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
+from maint.steps.manager.java_options import PATH, UNIT
+from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import remembered
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
+_COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
@@ -67,7 +71,7 @@ class Line(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-@command(example="maint doctor --site prod", several=LOOKS)
+@command(several=LOOKS)
 def doctor(
     flags: Flags,
     max_age: Annotated[str, option("--max-age", "How old the last verified backup may be; else as configured.")] = "",
@@ -84,7 +88,9 @@ def doctor(
     screen = flags.screen()
     lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
-    rows = [[one.label, one.state, one.words + (f"  → {one.hint}" if one.hint else "")] for one in lines]
+    # A command to copy stays in a piece, as all does that stands between backquotes.
+    hints = [f"  → `{one.hint}`" if _COMMAND.fullmatch(one.hint) else one.hint and f"  → {one.hint}" for one in lines]
+    rows = [[one.label, one.state, one.words + hint] for one, hint in zip(lines, hints, strict=True)]
     screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
     states = {one.state for one in lines}
     return 1 if FAIL in states else 7 if WARN in states else 0
@@ -104,7 +110,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     try:
         settings = settings_of(flags)
         settings.site()
-    except MaintError as error:
+    except (Invalid, UsageError) as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))
@@ -219,24 +225,33 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     private = [path for path in sorted((site.state / "keys").glob("*")) if path.suffix != ".pub"]
     private += [ssh.key] if ssh and ssh.key else []
     shared = [path for path in private if path.stat().st_mode & 0o077]
-    for path in shared:
-        yield Line("keys", FAIL, f"{path} can be read by others", f"chmod 600 {path}")
     empty = [path for path in private if not path.stat().st_size]
-    for path in empty:
-        yield Line("keys", FAIL, f"{path} is empty", "put the key back from where a copy of it is kept")
-    if not shared and not empty:
-        yield Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")
+    blamed = [Line("keys", FAIL, f"{path} can be read by others", f"chmod 600 {path}") for path in shared]
+    blamed += [
+        Line("keys", FAIL, f"{path} is empty", "put the key back from where a copy of it is kept") for path in empty
+    ]
+    uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}
+    for name, use in uses.items() if not blamed else ():
+        if site.state / "keys" / name in private:
+            blamed += _guarded("keys", partial(_loaded, use))
+    yield from blamed or [Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")]
+
+
+def _loaded(use: Callable[[], str]) -> Iterator[Line]:
+    use()
+    yield from ()
 
 
 def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
     ssh = site.settings.ssh
     if ssh is None:
         return
-    path = ssh.known_hosts or home() / ".ssh/known_hosts"
-    if path.is_file() and path.stat().st_size:
-        yield Line("known hosts", OK, str(path))
+    files = ssh.trusted_files
+    if found := [str(path) for path in files if path.is_file() and path.stat().st_size]:
+        yield Line("known hosts", OK, ", ".join(found))
     else:
-        yield Line("known hosts", FAIL, f"{path} names no hosts, so none is trusted", "ssh-keyscan, then compare keys")
+        words = f"{files[0]} names no hosts, so none is trusted"
+        yield Line("known hosts", FAIL, words, "ssh-keyscan, then compare keys")
 
 
 def _tools() -> Iterator[Line]:
@@ -258,6 +273,14 @@ def _manager(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+    yield from _guarded("truststore", partial(_truststore, site))
+
+
+def _truststore(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the password that the manager serves where the truststore lies."""
+    if (trial := try_served(site)) is not None:
+        state = SKIP if trial.opens is None else OK if trial.opens else FAIL
+        yield Line("truststore", state, f"the password that the manager serves {trial.words}", trial.hint)
 
 
 def _hosts(site: ConfiguredSite) -> Iterator[Line]:
@@ -411,21 +434,46 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
     told = announced(site)
     for one in told.open:
         words = f"{one.words}: whoever may read the API sees passwords"
-        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: {CLOSE_COMMAND}")
+        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
     for doubt in told.doubts:
-        yield Line("redaction window", WARN, doubt, f"{CLOSE_COMMAND} looks at the hosts themselves")
+        yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")
     if not told.open and not told.doubts:
-        yield Line("redaction window", OK, "closed")
+        seen = [line for one in switches(site) if (line := _switched(one)) is not None]
+        yield from seen or [Line("redaction window", OK, "closed")]
+
+
+def _switched(one: Switch) -> Line | None:
+    """Say where redaction is off on a host, whoever switched it; None where it is on."""
+    if one.problem:
+        return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
+    if one.running:
+        words = f"the server on {one.host} runs with redaction off: whoever may read the API sees passwords"
+    elif one.written:
+        words = f"{PATH} on {one.host} has redaction switched off" + (
+            f", which counts from the next start of {UNIT}" if one.running is False else ""
+        )
+    else:
+        return None
+    return Line("redaction window", WARN, words, f"{CLOSE_COMMAND}; what somebody else wrote into the file it leaves")
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:
-    unfinished = [past for past in journal.history(site.state) if past.state == "unfinished"]
-    if is_held(site.state):  # by the last of them
-        unfinished = unfinished[:-1]
-    for past in unfinished:
-        words = f"{past.id} ({past.plan.source}) was killed on its way"
-        yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
-    if not unfinished:
+    rotten = journal.unreadable(site.state)
+    for path in rotten:
+        words = f"the journal {path} is damaged in its first line: what that run did is not known"
+        yield Line("runs", FAIL, words, "look at the server; then move the file away")
+    stopped = journal.unfinished(site.state)
+    if is_held(site.state):  # by the newest that was not ended
+        at_work = next((past for past in stopped if past.ended is None), None)
+        stopped = [past for past in stopped if past is not at_work]
+    for past in stopped:
+        if past.damage:
+            hint = f"look at the server; then `maint playbook dismiss {past.id} --reason WORDS`"
+            yield Line("runs", FAIL, f"{past.id} ({past.plan.source}) is damaged: {past.damage}", hint)
+        else:
+            words = f"{past.id} ({past.plan.source}) is {past.state}"
+            yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
+    if not stopped and not rotten:
         yield Line("runs", OK, "none is unfinished")
 
 

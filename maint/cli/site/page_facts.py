@@ -10,7 +10,7 @@ from statistics import median
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.telling import outcomes
+from maint.cli.monitoring import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
 from maint.errors import MaintError, Refused, Stopped

@@ -67,9 +67,6 @@ def others(
     done = {Path(one).stem for one in written}
     for name in settings.names:
         state = settings.state / name
-        if state.parent != settings.state:  # the name of a broken site may be anything
-            yield name, None
-            continue
         wrong = settings.broken.get(name)
         facts = _seen(state, wrong.in_a_line if wrong else "", settings.option)
         if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):

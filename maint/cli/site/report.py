@@ -21,7 +21,7 @@ from maint.report.pages import write_estate
 from maint.report.site_facts import SiteFacts
 
 
-@command(example="maint site report --to /srv/www/maint", several=LOOKS)
+@command(several=LOOKS)
 def report(
     flags: Flags,
     to: Annotated[str, option("--to", "The folder of the pages; else `report.folder` of the config.")] = "",

@@ -10,6 +10,7 @@ from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, error_object, table
 from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
+from maint.errors import Refused
 from maint.files import kept_record
 from maint.model.formatting import show_duration
 from maint.model.json import Json
@@ -18,7 +19,7 @@ from maint.snapshots.open_windows import announced
 from maint.steps.manager.window_record import remembered
 
 
-@command(example="maint site list")
+@command()
 def list_sites(flags: Flags) -> None:
     """List the configured sites, with what was last seen of their backups, and when; reads no store."""
     settings, now = settings_of(flags), datetime.now(UTC)
@@ -50,7 +51,7 @@ def _ago(at: datetime | None, now: datetime) -> str:
     return f"{show_duration((now - at).total_seconds())} ago" if at else "never"
 
 
-@command(example="maint site status --site prod", several=LOOKS)
+@command(several=LOOKS)
 def status(flags: Flags) -> None:
     """Show ports, TLS chain, version, redaction, licence and active commands."""
     with opened(flags) as (site, screen):
@@ -90,7 +91,10 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
 
 
 def _window(site: ConfiguredSite) -> str:
-    window = remembered(site.state)
+    try:
+        window = remembered(site.state)
+    except Refused as damaged:
+        return damaged.in_a_line
     if window is not None:
         return f"open since {window.opened_at} by run {window.run}"
     told = announced(site)

@@ -42,7 +42,7 @@ def tested(*, hashes: bool = False) -> str:
     return "".join(f"{name}=={number}{known if hashes else ''}\n" for name, number, known in lines)
 
 
-@command(example="maint generate constraints > constraints.txt")
+@command()
 def constraints(
     flags: Flags,
     hashes: Annotated[bool, option("--hashes", "With the hash of each wheel, for --require-hashes.")] = False,
@@ -52,7 +52,7 @@ def constraints(
     flags.screen().emit({"constraints": text}, text.rstrip())
 
 
-@command(example="maint generate container > Containerfile")
+@command()
 def container(
     flags: Flags,
     image: Annotated[
@@ -67,7 +67,7 @@ def container(
     flags.screen().emit({"containerfile": text}, text.rstrip())
 
 
-@command(example="maint generate bundle --to maint-bundle.tar.gz")
+@command()
 def bundle(
     flags: Flags,
     to: Annotated[str, option("--to", "The file to write, a .tar.gz.")] = "maint-bundle.tar.gz",

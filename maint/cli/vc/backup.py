@@ -24,7 +24,7 @@ from maint.snapshots.virtual_clusters.verify import read_document
 SnapshotOption = Annotated[str, option("--snapshot", "Its id or the beginning of it; else the newest that holds it.")]
 
 
-@command(VC, example="maint vc backup --vc etl")
+@command(VC)
 def backup(
     flags: Flags,
     accept_empty: Annotated[bool, option("--accept-empty", "It holds what is found, however little it is.")] = False,
@@ -33,7 +33,7 @@ def backup(
     return carry_out(flags, "backup-virtual-cluster", {"vc": chosen(flags), "accept_empty": accept_empty})
 
 
-@command(VC, example="maint vc drift --exit-code")
+@command(VC)
 def drift(
     flags: Flags,
     snapshot: SnapshotOption = "",
@@ -67,13 +67,13 @@ class RestoreRequest(msgspec.Struct, frozen=True):
     source_gone: Annotated[bool, option("--source-gone", "Although the source still answers: it does no harm.")] = False
 
 
-@command(VC, GUARDS, example="maint vc restore --on-conflict skip --confirm etl")
+@command(VC, GUARDS)
 def restore(flags: Flags, request: RestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
     return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})
 
 
-@command(VC, example="maint vc undo 20260102T030405Z-1a2b3c4d")
+@command(VC)
 def undo(flags: Flags, run: Annotated[str, argument("The run that deleted: its id or the beginning of it.")]) -> int:
     """Bring back the jobs, resources, files and certificates that a run removed or replaced; schedules stay paused."""
 

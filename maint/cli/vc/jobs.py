@@ -19,7 +19,7 @@ Name = Annotated[str, option("--name", "The job.")]
 Filters = Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable, all must hold.")]
 
 
-@command(VC, example="maint vc job list --filter 'type[eq]spark'")
+@command(VC)
 def list_jobs(flags: Flags, filters: Filters = None) -> None:
     """List the jobs."""
     with reading(flags) as (cluster, screen):
@@ -38,7 +38,7 @@ def _schedule_of(raw: Json) -> str:
     return f"{when} (paused)" if job.paused and when != "none" else when
 
 
-@command(VC, example="maint vc job describe --name daily")
+@command(VC)
 def describe_job(flags: Flags, name: Name) -> None:
     """Show a job's definition."""
     with reading(flags) as (cluster, screen):
@@ -49,7 +49,6 @@ def describe_job(flags: Flags, name: Name) -> None:
 @command(
     VC,
     cls=payloads.ClientCommand,
-    example="maint vc job create --name daily --application-file etl.py --mount-1-resource scripts",
 )
 def create(
     flags: Flags,
@@ -100,9 +99,7 @@ def _warn_of_mounts(site: ConfiguredSite, screen: Screen, vc: str, definition: d
         screen.warn(f"no resource that the job mounts has {job.file}: without it the job will not run")
 
 
-@command(
-    VC, GUARDS, cls=payloads.ClientCommand, example="maint vc job update --name daily --cron-expression '0 2 * * *'"
-)
+@command(VC, GUARDS, cls=payloads.ClientCommand)
 def update(flags: Flags, name: Name, when: payloads.ScheduleWords) -> int:
     """Change a job's schedule; an airflow job's DAG file is read again."""
     schedule = payloads.schedule(when)
@@ -116,7 +113,7 @@ def update(flags: Flags, name: Name, when: payloads.ScheduleWords) -> int:
     return run_step(ready(flags), "job update", "Update the job", "job.update", given)
 
 
-@command(VC, example="maint vc job run --name daily --wait")
+@command(VC)
 def run(
     flags: Flags,
     name: Name,
@@ -139,13 +136,13 @@ def run(
     return run_steps(ready(flags), "job run", lines, after)
 
 
-@command(VC, example="maint vc job pause --name daily")
+@command(VC)
 def pause(flags: Flags, name: Name) -> int:
     """Pause a job's schedule."""
     return _pause(flags, name, paused=True)
 
 
-@command(VC, example="maint vc job unpause --name daily")
+@command(VC)
 def unpause(flags: Flags, name: Name) -> int:
     """Let a job's schedule go on; one that starts in the past fires at once."""
     return _pause(flags, name, paused=False)
@@ -157,7 +154,7 @@ def _pause(flags: Flags, name: str, *, paused: bool) -> int:
     return run_step(ready(flags), f"job {verb}", f"{verb.title()} the schedule", "job.pause", given)
 
 
-@command(VC, GUARDS, example="maint vc job delete --name daily")
+@command(VC, GUARDS)
 def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a job; `maint vc undo RUN` brings it back."""
     given = deleting(flags, if_exists, job=name)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from maint.cli.command import OwnFirst
-from maint.cli.options import option, pairs_of
+from maint.cli.options import number, option, pairs_of
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -24,7 +24,7 @@ class ScheduleWords(msgspec.Struct, frozen=True):
     start: Annotated[str | None, option("--schedule-start", "When the schedule starts, ISO 8601.")] = None
     end: Annotated[str | None, option("--schedule-end", "When the schedule ends.")] = None
     cron: Annotated[str | None, option("--cron-expression", "When it runs, as five fields of cron.")] = None
-    every_days: Annotated[int | None, option("--every-days", "Every so many days.")] = None
+    every_days: Annotated[int | None, number("--every-days", "Every so many days, 31 at most.", 1, 31)] = None
     minutes: Annotated[str | None, option("--for-minutes-of-hour", "At these minutes of the hour.")] = None
     hours: Annotated[str | None, option("--for-hours-of-day", "At these hours of the day, UTC.")] = None
 
@@ -53,8 +53,6 @@ def _cron(words: ScheduleWords) -> str | None:
         return words.cron
     if words.cron is not None:
         raise UsageError("--cron-expression says it all", hint="leave out the other options for when it runs")
-    if words.every_days is not None and not 1 <= words.every_days <= 31:
-        raise UsageError(f"--every-days {words.every_days} makes no sense", hint="1 to 31")
     days = "*" if words.every_days is None else f"*/{words.every_days}"
     hours = words.hours if words.hours is not None else "0" if words.every_days is not None else "*"
     return f"{_numbers(words.minutes or '0', 59)} {_numbers(hours, 23)} {days} * *"
@@ -90,11 +88,11 @@ class Application(msgspec.Struct, frozen=True):
     class_name: Class = ""
     args: Annotated[list[str], option("--arg", "An argument of the application; repeatable.")] = []
     conf: Annotated[list[str], CONF] = []
-    num_executors: Annotated[int | None, option("--num-executors", "How many executors.")] = None
+    num_executors: Annotated[int | None, number("--num-executors", "How many executors.")] = None
     driver_memory: Annotated[str | None, option("--driver-memory", "Such as 1g.")] = None
-    driver_cores: Annotated[int | None, option("--driver-cores", "How many.")] = None
+    driver_cores: Annotated[int | None, number("--driver-cores", "How many.")] = None
     executor_memory: Annotated[str | None, option("--executor-memory", "Such as 1g.")] = None
-    executor_cores: Annotated[int | None, option("--executor-cores", "How many.")] = None
+    executor_cores: Annotated[int | None, number("--executor-cores", "How many.")] = None
     python_env: Annotated[str | None, option("--python-env-resource-name", "A resource of the type python-env.")] = None
 
 

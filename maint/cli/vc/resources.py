@@ -25,7 +25,7 @@ Name = Annotated[str, option("--name", "The resource.")]
 Path_ = Annotated[str, option("--resource-path", "The file's path in the resource.")]
 
 
-@command(VC, example="maint vc resource list")
+@command(VC)
 def list_resources(
     flags: Flags,
     filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None,
@@ -40,7 +40,7 @@ def list_resources(
             warn_of_blindness(screen, cluster)
 
 
-@command(VC, example="maint vc resource describe --name scripts")
+@command(VC)
 def describe_resource(flags: Flags, name: Name) -> None:
     """Show a resource with its files."""
     with reading(flags) as (cluster, screen):
@@ -48,7 +48,7 @@ def describe_resource(flags: Flags, name: Name) -> None:
         show(flags, screen, "resource", resource.raw, describe(resource.raw))
 
 
-@command(VC, example="maint vc resource create --name scripts")
+@command(VC)
 def create(
     flags: Flags,
     name: Name,
@@ -66,7 +66,7 @@ def create(
     return run_step(ready(flags), "resource create", "Create the resource", "resource.create", given)
 
 
-@command(VC, GUARDS, example="maint vc resource upload --name scripts --local-path 'etl/*.py'")
+@command(VC, GUARDS)
 def upload(
     flags: Flags,
     name: Name,
@@ -94,7 +94,7 @@ def _expanded(paths: list[str]) -> list[Json]:
     return found
 
 
-@command(VC, example="maint vc resource download --name scripts --resource-path report.py")
+@command(VC)
 def download(
     flags: Flags,
     name: Name,
@@ -114,14 +114,14 @@ def download(
         screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
 
 
-@command(VC, GUARDS, example="maint vc resource delete --name scripts")
+@command(VC, GUARDS)
 def delete(flags: Flags, name: Name, if_exists: IfExists = False) -> int:
     """Delete a resource with its files; `maint vc undo RUN` brings it back."""
     given = deleting(flags, if_exists, resource=name)
     return run_step(ready(flags), "resource delete", "Delete the resource", "resource.delete", given)
 
 
-@command(VC, GUARDS, example="maint vc resource delete-file --name scripts --resource-path old.py")
+@command(VC, GUARDS)
 def delete_file(
     flags: Flags,
     name: Name,

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 from maint.adapters.clock import SystemClock
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.options import VC, Flags, argument, option
+from maint.cli.options import VC, Flags, argument, number, option
 from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
@@ -21,10 +21,10 @@ from maint.model.virtual_cluster import ZERO_TIME
 from maint.steps.virtual_clusters.runs import is_old, output
 
 _CLEANING = 600.0  # seconds
-Id = Annotated[int, option("--id", "The run's number.")]
+Id = Annotated[int, number("--id", "The run's number.")]
 
 
-@command(VC, example="maint vc run list --filter 'job[eq]daily'")
+@command(VC)
 def list_runs(
     flags: Flags,
     filters: Annotated[
@@ -46,7 +46,7 @@ def _ended(raw: Json) -> str:
     return "" if text == ZERO_TIME else text
 
 
-@command(VC, example="maint vc run describe --id 17")
+@command(VC)
 def describe_run(flags: Flags, number: Id) -> None:
     """Show a run."""
     with reading(flags) as (cluster, screen):
@@ -54,7 +54,7 @@ def describe_run(flags: Flags, number: Id) -> None:
         show(flags, screen, "run", run.raw, describe(run.raw))
 
 
-@command(VC, example="maint vc run logs --id 17 --type driver/stdout")
+@command(VC)
 def logs(
     flags: Flags,
     number: Id,
@@ -73,9 +73,9 @@ def logs(
             found: list[Json] = list(types)
             show(flags, screen, "types", found, "\n".join(types))
             return
-        wait = 60.0 if run.ended and (kind in types or not types) else 0.0  # its kinds may be late, too
-        old = is_old(SystemClock(), run)
-        text = output(cluster, SystemClock(), number, kind, wait=wait, whole=(lambda _: True) if old else None)
+        # Its kinds may be late, too.
+        late = run.ended and (kind in types or not types) and not is_old(SystemClock(), run)
+        text = output(cluster, SystemClock(), number, kind, wait=60.0 if late else 0.0)
         if text is None:
             raise WorkFailed(
                 f"run {number} has no log {kind}",
@@ -89,14 +89,14 @@ def logs(
             screen.raw(printed)
 
 
-@command(VC, example="maint vc run kill --id 17")
+@command(VC)
 def kill(flags: Flags, number: Id) -> int:
     """Kill a run."""
     given: dict[str, Json] = {"vc": chosen(flags), "run": number}
     return run_step(ready(flags), "run kill", "Kill the run", "run.kill", given)
 
 
-@command(VC, example="maint vc spark submit etl.py --conf spark.executor.memory=2g")
+@command(VC)
 def submit(
     flags: Flags,
     application: Annotated[str, argument("A local file, or a URL.")],

@@ -13,7 +13,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, table
 from maint.errors import Refused, UsageError
-from maint.model.json import Json
+from maint.model.json import Json, spelled
 from maint.model.virtual_cluster import is_cluster_name
 from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 
@@ -73,10 +73,7 @@ def warn_of_blindness(screen: Screen, cluster: "VirtualClusterClient") -> None:
 
 def describe(value: Mapping[str, Json]) -> str:
     """Return an object for people: its keys, a line each."""
-    rows = [
-        [key, item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)] for key, item in value.items()
-    ]
-    return table(["KEY", "VALUE"], rows)
+    return table(["KEY", "VALUE"], [[key, spelled(item)] for key, item in value.items()])
 
 
 def known(found: T | None, what: str, listing: str) -> T:

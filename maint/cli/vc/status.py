@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, argument("The virtual cluster; or `--vc`, or left out when one is configured.")]
 
 
-@command(VC, example="maint vc status --vc etl")
+@command(VC)
 def status(flags: Flags) -> None:
     """Log in to a virtual cluster, and show its name and what its user sees."""
     with _let_in(flags) as (cluster, screen, seconds, info):
@@ -57,7 +57,7 @@ def _let_in(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen, floa
         yield cluster, screen, seconds, info
 
 
-@command(VC, example="maint vc smoke --yes")
+@command(VC)
 def smoke(flags: Flags) -> int:
     """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
     with _let_in(flags):  # who does not get in has begun nothing: exit 4, and no run to take up
@@ -65,7 +65,7 @@ def smoke(flags: Flags) -> int:
     return carry_out(ready(flags), "smoke-test", {"vc": chosen(flags)})
 
 
-@command(VC, example="maint vc init --vc etl")
+@command(VC)
 def init(
     flags: Flags,
     name: Name = "",
@@ -77,7 +77,7 @@ def init(
     return carry_out(flags, "init-virtual-cluster", {"vc": chosen(flags, name), "renew": renew})
 
 
-@command(VC, example="maint vc init-user --vc etl etl_user")
+@command(VC)
 def init_user(
     flags: Flags, name: Name = "", user: Annotated[str, argument("The user, from `users:` of the config.")] = ""
 ) -> int:

@@ -99,6 +99,7 @@ class _Switch(Step[C]):
             {"cluster": cluster.name, **(guard or {})},
             undo=f"maint cluster {self.opposite} {cluster.name}",
             facts={"cluster": cluster.name, "moves": bool(lacking), **({"proof": proof} if proof else {})},
+            seen=words,
         )
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:

@@ -86,6 +86,7 @@ def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) 
         TimedOut: it still runs after the limit (seconds).
         WorkFailed: the server kept answering with errors.
     """
+    goes_on = "it goes on in the manager; `maint playbook resume` waits for it again"
     begun = clock.monotonic()
     current: Command | None = command
     for pause in polls():
@@ -94,12 +95,14 @@ def finish(manager: ManagerSight, clock: Clock, command: Command, limit: float) 
         waited = clock.monotonic() - begun
         if waited > limit:
             raise TimedOut(
-                f"command {command.name} ({command.id}) still runs after {show_duration(waited)}",
-                hint="it goes on in the manager; `maint playbook resume` waits for it again",
+                f"command {command.name} ({command.id}) still runs after {show_duration(waited)}", hint=goes_on
             )
-        clock.sleep(pause)
         try:
+            clock.sleep(pause)
             current = yield from patiently(clock, lambda: manager.command(command.id))
+        except DeadlinePassed as error:
+            still = f"command {command.name} ({command.id}) still runs"
+            raise DeadlinePassed(error.message, detail=[still], hint=goes_on, limit=error.limit) from error
         except Transient as error:
             raise WorkFailed(
                 f"the manager cannot say how command {command.name} ({command.id}) goes",
@@ -157,7 +160,7 @@ def wait_until(
             shown = words
         raise TimedOut(f"{problem} after {show_duration(limit)}", detail=missing, hint=hint)
     except DeadlinePassed as error:
-        raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint) from error
+        raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint, limit=error.limit) from error
 
 
 ENDS = {"stop": ("STOPPED", "NA"), "start": ("STARTED", "NA"), "restart": ("STARTED", "NA")}

@@ -7,7 +7,7 @@ from pydantic import Field
 from maint.errors import AnswerMissing, Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.select_snapshot import UsableLicense, chosen, usable_license
+from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -29,10 +29,10 @@ class UploadLicense(Step[LicenseArguments]):
 
     def plan(self, args: LicenseArguments, sight: Sight) -> Iterable[Action]:
         """Plan the upload; an unreadable or expired file is refused here."""
-        snapshot = args.snapshot
-        if snapshot is not None:
-            snapshot = "" if args.file else chosen(sight, snapshot).id
-        found = _usable(sight, args.file, snapshot)
+        # Without a snapshot the operator asks to upload one whatever the manager has.
+        snapshot = None if args.snapshot is None or args.file else chosen(sight, args.snapshot)
+        source = None if args.snapshot is None else snapshot.id if snapshot else ""
+        found = usable_license(sight, file=args.file, snapshot=snapshot, own=args.snapshot is not None)
         words = f"upload the licence of {found.text.owner} from {found.source}"
         if found.content is None:
             words = f"the manager has a licence of {found.text.owner} that is in date"
@@ -40,9 +40,9 @@ class UploadLicense(Step[LicenseArguments]):
         yield self.action(
             "licence",
             words,
-            {"file": args.file, "snapshot": snapshot, "uuid": found.text.uuid},
+            {"file": args.file, "snapshot": source, "uuid": found.text.uuid},
             effect=Effect.CHANGE if found.content is not None else Effect.READ,
-            facts={"uuid": found.text.uuid},
+            facts={"uuid": found.text.uuid, **(manifest_fact(snapshot) if snapshot else {})},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -50,8 +50,8 @@ class UploadLicense(Step[LicenseArguments]):
         present = site.manager.license()
         if present is not None and present.uuid == uuid:
             return unchanged(f"the manager has the licence of {present.owner} already")
-        file, snapshot = action.arguments["file"], action.arguments["snapshot"]
-        found = _usable(site, str(file), None if snapshot is None else str(snapshot))
+        file, own = str(action.arguments["file"]), action.arguments["snapshot"] is not None
+        found = usable_license(site, file=file, snapshot=planned(site, action) if own and not file else None, own=own)
         if found.text.uuid != uuid or found.content is None:
             raise Refused(f"the licence of {found.source} is not the planned one", hint="make the plan again")
         yield "uploading the licence"
@@ -68,9 +68,3 @@ class UploadLicense(Step[LicenseArguments]):
                 hint="`maint playbook resume` tries again",
             )
         return done(f"licence of {seen.owner}, valid until {seen.expiration}")
-
-
-def _usable(sight: Sight, file: str, snapshot: str | None) -> UsableLicense:
-    # Without a snapshot the operator asks to upload one whatever the manager has.
-    found = None if snapshot is None or file else chosen(sight, snapshot)
-    return usable_license(sight, file=file, snapshot=found, own=snapshot is not None)

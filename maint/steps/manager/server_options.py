@@ -3,9 +3,11 @@
 import hashlib
 from collections.abc import Generator, Iterable
 
+import msgspec
+
 from maint.checks.server import QUESTIONS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.manager import CLOSE_COMMAND, Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
 from maint.steps.hosts.fan_out import error_text
@@ -57,6 +59,29 @@ def running_off(sight: Sight, host: str) -> bool | None:
     """Whether the server that runs on a host has redaction switched off; None where that cannot be told."""
     lines = sight.shell.ask(host, QUESTIONS["java_running"]).out.splitlines()
     return java_options.redaction_is_off(b"\n".join(lines)) if b"running" in lines else None
+
+
+class Switch(msgspec.Struct, frozen=True):
+    """Whether redaction is switched off on a host, by its options file and in the server that runs; None: not told."""
+
+    host: str
+    written: bool | None = None
+    running: bool | None = None
+    problem: str = ""  # why the host told nothing
+
+
+def switches(sight: Sight) -> list[Switch]:
+    """Look at each host of the manager; none where the config names no way to them."""
+    hosts = sight.settings.hosts_in("manager") if sight.settings.ssh else ()
+    return [_switch(sight, host.name) for host in hosts]
+
+
+def _switch(sight: Sight, host: str) -> Switch:
+    try:
+        written = java_options.redaction_is_off(read_options(sight.shell, host) or b"")
+        return Switch(host, written, running_off(sight, host))
+    except (CannotReach, WorkFailed) as failure:
+        return Switch(host, problem=failure.message)
 
 
 def restart_servers(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:

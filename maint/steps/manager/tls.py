@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart_and_wait, stores_tls
 from maint.steps.restore.deployment import SnapshotArguments
@@ -19,13 +19,15 @@ class AwaitTls(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        settings, expected = sight.settings.manager, verdict_of(sight, chosen(sight, args.snapshot)).summary.web_tls
+        settings, snapshot = sight.settings.manager, chosen(sight, args.snapshot)
+        expected = verdict_of(sight, snapshot).summary.web_tls
         serving = sight.manager.presence().door is Door.TLS
         words = f"wait for TLS on {settings.host}:{settings.tls_port} and verify its chain"
         yield self.action(
             f"manager {settings.host}",
             words if expected else "no WEB_TLS in this deployment: nothing to wait for",
             {"expected": expected, "serving": serving},
+            facts=manifest_fact(snapshot),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:

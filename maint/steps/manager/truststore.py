@@ -1,7 +1,7 @@
 """The password of the shared truststore: hand it over safely, and prove that it opens the truststore (M11)."""
 
 import shlex
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import Field
@@ -10,20 +10,16 @@ from maint import files
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
-from maint.ports import ManagerSight, ShellSight, Sight, Site, Work
-from maint.restore.select_snapshot import chosen
+from maint.ports import ManagerSight, Sight, Site, Work
+from maint.ports.truststore import Trial, path_of, try_password
+from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
 from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 
-DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
 _LIMIT = 300.0  # seconds for a command that takes it
 _SINCE = 41  # API version (M11)
-_FIND_KEYTOOL = (
-    "command -v keytool || ls /usr/java/*/bin/keytool /usr/lib/jvm/*/bin/keytool /usr/lib/jvm/*/jre/bin/keytool "
-    "2>/dev/null | head -n 1"
-)
 
 
 def fetch(manager: ManagerSight) -> Secret:
@@ -65,7 +61,12 @@ class DeliverPassword(Step[DeliverArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         password = fetch(site.manager)
         yield "the manager gave the password"
-        tried = yield from _tried(site, password)
+        store = path_of(site.manager.settings())
+        yield f"trying it on {store}"
+        trial = try_password(site, store, password)
+        if trial.opens is False:
+            raise _does_not_open(trial)
+        tried = f"it {trial.words}"
         if action.arguments["file"]:
             path = Path(str(action.arguments["file"]))
             _write(path, password)
@@ -73,20 +74,6 @@ class DeliverPassword(Step[DeliverArguments]):
         words = _words(str(action.arguments["command"]))
         site.programs.run(words, password.reveal().encode(), work.timeout or _LIMIT, Path.cwd())
         return done(f"the command took it; {tried}")
-
-
-def _tried(site: Site, password: Secret) -> Generator[str, None, str]:
-    """Try a password on the truststore before anybody relies on it; WorkFailed where it opens nothing."""
-    hosts = site.settings.hosts_in("manager") if site.settings.ssh else ()
-    if not hosts:
-        return "whether it opens the truststore could not be tried: the config names no host over SSH"
-    path, host = site.manager.settings().get("TRUSTSTORE_PATH") or DEFAULT_PATH, hosts[0].name
-    if not site.shell.ask(host, f"test -r {shlex.quote(path)}").ok:
-        return f"whether it opens the truststore could not be tried: {host} has no readable {path}"
-    if not site.shell.ask(host, _FIND_KEYTOOL).out.strip():
-        return f"whether it opens the truststore could not be tried: {host} has no keytool"
-    yield f"trying it on {path} on {host}"
-    return f"it opens {path} on {host} ({entries_of(site.shell, host, path, password)} entries)"
 
 
 def _write(path: Path, password: Secret) -> None:
@@ -116,8 +103,9 @@ class CheckTruststore(Step[SnapshotArguments]):
     effect = Effect.READ
 
     def plan(self, args: SnapshotArguments, sight: Sight) -> Iterable[Action]:
-        outline = verdict_of(sight, chosen(sight, args.snapshot)).summary
-        expected, path = outline.web_tls and outline.auto_tls, outline.settings.get("TRUSTSTORE_PATH") or DEFAULT_PATH
+        snapshot = chosen(sight, args.snapshot)
+        outline = verdict_of(sight, snapshot).summary
+        expected, path = outline.web_tls and outline.auto_tls, path_of(outline.settings)
         if expected:
             require_ssh(sight)
         words = f"check that the truststore password opens {path}"
@@ -125,6 +113,7 @@ class CheckTruststore(Step[SnapshotArguments]):
             path,
             words if expected else "no Auto-TLS in this deployment: no truststore password to check",
             {"expected": expected, "path": path},
+            facts=manifest_fact(snapshot),
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -133,24 +122,12 @@ class CheckTruststore(Step[SnapshotArguments]):
         if site.manager.api_version() < _SINCE:
             return skipped(f"API v{site.manager.api_version()} has no call for it (v41 has)")
         password, path = fetch(site.manager), str(action.arguments["path"])
-        host = site.settings.hosts_in("manager")[0].name
-        yield f"trying it on {path} on {host}"
-        entries = entries_of(site.shell, host, path, password)
-        return done(f"the password opens {path} on {host}: {entries} entries")
+        yield f"trying it on {path}"
+        trial = try_password(site, path, password)
+        if not trial.opens:
+            raise _does_not_open(trial)
+        return done(f"the password {trial.words}")
 
 
-def entries_of(shell: ShellSight, host: str, path: str, password: Secret) -> int:
-    """Return how many entries a truststore on a host has; the password goes over standard input only."""
-    tool = shell.ask(host, _FIND_KEYTOOL).out.decode(errors="replace").strip().splitlines()
-    if not tool:
-        raise WorkFailed(f"there is no keytool on {host}", hint="a JDK under /usr/java or /usr/lib/jvm brings it")
-    if not shell.ask(host, f"test -r {shlex.quote(path)}").ok:
-        raise WorkFailed(f"there is no readable {path} on {host}", hint="restore the host's agent-cert folder")
-    listing = f"LC_ALL=C {shlex.quote(tool[0])} -list -keystore {shlex.quote(path)}"
-    ran = shell.ask(host, listing, stdin=password.reveal().encode() + b"\n", timeout=60.0)
-    if not ran.ok:
-        raise WorkFailed(
-            f"the truststore password that the manager serves does not open {path} on {host}",
-            hint="the file may be an old one: compare it with the certmanager folder of the server",
-        )
-    return sum(b"trustedCertEntry" in line or b"PrivateKeyEntry" in line for line in ran.out.splitlines())
+def _does_not_open(trial: Trial) -> WorkFailed:
+    return WorkFailed(f"the truststore password that the manager serves {trial.words}", hint=trial.hint)

@@ -190,12 +190,21 @@ class CloseWindow(Step[CloseArguments]):
         yield self.action(java_options.PATH, words, {"others": args.others}, undo="nothing to undo")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        window = remembered(site.state)
+        others = bool(action.arguments.get("others"))
+        try:
+            window = remembered(site.state)
+        except Refused as damaged:
+            if not others or site.settings.ssh is None:
+                raise
+            yield damaged.message
+            window = None
         if window is None:
             for host in site.settings.hosts_in("manager"):
                 site.undo.drop(_name(host.name))  # what a run kept that was killed before it opened anything
-            if action.arguments.get("others"):
-                return (yield from close_elsewhere(site, work.timeout or _LIMIT))
+            if others:
+                result = yield from close_elsewhere(site, work.timeout or _LIMIT)
+                files.remove(site.state / RECORD)  # a damaged one: who finds it looks at the hosts again
+                return result
             return unchanged("no window is open")
         if (yield from close_own(site, window, work.heir(), work.timeout or _LIMIT)):
             return done("the options are as they were, and the manager redacts again")

@@ -7,6 +7,7 @@ import msgspec
 
 from maint import files
 from maint.errors import Refused
+from maint.model.manager import CLOSE_COMMAND
 from maint.steps.manager import java_options
 
 RECORD = "window.json"
@@ -37,6 +38,6 @@ def remembered(state: Path) -> Window | None:
         raise Refused(
             f"the record of the redaction window, {path}, cannot be read: {error}",
             detail=["a window may be open: the manager may show its secrets to every administrator"],
-            hint=f"look whether {java_options.PATH} on the manager's host has the line `{java_options.LINE}`;"
-            f" where it has, take it out and restart {java_options.UNIT}; then delete {path}",
+            hint=f"`{CLOSE_COMMAND}` closes it by what the hosts show; without a way to them, take the line"
+            f" `{java_options.LINE}` out of {java_options.PATH}, restart {java_options.UNIT}, and delete {path}",
         ) from None

@@ -156,6 +156,7 @@ def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -
 LIMIT = 3600.0  # seconds; the call has no progress and big sites take long (M14 U16)
 ANSWER = "applied"  # what `maint playbook resume --set` answers where nobody else can tell
 _SETTLING = "restart to settle"  # the note about the restart after which nothing sent before it can arrive
+_LICENSED = "restart for the licence"  # the note about the restart after which a licence counts
 PATIENCE = 30.0  # seconds to look at least for a deployment whose answer is missing
 _STANDING = {PutOutcome.NEVER: "was not applied", PutOutcome.OPEN: "was not applied so far"}
 
@@ -188,7 +189,7 @@ def settled(site: Site, work: Work, out: Outgoing, evidence: Evidence) -> Genera
 def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float) -> Generator[str, None, str]:
     """Send a deployment and return how it was found to be in force; when the answer is missing, decide by reading."""
     work.note("before", baseline(site, evidence))
-    for key in ("refused", _SETTLING, "restarted since", "asked"):  # they were about what was sent before
+    for key in ("refused", _SETTLING, "restarted since", "asked", _LICENSED):  # they were about what was sent before
         work.note(key, None)
     work.note("sent", show_time(site.clock.now()))
     yield f"sending {out.length} bytes"
@@ -222,7 +223,7 @@ def send_licensed(site: Site, work: Work, out: Outgoing, evidence: Evidence, lim
         if not lacking or not _licensed(site):
             raise
         yield f"{error.message}; a licence is installed, and may count only after a restart of the server"
-    yield from restart_and_wait(site, work, START_LIMIT, key="restart for the licence")
+    yield from restart_and_wait(site, work, START_LIMIT, key=_LICENSED)
     return (yield from send(site, work, out, evidence, limit))
 
 

@@ -103,12 +103,12 @@ def shown(value: str | None, *, secret: bool, default: str | None = None) -> str
     return repr(value)
 
 
-def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> str:
-    """Return old and new value as a plan shows them; `new` is what a new secret is called."""
+def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> tuple[str, str]:
+    """Return the old value and the new one as a plan shows them; `new` is what a new secret is called."""
     old = "a secret that the manager hides"
     if not is_hidden(live):
         old = shown(live.value, secret=secret, default=live.default)
-    return f"{old} → {new if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)}"
+    return old, new if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)
 
 
 def refuse_mask(place: Place, name: str, value: str | None) -> None:

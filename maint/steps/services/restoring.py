@@ -88,8 +88,9 @@ class RestoreSettings(Step[RestoreArguments]):
             "before": changing.print_of(sight, now), "after": changing.value_print(sight, wanted), "secret": secret,
             "source": source, **manifest,
         }  # fmt: skip
-        words = f"{now.name} of {place}: {changing.difference(now, wanted, secret=secret, new=_ITS)}"
-        return self.action(str(place), words, arguments, undo="`maint playbook undo RUN` puts it back", facts=facts)
+        old, new = changing.difference(now, wanted, secret=secret, new=_ITS)
+        words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
+        return self.action(str(place), words, arguments, undo=undo, facts=facts, seen=old)
 
 
 def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -> Iterator[str]:

@@ -60,10 +60,11 @@ class _ServiceVerb(_Moving[ServiceArguments]):
         opposite = _OPPOSITE.get(self.verb)
         yield self.action(
             str(place),
-            f"{self.verb} {place} ({self.why(found.state, stale)})",
+            f"{self.verb} {place} ({(seen := self.why(found.state, stale))})",
             place_to_json(place),
             undo=f"maint service {opposite} {_typed(place)}" if opposite else None,
             facts={"service": str(place), "state": found.state},
+            seen=seen,
         )
 
     def mover(self, site: Site, place: Place) -> Mover:
@@ -155,8 +156,8 @@ class _RoleVerb(_Moving[RoleArguments]):
             if role.state == "NA":
                 continue
             place = replace(service, role=role.name)
-            words = f"{self.verb} {place} ({self.why(role.state)})"
-            yield self.action(str(place), words, place_to_json(place), facts={"state": role.state})
+            words = f"{self.verb} {place} ({(seen := self.why(role.state))})"
+            yield self.action(str(place), words, place_to_json(place), facts={"state": role.state}, seen=seen)
 
     def mover(self, site: Site, place: Place) -> Mover:
         return role_mover(site, place)
@@ -200,8 +201,9 @@ class MaintainRole(Step[MaintenanceArguments]):
         for role in roles:
             place = replace(service, role=role.name)
             words = f"{'put' if args.on else 'take'} {place} {'into' if args.on else 'out of'} maintenance mode"
-            same = " (nothing to do)" if role.maintenance == args.on else ""
-            yield self.action(str(place), words + same, {**place_to_json(place), "on": args.on})
+            seen = "nothing to do" if role.maintenance == args.on else ""
+            words += f" ({seen})" if seen else ""
+            yield self.action(str(place), words, {**place_to_json(place), "on": args.on}, seen=seen)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, on = place_from(action.arguments), action.arguments["on"] is True

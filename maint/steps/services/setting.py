@@ -54,25 +54,22 @@ class SetSetting(Step[SettingArguments]):
         changing.refuse_mask(place, args.name, wanted)
         before, after = changing.print_of(sight, live), changing.value_print(sight, wanted)
         secret = secret or bool(args.secret)
-        words = f"{args.name} of {place}: {changing.difference(live, wanted, secret=secret, new='another secret')}"
-        given: dict[str, Json] = {
-            **place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret,
-        }  # fmt: skip
-        if before == after:
-            facts: dict[str, Json] = {"before": before, "source": "", "secret": secret}
-            yield self.action(
-                str(place), f"{args.name} of {place} is so already", given, effect=Effect.READ, facts=facts
-            )
-            return
-        source = changing.old_source(sight, place, live)
-        changing.refuse_unkept(sight, place, args.name, source)
-        kept = f"; its old value is taken from snapshot {source}" if source else ""
+        seen, new = changing.difference(live, wanted, secret=secret, new="another secret")
+        words, source, idle = f"{seen} → {new}", "", before == after
+        if idle:
+            words = f"→ {seen} (it is so already)"
+            seen = "it is so already"
+        elif source := changing.old_source(sight, place, live):
+            changing.refuse_unkept(sight, place, args.name, source)
+            words += f"; its old value is taken from snapshot {source}"
         yield self.action(
             str(place),
-            words + kept,
-            given,
+            f"{args.name} of {place}: {words}",
+            {**place_to_json(place), "name": args.name, "value": args.text, "secret": args.secret},
+            effect=Effect.READ if idle else Effect.CHANGE,
             undo="`maint playbook undo RUN` puts it back",
             facts={"before": before, "after": after, "source": source, "secret": secret},
+            seen=seen,
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:

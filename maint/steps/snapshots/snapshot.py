@@ -7,22 +7,22 @@ from pydantic import Field
 
 from maint.config.fields import Duration
 from maint.deployment.judge import only_redacted
-from maint.errors import CannotReach, WorkFailed
+from maint.errors import WorkFailed
 from maint.model.formatting import show_counts, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
-from maint.ports import Sight, Site, Work
+from maint.ports import Sight, Site, Work, truststore
 from maint.snapshots.capture import NOTE, committed, described, recipients_of, taken_once
-from maint.snapshots.extra_parts import lacking
+from maint.snapshots.extra_parts import TRUSTSTORE_RULE, lacking
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server_options import running_off
+from maint.steps.manager.java_options import PATH, UNIT
+from maint.steps.manager.server_options import switches
 from maint.steps.manager.window_elsewhere import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
@@ -30,6 +30,12 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep
 _REDACTED = (
     "`maint backup create --open-window` takes a restorable one; "
     "`backup.on_redacted: accept` in the config is content with redacted ones"
+)
+
+
+_RESTART = (
+    f"`maint backup create --open-window` restarts it and takes a restorable one, or `systemctl restart {UNIT}` there"
+    " before the next"
 )
 
 
@@ -74,10 +80,20 @@ class TakeSnapshot(Step[TakeArguments]):
         partly = purpose is Purpose.BACKUP and not snapshot.restorable and not accepted
         if purpose is Purpose.BACKUP and (without := lacking(site.settings, snapshot)):
             words, partly = f"{words}; without {', '.join(without)}, which the config demands", True
-        if lacks := shortcomings(snapshot):
+        if lacks := [*_doubted_password(snapshot), *shortcomings(snapshot)]:
             words, partly = "; ".join([words, *lacks]), True
         value: dict[str, Json] = {"id": snapshot.id, "restorable": snapshot.restorable}
+        if partly and only_redacted(snapshot.judgement) and (waiting := _waiting_for_restart(site)):
+            return done("; ".join([words, *waiting]), value, partly=True, hint=_RESTART)
         return done(words, value, partly=partly, hint=_hint(snapshot))
+
+
+def _waiting_for_restart(site: Site) -> Sequence[str]:
+    return [
+        f"{PATH} on {one.host} has redaction switched off, and {UNIT} was not restarted since"
+        for one in switches(site)
+        if one.written and one.running is False
+    ]
 
 
 def _unrestorable(site: Site, snapshot: Snapshot, words: str) -> WorkFailed:
@@ -98,7 +114,7 @@ def _unrestorable(site: Site, snapshot: Snapshot, words: str) -> WorkFailed:
 
 def _who_redacts(site: Site) -> tuple[Sequence[str], str]:
     """Ask each server that the config names how it runs; return what was seen, and what to do."""
-    running = {one.name: _running(site, one.name) for one in site.settings.hosts_in("manager")}
+    running = {one.host: one.running for one in switches(site)}
     hiding = [host for host, off in running.items() if off is False]
     if hiding:
         words = [
@@ -113,14 +129,14 @@ def _who_redacts(site: Site) -> tuple[Sequence[str], str]:
     return ["all servers that the config names run without redaction: another one has answered"], hint
 
 
-def _running(site: Site, host: str) -> bool | None:
-    try:
-        return running_off(site, host)
-    except (CannotReach, WorkFailed):
-        return None
+def _doubted_password(snapshot: Snapshot) -> Sequence[str]:
+    found = (one for one in snapshot.judgement.findings if one.rule == TRUSTSTORE_RULE and one.passed is None)
+    return [f"left out: {one.words}" for one in found]
 
 
 def _hint(snapshot: Snapshot) -> str:
+    if snapshot.restorable and _doubted_password(snapshot):
+        return f"{truststore.HINT}; `maint host check --check tls.truststore` tries it again"
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
     return _REDACTED if only_redacted(snapshot.judgement) else _broken_hint(snapshot)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 
 from maint.config.paths import absolute
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.files import as_file, reading
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File
@@ -19,14 +19,17 @@ _NOTE = "damaged"  # the note under which a run keeps what of it arrived as some
 
 
 def unread_dags(cluster: VirtualClusterSight, resource: str, paths: Collection[str]) -> str:
-    """Return in words which DAGs go by their old files until their jobs are updated (J4.4), else nothing."""
-    if not any(path.endswith(".py") for path in paths):
-        return ""
-    names = [
-        job.name
-        for job in cluster.jobs()
-        if job.type == "airflow" and resource in job.mounts and any(job.file.endswith(path) for path in paths)
-    ]
+    """Return in words which DAGs go by their old files until their jobs are updated (J4.4), else nothing.
+
+    The files are there by now: where the jobs cannot be read, that is said.
+    """
+    ends = tuple(f"/{path}" for path in paths if path.endswith(".py"))
+    try:
+        jobs = cluster.jobs() if ends else ()
+    except (CannotReach, WorkFailed) as failure:
+        return f"; whether a DAG goes by its old file cannot be told: {failure.message}"
+    dags = [job for job in jobs if job.type == "airflow" and resource in job.mounts]
+    names = [job.name for job in dags if f"/{job.file}".endswith(ends)]
     return "".join(f"; DAG {name} goes by its old file until `maint vc job update --name {name}`" for name in names)
 
 

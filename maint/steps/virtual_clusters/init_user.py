@@ -291,7 +291,7 @@ class InitUser(Step[InitUserArguments]):
         yield f"the keytab holds a usable key of {identity.principal}; {identity.tried}"
         if action.arguments["later"] is True:  # it was not there when this was planned: is it the right one?
             trust_own(site, settings.name)
-            refuse_other_name(site, work, site.virtual_cluster(settings.name))
+            refuse_other_name(work, site.virtual_cluster(settings.name))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, KubernetesSecrets(host, address.namespace), identity)

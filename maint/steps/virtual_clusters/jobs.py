@@ -148,13 +148,11 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         if not there and not args.if_exists:
             raise absent(f"job {args.job}", "`maint vc job list` shows what there is")
         callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
+        seen = "" if there else "it is not there: nothing to delete"
         words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}"
-        words += net(sight, args.no_safety_net) if there else ""
+        words += net(sight, args.no_safety_net) if there else f" ({seen})"
         yield self.action(
-            f"job {args.job}",
-            words if there else f"job {args.job} is not there: nothing to delete",
-            args.model_dump(),
-            facts={"there": there, "called_by": callers},
+            f"job {args.job}", words, args.model_dump(), facts={"there": there, "called_by": callers}, seen=seen
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -177,8 +175,9 @@ class PauseJob(VcStep[PauseArguments]):
     def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
         job = known_job(sight.virtual_cluster(args.vc), args.job)
         words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
-        there = " (it is so already)" if job.paused is args.paused else ""
-        yield self.action(f"job {args.job}", f"{words} of job {args.job}{there}", args.model_dump())
+        seen = "it is so already" if job.paused is args.paused else ""
+        words = f"{words} of job {args.job}{f' ({seen})' if seen else ''}"
+        yield self.action(f"job {args.job}", words, args.model_dump(), seen=seen)
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         cluster, name = cluster_of(action, site), str(action.arguments["job"])

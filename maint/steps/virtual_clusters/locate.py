@@ -14,8 +14,8 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
-from maint.restore.conflicts import Resolution, beside, chosen_cluster, dags_of, decide, left_out, refuse_live_source
-from maint.restore.select_snapshot import chosen
+from maint.restore.conflicts import Resolution, beside, dags_of, decide, left_out, planned_cluster, refuse_live_source
+from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
@@ -65,6 +65,7 @@ class FindCluster(VcStep[FindArguments]):
             f"virtual cluster {settings.name}",
             f"find it at {settings.base_url}, or else wait until its new address is given",
             arguments,
+            facts=manifest_fact(snapshot),
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -93,10 +94,10 @@ class FindCluster(VcStep[FindArguments]):
     @staticmethod
     def _refuse_foreign(action: Action, site: Site, work: Work, cluster: VirtualCluster, held: str) -> None:
         """Refuse a virtual cluster of another name, or that holds other things than the snapshot."""
-        refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
+        document = _document(action, site, cluster)
+        refuse_other_name(work, cluster, document)
         if not held:
             return
-        document = _document(action, site, cluster)
         dags = left_out(document, dags_of(site, document), accept_race=False)
         if _same_already(site, work, cluster, document, Resolution(left_out=dags)):
             return
@@ -201,7 +202,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
             f"virtual cluster {name}",
             f"bring snapshot {snapshot.id} into it, schedules paused: {words_of(document, decided)}",
             {"vc": name, "snapshot": snapshot.id, "decided": decided.to_json(), "order": list(order_of(dags))},
-            facts={"decided": decided.to_json(), "taken_at": document.taken_at},
+            facts={"decided": decided.to_json(), "taken_at": document.taken_at, **manifest_fact(snapshot)},
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -210,8 +211,8 @@ class RecoverCluster(VcStep[RecoverArguments]):
         cluster = cluster_of(action, site)
         if work.noted("began") is None:
             try:
-                refuse_other_name(site, work, cluster, str(action.arguments["snapshot"]))
                 document, decided = _document(action, site, cluster), Resolution.from_json(action.arguments["decided"])
+                refuse_other_name(work, cluster, document)
                 host = urlsplit(cluster.settings.base_url).hostname
                 yield f"looking whether {host} holds anything of that name already"
                 same = _same_already(site, work, cluster, document, decided)
@@ -240,12 +241,12 @@ def _same_already(
     return False
 
 
-def refuse_other_name(site: Sight, work: Work, cluster: VirtualCluster, snapshot: str = "") -> None:
+def refuse_other_name(work: Work, cluster: VirtualCluster, document: ClusterDocument | None = None) -> None:
     """Refuse a virtual cluster that calls itself otherwise than the one that is to come back (J8).
 
     Args:
         work: whose answers may confirm it.
-        snapshot: id of the snapshot that knows how it called itself; empty: as the config does.
+        document: what knows how it called itself; None: as the config does.
 
     Raises:
         Refused: it is another one, and the operator did not confirm it.
@@ -254,8 +255,7 @@ def refuse_other_name(site: Sight, work: Work, cluster: VirtualCluster, snapshot
     if work.answers.get(CONFIRMED) is True:
         return
     expected = {settings.name}
-    if snapshot:
-        document = read_document(site, chosen_cluster(site, snapshot, settings.name), settings.name)
+    if document is not None:
         expected.add(text_of(document.info, "appName") or settings.name)
     found = text_of(cluster.info(), "appName")
     if found not in expected:
@@ -274,7 +274,7 @@ def _other(cluster: VirtualCluster, why: str) -> Refused:
 
 def _document(action: Action, site: Sight, cluster: VirtualCluster) -> ClusterDocument:
     name = cluster.settings.name
-    return read_document(site, chosen_cluster(site, str(action.arguments["snapshot"]), name), name)
+    return read_document(site, planned_cluster(site, action, name), name)
 
 
 def _not_fresh(taken: Refused, cluster: VirtualCluster) -> MaintError:

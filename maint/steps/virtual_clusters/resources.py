@@ -156,12 +156,14 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         users: list[Json] = list(users_of(cluster, args.resource)) if there else []
         size = sum(file.size for file in live.files if args.file in ("", file.path)) if live is not None else 0
         words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}"
-        words += net(sight, args.no_safety_net, size) if there else ""
+        seen = "" if there else "it is not there: nothing to delete"
+        words += net(sight, args.no_safety_net, size) if there else f" ({seen})"
         yield self.action(
             f"resource {args.resource}",
-            words if there else f"{what} is not there: nothing to delete",
+            words,
             args.model_dump(),
             facts={"there": there, "mounted_by": users},
+            seen=seen,
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:

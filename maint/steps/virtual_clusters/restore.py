@@ -17,8 +17,10 @@ from maint.restore.conflicts import (
     chosen_cluster,
     dags_of,
     decide,
+    planned_cluster,
     refuse_live_source,
 )
+from maint.restore.select_snapshot import manifest_fact
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.virtual_clusters.dag_source import Dag, in_order
 from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
@@ -76,7 +78,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
             f"virtual cluster {name}",
             f"restore snapshot {snapshot.id} into {app} ({cluster.settings.base_url}): {words}",
             arguments,
-            facts={"appName": app, "decided": decided.to_json()},
+            facts={"appName": app, "decided": decided.to_json(), **manifest_fact(snapshot)},
             confirm=name,
         )
 
@@ -87,7 +89,7 @@ class RestoreCluster(VcStep[RestoreArguments]):
 def bring_back(action: Action, site: Site, work: Work) -> Progress:
     """Bring back in the order of J14, then compare."""
     cluster, decided = cluster_of(action, site), Resolution.from_json(action.arguments["decided"])
-    snapshot = chosen_cluster(site, str(action.arguments["snapshot"]), cluster.settings.name)
+    snapshot = planned_cluster(site, action, cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
     waived = str(action.arguments.get("no_safety_net") or "")
     replaced = yield from kept(site, work, cluster, document, decided, waived)

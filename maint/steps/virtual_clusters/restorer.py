@@ -202,12 +202,11 @@ class ClusterRestorer:
 
     def _held_back(self) -> Mapping[str, str]:
         """Return the jobs that are not brought back since something that they need is not there."""
-        if not self._lost:
-            return {}
-        needs = {
-            job.name: [self._decided.resource(one) for one in wanted_resources(job)] for job in self._document.jobs
-        }
-        return {job: one for job, names in needs.items() for one in names if one in self._lost}
+        return {job.name: one for job in self._document.jobs if (one := self._lacks_of(job))}
+
+    def _lacks_of(self, job: Job) -> str:
+        needs = (self._decided.resource(one) for one in (wanted_resources(job) if self._lost else ()))
+        return next((one for one in needs if one in self._lost), "")
 
     def spark_jobs(self) -> Words:
         """Create the jobs that are no DAGs, their schedules paused."""
@@ -221,7 +220,8 @@ class ClusterRestorer:
 
     def wanted(self, job: Job) -> bool:
         """Whether a job is brought back."""
-        return job.name not in (*self._decided.skipped_jobs, *self._decided.left_out, *self.not_back)
+        gone = job.name in (*self._decided.skipped_jobs, *self._decided.left_out) or job.name in self._refused
+        return not (gone or self._lacks_of(job))
 
     @property
     def not_back(self) -> Collection[str]:

@@ -1,6 +1,8 @@
 """`maint host check` against the lab: clean hosts, planted problems, bad hosts, outputs and exit codes."""
 
 import json
+import re
+import socket
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,28 @@ def test_a_chain_of_another_authority_at_the_service_is_found(sick: Operator) ->
     sick.lab.break_("jobs-engine", "vc-unknown-ca-certificate")
     said = sick("host", "check", "--check", "cde.endpoint", "-o", "json")
     assert (loud(said), said.code) == ({"cde.endpoint": "fail"}, 1)
+
+
+def test_a_password_that_does_not_open_the_truststore_is_found(sick: Operator) -> None:
+    sick.lab.break_("truststore", "wrong-truststore-password")
+    said = sick("host", "check", "-o", "json")
+    assert (loud(said), said.code) == ({"tls.truststore": "fail"}, 1)
+
+
+def test_a_manager_that_never_answers_is_waited_for_no_longer_than_allowed(sick: Operator) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as another:
+        ports = {"plain": one.getsockname()[1], "tls": another.getsockname()[1]}
+        text = re.sub(
+            r"(plain|tls)_port: \d+", lambda found: f"{found[1]}_port: {ports[found[1]]}", Path(sick.config).read_text()
+        )
+        config = Path(sick.config).with_name("silent.yaml")
+        config.write_text(text)
+        said = maint("host", "check", "--host", FIRST, "--timeout", "3s", "-o", "json", "--config", str(config))
+    (found,) = [f for f in said.json["findings"] if f["check"] == "cm.agent.heartbeat"]
+    assert (found["state"], found["observed"]) == (
+        "error",
+        "the manager's API did not answer: no answer within 3s",
+    )
 
 
 def test_whatever_ails_one_host_at_once_is_found_and_gone_when_repaired(sick: Operator) -> None:

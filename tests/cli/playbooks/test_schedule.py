@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.cli.test_schedule import accepted, settings
+from tests.cli.schedule.test_schedule import accepted, settings
 from tests.steps.operator import Operator, maint
 
 CONFIG = """

@@ -75,6 +75,16 @@ def make(tmp_path: Path) -> Iterator[MakeSite]:
 
 
 @pytest.fixture
+def lost_all(make: MakeSite, kept: Path) -> Operator:
+    """An operator whose manager and virtual clusters are lost."""
+    operator = make(kept)
+    assert operator.lab.service
+    lose(operator.lab.service)
+    operator.lab.lose_database()
+    return operator
+
+
+@pytest.fixture
 def standing(make: MakeSite, kept: Path) -> Operator:
     """An operator whose manager is lost, and whose virtual clusters are not."""
     operator = make(kept)

@@ -71,6 +71,15 @@ def test_it_stops_as_unfinished_and_names_all_that_is_missing(waiting: Operator,
     assert "| manager | back |" in report(waiting)
 
 
+def test_where_what_came_back_does_not_start_the_line_that_goes_on_with_the_rest_is_kept(lost_all: Operator) -> None:
+    lost_all.lab.break_("commands", "command-fails-in-parent")
+    said = lost_all(*RESTORE, "--then-start", "--yes")
+    assert said.code == 1
+    assert "Failed to perform ImportKdcAccountManagerCredentials" in said.err
+    rest = rf"`maint playbook resume \S+ --set vc\.{FIRST}\.base_url=… --set vc\.{SECOND}\.base_url=…`"
+    assert re.search(rf"hint: .*`maint playbook resume \S+`; then {rest}", said.err), said.err
+
+
 def test_what_makes_no_sense_is_refused_and_touches_nothing(waiting: Operator) -> None:
     address, other = create(waiting, FIRST), create(waiting, SECOND)
     before = journal_text(waiting)

@@ -118,6 +118,9 @@ def test_starting_needs_no_proof(loaded):
 
 
 def test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only(loaded):
+    planned = delete(loaded, "--dry-run")
+    assert "the present state is exported first, for audit only, since the manager redacts its API" in planned.out
+    assert "`--open-window` makes it restorable" in planned.out
     said = delete(loaded, "-o", "json")
     assert said.code == 0, said.err
     kept = snapshots(loaded)[-1]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.http.request_log import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.steps.virtual_clusters import runs
@@ -50,3 +51,17 @@ def test_what_is_not_there_is_refused_and_no_run_is_left(operator: Operator, wor
     said = operator("vc", *words, "--name", "no-such", "--yes")
     assert (said.code, "no-such" in said.err) == (5, True), said.err
     assert operator("playbook", "history", "-o", "json").json["runs"] == before
+
+
+def test_an_empty_log_of_a_run_that_ended_long_ago_is_not_waited_for(
+    operator: Operator, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.write_text("pass\n")
+    assert operator("vc", "spark", "submit", str(script), "--hide-logs", "--yes").code == 0
+    number = str(operator("vc", "run", "list", "-o", "json").json["runs"][-1]["id"])
+    monkeypatch.setattr("maint.steps.virtual_clusters.runs._LATE", -60.0)  # for which a run counts as fresh
+    before = len(read_requests(operator.lab.log.path))
+    said = operator("vc", "run", "logs", "--id", number, "--type", "driver/stdout")
+    asked = [line["path"] for line in read_requests(operator.lab.log.path)[before:]]
+    assert (said.code, said.out) == (0, "")
+    assert len([path for path in asked if "logs" in path]) == 1, asked

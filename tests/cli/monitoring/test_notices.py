@@ -63,7 +63,7 @@ def test_a_failure_is_told_then_what_recovered_then_each_success(loaded: Operato
     first = json.loads(told.read_text().splitlines()[0])
     assert first["words"].startswith("backup create failed: ")
     assert first["run"] == loaded("playbook", "history", "-o", "json").json["runs"][-2]["id"]
-    assert first["seconds"] >= 0
+    assert first["seconds"] >= 0 and f"--site {SITE}" in first["hint"]
     assert PASSWORD not in told.read_text()
 
 
@@ -131,6 +131,9 @@ def test_a_dead_man_s_switch_is_told_no_start_of_what_never_began(loaded: Operat
         assert httpserver.log == []
     assert loaded("backup", "verify", "--level", "1").code == 0
     assert [request.path for request, _ in httpserver.log] == ["/p/start", "/p"]
+    assert ["exit code" in request.get_data(as_text=True) for request, _ in httpserver.log] == [False, True]
+    assert "dead-man: left alone, since a test would reset" in loaded("notify", "test").out
+    assert len(httpserver.log) == 2
 
 
 @pytest.mark.parametrize("words", [("backup", "create"), ("backup", "verify", "--level", "1")])

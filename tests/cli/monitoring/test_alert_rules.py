@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli.telling import metrics
+from maint.cli.monitoring import metrics
 from tests.steps.operator import Operator, maint
 
 PROMTOOL = shutil.which("promtool")

@@ -11,11 +11,11 @@ import msgspec
 
 from maint import files
 from maint.cli.command import command
+from maint.cli.config import trials
+from maint.cli.config.asking import Asker
+from maint.cli.config.draft import Draft
 from maint.cli.lab.switches import lab_folder
 from maint.cli.options import Flags, argument, option
-from maint.cli.site import trials
-from maint.cli.site.asking import Asker
-from maint.cli.site.draft import Draft
 from maint.config.paths import absolute
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
@@ -53,7 +53,7 @@ class Answers(msgspec.Struct, frozen=True):
         return self != Answers(keep_failing=self.keep_failing)
 
 
-@command(example="maint config init /etc/maint/config.yaml")
+@command()
 def init(
     flags: Flags,
     answers: Answers,

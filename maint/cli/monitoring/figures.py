@@ -8,9 +8,9 @@ import msgspec
 
 import maint
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring import outcomes
+from maint.cli.monitoring.outcomes import Outcome
 from maint.cli.schedule.files import playbooks
-from maint.cli.telling import outcomes
-from maint.cli.telling.outcomes import Outcome
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Stopped

@@ -8,20 +8,21 @@ from maint.cli.open_site import warn_of_broken
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.error_messages import together
+from maint.model.json import spelled
 
 
-@command(example="maint config show --origin")
+@command()
 def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each value comes from.")] = False) -> None:
     """Show the configuration; secrets as their references."""
     settings = settings_of(flags)
     found = settings.origins()
     warn_of_broken(flags.screen(), settings)
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
-    rows = [[item.key, str(item.value), *([item.origin] if origin else [])] for item in found]
+    rows = [[item.key, spelled(item.value), *([item.origin] if origin else [])] for item in found]
     flags.screen().emit({"values": values}, table(["KEY", "VALUE", *(["ORIGIN"] if origin else [])], rows))
 
 
-@command(example="maint config validate")
+@command()
 def validate(flags: Flags) -> None:
     """Check the configuration without touching anything it names."""
     settings = settings_of(flags)
@@ -30,7 +31,7 @@ def validate(flags: Flags) -> None:
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")
 
 
-@command(example="maint config path")
+@command()
 def path(flags: Flags) -> None:
     """Print the path of the configuration file in force."""
     settings = settings_of(flags)

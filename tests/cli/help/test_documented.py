@@ -14,7 +14,7 @@ import pytest
 from maint.cli.schedule import files
 from maint.config.yaml import load
 from maint.lab.running import Lab
-from tests.cli.documented import PAGES, Block, blocks, folded
+from tests.cli.help.documented import PAGES, Block, blocks, folded
 from tests.house.source import ROOT
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint

@@ -6,8 +6,8 @@ from pathlib import Path
 from threading import RLock
 
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring.figures import Figures, gathered
 from maint.cli.screen import Screen
-from maint.cli.telling.figures import Figures, gathered
 from maint.engine import journal
 from maint.errors import MaintError, Stopped
 from maint.files import replace

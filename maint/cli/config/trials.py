@@ -8,8 +8,8 @@ from pathlib import Path
 from maint.adapters.http.proxy import way
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
-from maint.cli.site.asking import Asker
-from maint.cli.site.draft import Draft
+from maint.cli.config.asking import Asker
+from maint.cli.config.draft import Draft
 from maint.config.paths import absolute
 from maint.errors import CannotReach, LoginRefused, Refused, UsageError
 from maint.model.fleet import Standing

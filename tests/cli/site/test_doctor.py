@@ -114,6 +114,15 @@ def test_hosts_that_nobody_knows_fail(loaded):
     assert states(loaded("doctor", "-o", "json"))["known hosts"] == "FAIL"
 
 
+def test_hosts_that_the_whole_machine_knows_are_trusted(loaded, tmp_path, monkeypatch):
+    config, own = loaded.lab.folder / "config.yaml", loaded.lab.folder / "ssh/known_hosts"
+    config.write_text(re.sub(r".*known_hosts:.*\n", "", config.read_text()))
+    monkeypatch.setattr("maint.config.schema.SYSTEM_KNOWN_HOSTS", own, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    line = checks(loaded("doctor", "-o", "json"))["known hosts"]
+    assert (line["state"], line["words"]) == ("ok", str(own))
+
+
 def test_a_manager_that_is_down_fails_and_the_store_is_told(loaded):
     loaded.lab.stop()
     said = loaded("doctor", "-o", "json")
@@ -126,6 +135,11 @@ def test_without_any_backup_it_fails(loaded):
     shutil.rmtree(loaded.lab.folder / "backups")
     said = loaded("doctor", "-o", "json")
     assert (said.code, states(said)["backup"]) == (1, "FAIL")
+
+
+def test_a_command_to_copy_stays_in_a_piece_however_narrow_the_terminal(loaded):
+    shutil.rmtree(loaded.lab.folder / "backups")
+    assert "`maint backup create --open-window`" in loaded("doctor", COLUMNS="72").out
 
 
 def test_an_old_backup_is_a_warning(loaded):
@@ -172,8 +186,56 @@ def test_an_empty_key_file_is_no_key(loaded):
     assert f"{key} is empty" in said.out
 
 
+def test_a_key_that_is_none_fails_under_its_own_name_and_all_else_names_that(loaded):
+    (loaded.state / "keys/signing").write_text("a word\n")
+    said = loaded("doctor", "-o", "json")
+    assert (said.code, states(said)["keys"]) == (1, "FAIL")
+    assert "keys/signing is not a usable private key" in checks(said)["keys"]["words"]
+    assert checks(said)["snapshots"]["words"] == "cannot be told, for the reason of `keys`"
+
+
+def test_a_truststore_that_the_served_password_does_not_open_fails(loaded):
+    line = checks(loaded("doctor", "-o", "json"))["truststore"]
+    assert (line["state"], "opens /var" in line["words"]) == ("ok", True)
+    loaded.lab.break_("truststore", "wrong-truststore-password")
+    said = loaded("doctor", "-o", "json")
+    line = checks(said)["truststore"]
+    assert (said.code, line["state"], "does not open /var" in line["words"]) == (1, "FAIL", True)
+    assert "certmanager" in line["hint"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_damaged_journal_is_no_finished_run(loaded, number):
+    journal = sorted((loaded.state / "runs").glob("*.jsonl"))[0]
+    lines = journal.read_text().splitlines(keepends=True)
+    lines[number] = lines[number].replace("{", "[", 1)
+    journal.write_text("".join(lines))
+    line = checks(loaded("doctor", "-o", "json"))["runs"]
+    assert (line["state"], journal.stem in line["words"], "look at the server" in line["hint"]) == ("FAIL", True, True)
+
+
+def test_a_run_that_failed_is_no_finished_run(loaded):
+    loaded.lab.break_("commands", "command-rejected")
+    assert loaded("cluster", "stop", "base", "--yes").code == 1
+    line = checks(loaded("doctor", "-o", "json"))["runs"]
+    assert (line["state"], "is failed" in line["words"]) == ("warn", True)
+
+
+def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded):
+    assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
+    loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
+    line = checks(loaded("doctor", "-o", "json"))["redaction window"]
+    assert (line["state"], "counts from the next start" in line["words"]) == ("warn", True)
+    loaded.lab.world.redaction = False
+    lines = loaded("doctor", "-o", "json").json["checks"]
+    assert [one["state"] for one in lines if one["label"] == "redaction window"] == ["warn"]
+
+
 def test_a_manager_whose_database_is_gone_is_not_well(lost):
-    assert lost("doctor").code == 1
+    said = lost("doctor", "-o", "json")
+    line = checks(said)["manager"]
+    assert (said.code, line["state"], "it has no cluster" in line["words"]) == (1, "FAIL", True), line
+    assert "maint restore plan" in line["hint"]
 
 
 def test_what_a_killed_drill_left_in_clear_is_shown(loaded, tmp_path, monkeypatch):

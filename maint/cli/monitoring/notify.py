@@ -5,17 +5,17 @@ from typing import Annotated
 
 from maint.cli.after_run import tell, trial_notice
 from maint.cli.command import command
+from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
-from maint.cli.telling.outcomes import NOTICE, last
 from maint.config.notices import WAYS
 from maint.config.suggestions import unknown
 from maint.errors import PartlyDone, Refused
 from maint.model.json import Json
 
 
-@command(example="maint notify list")
+@command()
 def list_notices(flags: Flags) -> None:
     """List who is told of what, and whether the last notice arrived."""
     with opened(flags) as (site, screen):
@@ -30,7 +30,7 @@ def list_notices(flags: Flags) -> None:
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
 
 
-@command(example="maint notify test night-shift")
+@command()
 def test(
     flags: Flags, names: Annotated[list[str] | None, argument("Names of configured notices; else all.")] = None
 ) -> None:
@@ -51,6 +51,8 @@ def test(
         told = tell(site, screen, [trial_notice(site)], names or None)
         found: list[Json] = [{"name": one.name, "problem": one.problem or None} for one in told]
         lines = [f"{one.name}: {one.problem or 'told'}" for one in told]
+        alone = [name for name in names or known if name not in {one.name for one in told}]
+        lines += [f"{name}: left alone, since a test would reset the dead man's switch" for name in alone]
         screen.emit({"told": found}, "\n".join(lines))
         if failed := [one for one in told if one.problem]:
             words = f"{len(failed)} of {len(told)} could not be told"

@@ -1,0 +1,1 @@
+"""`maint config`: show a configuration, or make the first one."""

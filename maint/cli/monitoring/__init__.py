@@ -1,0 +1,1 @@
+"""How a site fares, for those outside: outcomes, metrics, notices."""

@@ -1,1 +1,0 @@
-"""Telling those outside how a site fares: outcomes, metrics, notices."""

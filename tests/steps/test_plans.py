@@ -1,0 +1,87 @@
+"""What a plan says is true when its turn comes: nothing is told of what an earlier step of the same plan changes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.steps.operator import Operator
+
+
+@pytest.fixture
+def lines(loaded: Operator, tmp_path: Path):
+    """Return what the plan of a playbook says of each step, given what each does and with which arguments."""
+
+    def plan(*steps: str) -> list[str]:
+        book = tmp_path / "own.yaml"
+        written = [f"  - {{name: N, do: {kind}, with: {{{given}}}}}" for kind, _, given in map(parts, steps)]
+        book.write_text("name: own\nsummary: Steps in a row.\nsteps:\n" + "\n".join(written) + "\n")
+        said = loaded("playbook", "plan", str(book), "-o", "json")
+        assert said.code == 0, said.err
+        return [f"{one['effect']} {one['summary']}" for one in said.json["plan"]["actions"]]
+
+    return plan
+
+
+def parts(step: str) -> tuple[str, str, str]:
+    return step.partition(" ")
+
+
+def test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to_do(lines):
+    stop, start = "cluster.stop cluster: base", "cluster.start cluster: base"
+    assert lines(stop, start)[1] == "CHANGE start cluster base (as step 1 leaves it)"
+    assert lines(start) == ["CHANGE start cluster base (nothing to do)"]
+
+
+def test_a_service_that_another_step_moves_is_told_as_that_one_leaves_it_and_no_other_is(lines):
+    hdfs, yarn = "cluster: base, service: hdfs", "cluster: base, service: yarn"
+    said = lines(f"service.stop {hdfs}", f"service.stop {yarn}", f"service.start {hdfs}", "cluster.start cluster: base")
+    assert said == [
+        "CHANGE stop service hdfs of base (it is STARTED)",
+        "CHANGE stop service yarn of base (it is STARTED)",
+        "CHANGE start service hdfs of base (as step 1 leaves it)",
+        "CHANGE start cluster base (as step 3 leaves it)",
+    ]
+
+
+def test_the_second_change_of_a_setting_is_told_from_what_the_first_leaves(lines):
+    setting = "config.set service: hdfs, name: {}, value: '{}'".format
+    said = lines(setting("dfs_replication", 2), setting("dfs_replication", 5), "service.restart service: hdfs")
+    assert said == [
+        "CHANGE dfs_replication of service hdfs of base: unset (default 3) → '2'",
+        "CHANGE dfs_replication of service hdfs of base: as step 1 leaves it → '5'",
+        "CHANGE restart service hdfs of base (it is STARTED)",  # which no setting changes
+    ]
+    on, off = (setting("hadoop_security_authorization", value) for value in ("true", "false"))
+    assert lines(on) == ["READ hadoop_security_authorization of service hdfs of base: → 'true' (it is so already)"]
+    there_and_back = "CHANGE hadoop_security_authorization of service hdfs of base: → 'true' (as step 1 leaves it)"
+    assert lines(off, setting("dfs_replication", 2), on)[2] == there_and_back
+
+
+def test_a_schedule_that_an_earlier_step_wakes_is_not_said_to_be_paused(lines):
+    pause = "job.pause job: orders-ingest, paused: {}".format
+    waking, pausing = lines(pause("false"), pause("true"))
+    assert waking.endswith("go on (a start in the past fires at once) of job orders-ingest")
+    assert pausing == "CHANGE pause the schedule of job orders-ingest (as step 1 leaves it)"
+    assert lines(pause("true")) == ["CHANGE pause the schedule of job orders-ingest (it is so already)"]
+
+
+def test_what_an_earlier_step_creates_is_not_said_to_be_absent(lines):
+    create = "resource.create resource: new, type: files"
+    delete = "resource.delete resource: new, if_exists: true"
+    assert lines(create, delete)[1] == "CHANGE delete resource new (as step 1 leaves it)"
+    assert lines(delete) == ["CHANGE delete resource new (it is not there: nothing to delete)"]
+
+
+def test_each_step_that_reads_a_snapshot_names_the_manifest_that_it_was_planned_from(lost: Operator):
+    said = lost("restore", "plan", "-o", "json")
+    assert said.code == 0, said.err
+    named = {
+        one["kind"]
+        for one in said.json["plan"]["actions"]
+        if re.fullmatch("[0-9a-f]{64}", one["facts"].get("manifest", ""))
+    }
+    assert named == {
+        "restore.ready", "license.upload", "deployment.put", "hostfiles.restore", "tls.verify", "truststore.check",
+        "deployment.compare", "vc.find", "vc.recover",
+    }  # fmt: skip
