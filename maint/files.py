@@ -31,10 +31,11 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's entries on disk."""
+    """Put a folder's entries on disk; NotWritten where the disk takes nothing."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        with _naming(folder):
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -233,10 +234,16 @@ def kept_record(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, on disk; one that is missing is not an error."""
-    with suppress(FileNotFoundError):
+    """Delete a file, on disk; one that is missing is not an error. NotWritten where the disk takes nothing."""
+    try:
         path.unlink()
         sync_folder(path.parent)
+    except FileNotFoundError:
+        return
+    except MaintError:
+        raise
+    except OSError as error:
+        raise NotWritten(path, error) from error
 
 
 def sweep(folder: Path, before: float) -> None:

@@ -1,5 +1,7 @@
 """Rendering: native values, strict names, a sandbox that cannot be made to run away."""
 
+import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,7 @@ def test_a_broken_text_is_refused_with_its_line(text: str, words: str) -> None:
         "{{ 'x'.ljust(10 ** 9) }}",
         "{{ 'x' | center(10 ** 9) }}",
         "{{ 'a\nb' | indent(10 ** 9) }}",
+        "{{ ('a\n' * 400000) | indent(10 ** 5) }}",
         "{{ 'a' | indent('x' * 999999, true) | indent('x' * 999999, true) }}",
         "{{ 'a b' | wordwrap(1, wrapstring='x' * 999999) }}",
         "{{ '{0:>99999999}{0:>99999999}'.format(1) }}",
@@ -120,9 +123,12 @@ def test_a_broken_text_is_refused_with_its_line(text: str, words: str) -> None:
         "x" * 100_000,
     ],
 )
-def test_a_text_that_would_run_away_is_refused(text: str) -> None:
+def test_a_text_that_would_run_away_is_refused_before_it_is_made(text: str) -> None:
+    begun, most = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(Invalid):
         render.template(text).render(VALUES)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 200 << 10  # KiB
+    assert time.process_time() - begun < 5  # seconds; what is not bounded takes many times as long, or never ends
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,10 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.stem
-        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise _disk(path, error) from error
         self._torn = False
 
     def write(self, what: str, **fields: Json) -> None:
@@ -153,8 +156,8 @@ class Journal:
         except OSError as error:
             if not _room(self.path).exists():
                 raise _disk(self.path, error) from error
-            remove(_room(self.path))
             try:
+                remove(_room(self.path))
                 self._append(line)
             except OSError as second:
                 raise _disk(self.path, second) from second

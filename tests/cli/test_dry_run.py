@@ -259,7 +259,8 @@ def waiting(operator: Operator, book: str) -> str:
         asked = list[Path]()
         while not asked:
             assert begun.poll() is None, begun.communicate()
-            asked = [one for one in (operator.state / "runs").glob("*.jsonl") if '"until"' in one.read_text()]
+            texts = {one: one.read_text() for one in (operator.state / "runs").glob("*.jsonl")}
+            asked = [one for one, text in texts.items() if '"until"' in text.partition('"token"')[2]]
         begun.kill()
     return asked[0].stem
 

@@ -6,7 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from maint.engine.lease import Lease, Terms, newest
 from tests.steps.operator import environment, maint
 
 IDENTITY, RECIPIENT = AgeSeal().new_identity()
+MARGIN = 25  # seconds that a busy machine may need beside a limit; what drips would take hours
 SNAPSHOT = "20260102T030405.000000Z-aaaaaaaa"
 LOOKING = [
     "cluster list",
@@ -97,6 +101,46 @@ def test_the_limit_ends_whatever_waits_for_somebody_who_never_answers(words: str
         return
     assert said.code in (1, 4), said.err + said.out
     assert "the limit of 0.3s has passed" in said.err or "no answer" in said.err, said.err
+
+
+def drip(server: socket.socket) -> None:
+    """Answer whoever comes with the beginning of an answer, and then a byte now and then, for as long as it listens."""
+
+    def serve(near: socket.socket) -> None:
+        with near, suppress(OSError):
+            near.recv(1 << 16)
+            near.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while True:
+                time.sleep(0.1)
+                near.sendall(b" ")
+
+    with suppress(OSError):
+        while True:
+            threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+
+
+@pytest.fixture(scope="module")
+def dripping(silent: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The config of that site where everybody answers, and with no end."""
+    folder = tmp_path_factory.mktemp("dripping")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        port, text = server.getsockname()[1], (silent / "config.yaml").read_text()
+        text = re.sub(r"(127\.0\.0\.1:|plain_port: )\d+", rf"\g<1>{port}", text)
+        text = text.replace("https://", "http://").replace(f"state: {silent}/state", f"state: {folder}/state")
+        text = text.replace("address: 127.0.0.1,", f"address: 127.0.0.1, port: {port},")
+        (folder / "config.yaml").write_text(text + "    ssh: {user: root}\n")
+        yield folder
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("words", ["cluster list", "vc job list", "backup list", "host check", "doctor"])
+def test_the_limit_ends_answers_that_come_drop_by_drop(words: str, dripping: Path) -> None:
+    begun = time.monotonic()
+    said = maint(*words.split(), "--timeout", "1s", "--allow-plain", "--config", str(dripping / "config.yaml"))
+    took = time.monotonic() - begun
+    assert said.code in (1, 4, 7), said.err + said.out
+    assert took < 1 + MARGIN, (took, said.err)
 
 
 @pytest.mark.parametrize("words", [f"backup verify {SNAPSHOT} --level 1", "backup verify"])

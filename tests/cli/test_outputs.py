@@ -10,11 +10,72 @@ import pytest
 from maint.cli.app import COMMANDS
 from maint.cli.help.output_schemas import OUTPUTS, WITHOUT, schema_of
 from maint.lab.running import Lab
-from tests.cli.test_dry_run import SITE, SNAPSHOT, WORDS
 from tests.steps.conftest import copy
-from tests.steps.operator import Operator, maint
+from tests.steps.operator import SITE, Operator, maint
 
 PUBLISHED = Path(__file__).parents[1] / "data/outputs.json"
+SNAPSHOT, JOB, RESOURCE = "@SNAPSHOT@", ("--name", "orders-ingest"), ("--name", "etl-scripts")
+# What each command takes beside its name; what is missing takes nothing.
+WORDS: dict[str, tuple[str, ...]] = {
+    "lab up": ("--folder", "@NEW@/lab"),
+    "lab down": ("--folder", "@LAB@"),
+    "lab status": ("--folder", "@LAB@"),
+    "lab break": ("manager", "error-500", "--folder", "@LAB@"),
+    "cluster stop": ("base",),
+    "cluster start": ("base",),
+    "cluster delete": ("base",),
+    "service stop": ("hdfs",),
+    "service start": ("hdfs",),
+    "service restart": ("hdfs",),
+    "service refresh": ("hdfs",),
+    "setting list": ("--service", "hdfs"),
+    "setting set": ("dfs_replication", "2", "--service", "hdfs"),
+    "setting unset": ("hadoop_security_authorization", "--service", "hdfs"),
+    "restore config": ("--service", "hdfs"),
+    "playbook undo": ("@RUN@",),
+    "manager export": ("--open-window",),
+    "manager truststore-password": ("--file", "@NEW@/password"),
+    "playbook show": ("probe",),
+    "playbook plan": ("probe",),
+    "playbook run": ("export",),
+    "playbook dismiss": ("@RUN@", "--reason", "so"),
+    "backup create": ("--open-window",),
+    "backup list": ("--rebuild",),
+    "backup show": (SNAPSHOT,),
+    "backup hold": (SNAPSHOT, "--reason", "so"),
+    "backup release": (SNAPSHOT, "--reason", "so"),
+    "backup diff": (SNAPSHOT, SNAPSHOT),
+    "backup heal": (SNAPSHOT, "--from", SNAPSHOT),
+    "backup rekey": ("--all", "--prune-old"),
+    "backup files": (SNAPSHOT, "--extract", "/etc/default/cloudera-scm-server", "--to", "@NEW@/file"),
+    "schedule install": ("--form", "systemd", "--folder", "@NEW@/units"),
+    "schedule remove": ("--folder", "@NEW@/units"),
+    "schedule show": ("--folder", "@NEW@/units"),
+    "host check": ("--check", "os.thp", "--save-facts", "@NEW@/facts", "--report", "@NEW@/report.html"),
+    "site report": ("--to", "@NEW@/pages"),
+    "vc init": ("@VC@",),
+    "vc init-user": ("@VC@", "etl_user"),
+    "vc job describe": JOB,
+    "vc job create": ("--name", "another", "--application-file", "local:/opt/app.py"),
+    "vc job update": (*JOB, "--cron-expression", "0 3 * * *"),
+    "vc job run": JOB,
+    "vc job pause": JOB,
+    "vc job unpause": JOB,
+    "vc job delete": JOB,
+    "vc resource describe": RESOURCE,
+    "vc resource create": ("--name", "another"),
+    "vc resource upload": (*RESOURCE, "--local-path", "@LAB@/config.yaml"),
+    "vc resource download": (*RESOURCE, "--resource-path", "Vacuum.py", "--local-path", "@NEW@/Vacuum.py"),
+    "vc resource delete": RESOURCE,
+    "vc resource delete-file": (*RESOURCE, "--resource-path", "Vacuum.py"),
+    "vc run describe": ("--id", "1"),
+    "vc run logs": ("--id", "1", "--type", "driver/stdout"),
+    "vc run kill": ("--id", "1"),
+    "vc spark submit": ("@LAB@/config.yaml",),
+    "generate bundle": ("--to", "@NEW@/bundle.tar.gz"),
+    "generate man": ("--to", "@NEW@/man"),
+    "config init": ("@NEW@/config.yaml",),
+}
 # Words for a real run, where those for a dry one do not do; and what must come last, as it takes away what others need.
 REAL = {
     "lab break": ("--list",), "generate schema": ("output",), "playbook diff": ("@PLAN@", "@PLAN@"),

@@ -10,7 +10,7 @@ import pytest
 from maint.deployment.compare import compare
 from maint.deployment.document import parse, spell
 from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.judge import Judge
+from maint.deployment.judge import Judge, Verdict, broken
 from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import Reader
 from maint.deployment.redacted_copy import RedactedCopy
@@ -26,9 +26,10 @@ def window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Reader, "window", request.param)
 
 
-def judged(content: bytes) -> object:
+def judged(content: bytes, size: int = 1 << 20) -> Verdict:
     judge = Judge()
-    judge.feed(content)
+    for at in range(0, len(content), size):
+        judge.feed(content[at : at + size])
     return judge.close()
 
 
@@ -61,6 +62,39 @@ def test_what_is_nested_too_deep_is_told(read: Callable[[bytes], object], begin:
         return  # which does a tree no harm
     with pytest.raises(WorkFailed, match=r"nested deeper than 64 times|not JSON"):
         read(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"users" : [ {"name" : "a", "pwHash" : %b1%b} ]}' % (b"[" * 65, b"]" * 65),  # a secret's slot
+        b'{"clusters" : %b{"name" : "a"}%b}' % (b"[" * 63, b"]" * 63),  # an object written at once
+    ],
+)
+def test_no_copy_is_made_of_what_is_nested_too_deep(content: bytes) -> None:
+    with pytest.raises(WorkFailed, match="nested deeper than 64 times"):
+        copied(content)
+
+
+def test_a_tree_that_python_itself_cannot_walk_is_told() -> None:
+    with pytest.raises(WorkFailed, match="nested deeper than 64 times"):
+        tree(b'{"clusters" : ' + b'{"a":' * 900 + b"1" + b"}" * 901)
+
+
+@pytest.mark.parametrize(
+    ("content", "rule", "words"),
+    [
+        (b'{"clusters" : [null, {"name" : "c"}]}', "shape", "clusters"),
+        (b'{"clusters" : [], "clusters" : []}', "duplicates", "clusters"),
+        (b'{"clusters" : [], "managerSettings" : {"items" : ["x"]}}', "shape", "a list of settings has elements that"),
+    ],
+)
+def test_what_stands_where_it_may_not_is_told_whether_read_whole_or_member_by_member(
+    content: bytes, rule: str, words: str
+) -> None:
+    for size in (1, len(content)):
+        failed = {one.rule: one.words for one in broken(judged(content, size).judgement)}
+        assert words in failed[rule], failed
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"\ude00", r"x\udfffy", r"\ude00\ud83d", r"\ud800\ud800", r"\udbff\n"])

@@ -93,3 +93,11 @@ def test_the_memory_of_a_diff_hardly_grows_with_the_documents(tmp_path: Path) ->
     large = kilobytes(Export(16), Export(16).days_later(), tmp_path)
     assert large < 40 * 1024
     assert large - small < 24 * 1024
+
+
+def test_what_no_digest_can_spell_is_compared_as_a_tree() -> None:
+    half = b'{"hosts" : [ {"hostId" : "h1", "hostname" : "\\ud800"}, {"hostId" : "h2", "hostname" : "b"} ]}'
+    found = Outline([half], FINGERPRINT, LONGEST).tree["hosts"]
+    assert isinstance(found, dict)
+    assert found["h1"] == {"hostId": "h1", "hostname": "\ud800"}
+    assert isinstance(found["h2"], Folded)

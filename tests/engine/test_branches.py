@@ -95,6 +95,18 @@ def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes
     assert journals.unfinished(lanes.site.state)[0].state == "failed"
 
 
+def test_what_a_waiting_branch_needs_is_not_lost_where_another_one_fails(lanes):
+    broken = INNER.replace("target: 'do {{ it }}'", "target: 'do {{ it }}', fail: now")
+    lanes.library.texts["inner"] = broken
+    lanes.fails(TEXT)
+    past = journals.unfinished(lanes.site.state)[0]
+    with pytest.raises(Exception, match="it failed: now") as failure:
+        list(RunSession(lanes.site, past.plan, {}, past, answers={"a": {"base_url": "there"}}).events())
+    assert "b.base_url" in failure.value.needs
+    past = journals.unfinished(lanes.site.state)[0]
+    assert (past.state, past.needs) == ("failed", ["b.base_url"])
+
+
 def test_what_no_longer_holds_is_done_again_only_where_its_own_lane_goes_on(lanes, monkeypatch):
     asked = []
     monkeypatch.setattr(Waiting, "holds", lambda self, action, site, work: asked.append(action.target))

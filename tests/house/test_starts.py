@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.source import ROOT
+
 PROGRAM = """
 import sys
 from maint.cli.start import main
@@ -69,3 +71,17 @@ def test_a_signature_is_checked_without_the_formats_of_other_keys(tmp_path: Path
     words = [sys.executable, "-c", program, str(tmp_path)]
     said = [subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() for _ in range(2)]
     assert said == ["True", "False"]  # it takes them to make the key, the first time, and never again
+
+
+def test_what_tests_start_under_nohup_still_hears_a_lost_terminal() -> None:
+    """Where SIGHUP is ignored, so it is in all that is started; a test that sends it would wait for ever."""
+    inner = "import signal; print(signal.getsignal(signal.SIGHUP).name)"
+    begin = "import signal, subprocess, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    start = f"print(subprocess.run([sys.executable, '-c', {inner!r}], capture_output=True, text=True).stdout)"
+    heard = [
+        subprocess.run(
+            [sys.executable, "-c", f"{begin}{tests}\n{start}"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for tests in ("", "import tests.conftest")
+    ]
+    assert heard == ["SIG_IGN", "SIG_DFL"]

@@ -161,6 +161,7 @@ class Shell:
     def __init__(self, present: dict[str, bytes] | None) -> None:
         self.present = present
         self.cut_at: int | None = None
+        self.dump = b""  # what a dump of the database prints
 
     def read_file(self, host: str, path: str) -> bytes | None:
         if self.present is None:
@@ -170,6 +171,8 @@ class Shell:
     def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
         if self.present is None:
             raise CannotReach(f"{host} did not answer")
+        if "keytool" in command:  # no truststore lies here: its password cannot be tried
+            return Ran(91, b"", b"")
         assert command.startswith("test -e ")
         path = command.removeprefix("test -e ")
         there = any(one == path or one.startswith(f"{path}/") for one in self.present)
@@ -179,6 +182,9 @@ class Shell:
     def stream(self, host: str, command: str, *, timeout: float | None = None) -> Iterator[BytesIO]:
         if self.present is None:
             raise CannotReach(f"{host} did not answer")
+        if not command.startswith("tar "):
+            yield BytesIO(self.dump)
+            return
         operands = shlex.split(command.removeprefix("tar -C / -cf - -- "))
         archive = BytesIO()
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from maint.config.schema import PartsSettings
 from maint.errors import Refused, WorkFailed
 from maint.model.plan import Action, Effect
+from maint.model.secret import Secret
 from maint.restore.conflicts import planned_cluster
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
@@ -19,10 +21,12 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import (
+    DATABASE,
     DEPLOYMENT,
     LICENSE,
     MANAGER_FILES,
     REDACTED_COPY,
+    TRUSTSTORE,
     open_part,
     read_deployment,
     read_part,
@@ -36,6 +40,11 @@ Run = Callable[[Any], Any]
 
 @pytest.fixture
 def snapshot(place: Any, run: Run) -> Any:
+    """A snapshot of a manager with a truststore and a database."""
+    place.manager.truststore = Secret("truststore-password")
+    place.shell.dump = b"-- PostgreSQL database dump complete\n"
+    backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
+    place.settings = place.settings.model_copy(update={"backup": backup})
     return run(take(place)).snapshot
 
 
@@ -54,6 +63,8 @@ USES: dict[str, tuple[str, Callable[[Any, Any], object]]] = {
     "a comparison of redacted copies": (REDACTED_COPY, lambda place, one: diff.of_snapshot(place, one, redacted=True)),
     "the names of the clusters": (REDACTED_COPY, clusters_in),
     "the manager's files": (MANAGER_FILES, lambda place, one: read_part(place, one, MANAGER_FILES)),
+    "the dump of the database": (DATABASE, lambda place, one: read_part(place, one, DATABASE)),
+    "the password of the truststore": (TRUSTSTORE, lambda place, one: read_part(place, one, TRUSTSTORE)),
 }
 
 

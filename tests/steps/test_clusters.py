@@ -77,7 +77,7 @@ def test_a_failed_command_tells_why_though_only_a_child_knows(loaded):
     assert "maint playbook resume" in said.error["hint"]
 
 
-def test_states_are_believed_rather_than_a_command_that_failed(loaded):
+def test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed(loaded):
     loaded.lab.break_("commands", "command-fails-in-parent")
     said = stop(loaded)
     states = loaded("cluster", "list", "-o", "json").json["clusters"][0]["states"]

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from maint.adapters.clock import SystemClock
 from maint.config import yaml
 from maint.errors import TimedOut
 from maint.lab.manager import put_deployment
@@ -147,6 +149,22 @@ def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_aft
     assert "can no longer arrive; sending it again" in resumed.err
     assert lost.puts == 2
     assert sum(line.startswith("POST") for line in lost.sent) == 1
+
+
+def test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_came(lost, monkeypatch):
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    lost.forget_requests()
+    lost.lab.break_("restore", "connection-dropped")
+    assert lost.restore().code == 1
+    real = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda clock: real(clock) + timedelta(hours=3))
+    lost.lab.break_(lost.lab.manager_host, "unreachable")  # nobody can restart the server
+    asked = lost("playbook", "resume")
+    assert (asked.code, "applied=" in asked.err, lost.puts) == (1, True, 1), asked.err
+    lost.lab.repair()
+    said = lost("playbook", "resume")
+    assert (said.code, lost.puts) == (0, 2), said.err
+    assert said.err.index("restarting cloudera-scm-server") < said.err.index("sending it again")
 
 
 def test_each_deployment_whose_answer_is_lost_is_settled_by_a_restart_of_its_own(lost, monkeypatch):

@@ -230,13 +230,14 @@ def _received(sock: "_Timed | _TimedTls", receive: Callable[[], int]) -> int:
         return receive()
     until = uptime() + limit
     try:
-        while True:
+        while not stop.is_set():
             sock.settimeout(max(min(until - uptime(), _SLICE), _SOON))
             try:
                 return receive()
             except TimeoutError:
-                if stop.is_set() or uptime() >= until:
+                if uptime() >= until:
                     raise
+        raise TimeoutError("timed out")
     finally:
         sock.settimeout(limit)
 

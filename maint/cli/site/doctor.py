@@ -129,7 +129,6 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
             "manager": lambda: _manager(site),
-            "truststore": lambda: _truststore(site),
             "hosts": lambda: _hosts(site),
             "virtual clusters": lambda: _virtual_clusters(site),
             "clock": lambda: _clock(site),
@@ -274,6 +273,7 @@ def _manager(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+    yield from _guarded("truststore", partial(_truststore, site))
 
 
 def _truststore(site: ConfiguredSite) -> Iterator[Line]:

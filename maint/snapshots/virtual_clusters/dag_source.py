@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import cast
 
 import msgspec
@@ -11,6 +12,7 @@ from maint.ports import VirtualClusterSight
 from maint.ports.streams import Answer
 
 _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
+_ONE_AT_A_TIME = Lock()  # Python 3.11 counts the depth of all that is parsed in one place: SystemError
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 
 
@@ -31,7 +33,8 @@ class Dag(msgspec.Struct, frozen=True):
 def read_dag(source: bytes) -> Dag | None:
     """Return what a DAG's source tells, None where it is not Python that can be read."""
     try:
-        tree = ast.parse(source)
+        with _ONE_AT_A_TIME:
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # as Python says of deep nesting
         return None
     texts = _constants(tree)

@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from werkzeug import Response
 
 from maint.steps.virtual_clusters import safety_net
 from tests.adapters.virtual_clusters.operator import VcOperator, written
@@ -143,6 +144,54 @@ def test_a_damaged_record_says_what_to_do(there):
     (there.state / "vc-undo" / f"{run}.json").write_text("{")
     said = there("undo", run, "--yes")
     assert (said.code, "is damaged" in said.err, "move the file away" in said.err) == (1, True, True), said.err
+
+
+DELETED = {
+    "job etl": ("job", "delete", "--name", "etl"),
+    "resource code": ("resource", "delete", "--name", "code"),
+    "code/app.py": ("resource", "delete-file", "--name", "code", "--resource-path", "app.py"),
+}
+
+
+def take_away(api: Api, what: str) -> None:
+    """Delete it as somebody else would."""
+    if what == "job etl":
+        api.jobs.pop("etl", None)
+    elif what == "resource code":
+        api.resources.pop("code", None)
+    else:
+        api.files["code"].pop("app.py", None)
+
+
+@pytest.mark.parametrize("what", DELETED)
+def test_what_vanished_after_its_deletion_was_planned_is_no_failure_and_said(there, monkeypatch, what):
+    plain = Api._routed
+
+    def vanishing(api, request, path, body):
+        answer = plain(api, request, path, body)
+        if path in ("/jobs/etl", "/resources/code"):
+            take_away(api, what)
+        return answer
+
+    monkeypatch.setattr(Api, "_routed", vanishing)
+    said = there(*DELETED[what], "--yes")
+    assert (said.code, f"{what} is not there" in said.err, there.api.writes()) == (0, True, []), said.err
+
+
+@pytest.mark.parametrize("what", DELETED)
+def test_what_vanished_before_its_deletion_was_taken_up_is_no_failure_and_said(there, monkeypatch, what):
+    plain = Api._routed
+
+    def refusing(api, request, path, body):
+        return Response("no", 400) if request.method == "DELETE" else plain(api, request, path, body)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(Api, "_routed", refusing)
+        assert there(*DELETED[what], "--yes").code == 1
+    take_away(there.api, what)
+    there.api.sent.clear()
+    said = there.maint("playbook", "resume", newest_run(there), "--yes")
+    assert (said.code, f"{what} is not there" in said.err, there.api.writes()) == (0, True, []), said.err
 
 
 def upload(vc: VcOperator, content: bytes, *more: str):

@@ -82,3 +82,24 @@ def test_what_nobody_here_can_open_is_partly_done_and_its_later_proof_is_kept(ch
     assert said.code == 0, said.err
     left = changed("backup", "list", "-o", "json").json["snapshots"]
     assert {(one["verified"]["result"], one["verified"]["level"]) for one in left} == {("verified", 3)}
+
+
+def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself(loaded: Any) -> None:
+    keys, path = loaded.lab.folder / "identity", Path(loaded.config)
+    (kept,) = stored(loaded, "backups")
+    right = keys.read_text()
+    keys.write_text(age_key()[0])
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 1}\n"))
+    said = loaded("backup", "verify", kept)
+    assert (said.code, "level 1 of 3" in said.err) == (7, True), said.err
+    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert listed["verified"]["result"] != "failed"
+    told = loaded("doctor", "-o", "json").json["checks"]
+    assert [one for one in told if one["state"] == "FAIL" and one["label"] in ("snapshots", "backup")] == []
+    pruned = loaded("backup", "prune", "--damaged", "--yes")
+    assert (pruned.code, "is not verified" in pruned.err) == (5, True), pruned
+    assert stored(loaded, "backups") == [kept]
+    keys.write_text(right)
+    assert loaded("backup", "verify", kept).code == 0
+    assert loaded("backup", "prune", "--damaged", "--yes").code == 0
+    assert stored(loaded, "backups") == [kept]

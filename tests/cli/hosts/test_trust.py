@@ -1,10 +1,13 @@
 """`maint host trust`: keys are shown, recorded on a yes, and never replaced by a yes alone."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from maint.config import yaml
+from maint.lab.siteconfig import SITE
 from tests.steps.operator import Operator
 
 FIRST = "base-01.example.internal"
@@ -67,3 +70,29 @@ def test_a_host_that_does_not_answer_is_named_and_the_others_are_recorded(operat
     assert said.code == 7
     assert "refused" in said.err
     assert len(known.read_text().splitlines()) == len(lines) - 1
+
+
+def test_the_key_of_the_jump_host_is_shown_and_recorded_first(operator: Operator, known: Path) -> None:
+    config, lines = Path(operator.config), known.read_text().splitlines()
+    before = config.read_text()
+    document = yaml.load(before, "config").data
+    site = document["sites"][SITE]
+    jump, *behind = site["hosts"]
+    site["hosts"] = behind
+    site["ssh"]["jump"] = {"host": jump["address"], "port": jump["port"]}
+    config.write_text(json.dumps(document))
+    known.write_text("")
+    try:
+        unknown = operator("host", "check", "--check", "os.swappiness")
+        assert f"maint host trust {jump['address']}" in unknown.out + unknown.err
+        shown = operator("host", "trust", "--dry-run", "-o", "json").json["hosts"]
+        assert [(one["name"], bool(one["fingerprint"])) for one in shown[:2]] == [
+            (jump["address"], True), (behind[0]["name"], False),
+        ]  # fmt: skip
+        assert operator("host", "trust", jump["address"], "--yes").code == 0
+        assert len(known.read_text().splitlines()) == 1
+        assert operator("host", "trust", "--yes").code == 0
+        assert operator("host", "check", "--check", "os.swappiness").code == 0
+    finally:
+        config.write_text(before)
+    assert sorted(known.read_text().splitlines()) == sorted(lines)

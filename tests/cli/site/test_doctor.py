@@ -234,7 +234,8 @@ def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded
 def test_a_manager_whose_database_is_gone_is_not_well(lost):
     said = lost("doctor", "-o", "json")
     line = checks(said)["manager"]
-    assert (said.code, line["state"], "it has no cluster" in line["words"]) == (1, "FAIL", True)
+    assert (said.code, line["state"], "it has no cluster" in line["words"]) == (1, "FAIL", True), line
+    assert "maint restore plan" in line["hint"]
 
 
 def test_what_a_killed_drill_left_in_clear_is_shown(loaded, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def test_constraints_are_what_these_tests_run_with():
         pytest.skip("only where the environment was installed from the constraints")
     here = {name: version(name) for name in names(bundle.tested()) if name != "typing-extensions"}
     assert here == {name: number for name, number in names(bundle.tested()).items() if name in here}
+
+
+def test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day(tmp_path):
+    script = (ROOT / ".ci/run").read_text()
+    suite, audit = script.split("/pip-audit --strict", 1)
+    assert ".venv/bin/pytest" in suite and "-r .venv-constraints" in audit.splitlines()[0]
+    (reading,) = re.findall(r"< <\((.+)\)$", script, re.MULTILINE)
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/advisories").write_text(
+        "# ID DATE WHY\nCVE-2026-1 2999-01-01 not reached\nPYSEC-2020-2 2020-01-01 past\n"
+    )
+    said = subprocess.run(["bash", "-c", reading], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout == "--ignore-vuln=CVE-2026-1\n"
 
 
 def test_pip_takes_the_constraints(tmp_path):

@@ -181,12 +181,13 @@ def test_without_the_keystore_tls_cannot_start(make_lab):
     assert client.get("/api/version").status_code == 302
 
 
-def test_a_restart_refuses_connections_then_answers_503_then_serves(make_lab):
-    client = make_lab()
+@pytest.mark.parametrize("starting", [503, 404])
+def test_a_restart_refuses_connections_then_says_that_it_starts_then_serves(make_lab, starting):
+    client = make_lab(starting_status=str(starting))
     for name in ("down-seconds", "starting-seconds"):
         client.lab.switch(name, "600")
     client.lab.server.restart()
-    for status, waits in ((0, "down-seconds"), (503, "starting-seconds"), (200, "")):
+    for status, waits in ((0, "down-seconds"), (starting, "starting-seconds"), (200, "")):
         wait_until(lambda status=status: answered(client) == status)
         if waits:
             client.lab.switch(waits, "0")
@@ -341,6 +342,13 @@ def test_a_fault_that_strikes_once_strikes_once(loaded, fault, status):
     assert loaded.get("/api/version").status_code == 200
     assert loaded.get("/api/v49/clusters").status_code == status
     assert loaded.get("/api/v49/clusters").status_code == 200
+
+
+def test_a_fault_that_lasts_redirects_everything_until_it_is_repaired(loaded):
+    loaded.lab.break_("", "redirect-everything")
+    assert {loaded.get(path).status_code for path in ("/api/version", "/api/v49/clusters", "/api/version")} == {302}
+    loaded.lab.repair()
+    assert loaded.get("/api/version").status_code == 200
 
 
 def test_a_cut_export_is_noticed_by_whoever_counts_chunks(loaded):

@@ -1,6 +1,7 @@
 """Each unknown of the contract, switched to what is not its default."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,17 @@ from maint.lab.manager import document
 from maint.lab.manager.load import Options
 from maint.lab.switches import SWITCHES
 
-LAB = Path(__file__).parents[3] / "maint" / "lab"
+ROOT = Path(__file__).parents[3]
+LAB = ROOT / "maint" / "lab"
 SOURCE = "".join(path.read_text() for path in LAB.rglob("*.py") if path.name not in ("switches.py", "faults.py"))
+TESTS = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 @pytest.mark.parametrize("name", [*SWITCHES, *FAULTS])
-def test_every_switch_and_every_fault_is_asked_for_somewhere(name):
+def test_every_switch_and_every_fault_is_asked_for_somewhere_and_thrown_by_a_test(name):
     assert f'"{name}"' in SOURCE
+    word = name.replace("-", "_").removeprefix("vc_")  # tests of virtual clusters leave that out
+    assert re.search(rf'"[^"\n]*\b{name}"|\b(vc_)?{word}=|"{word}"', TESTS), "one that does nothing would pass"
 
 
 @pytest.fixture

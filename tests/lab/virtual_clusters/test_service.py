@@ -254,6 +254,13 @@ def test_whoever_asks_too_often_is_told_how_long_to_wait(client):
     assert answers[-1].headers["Retry-After"] == "1"
 
 
+def test_an_upload_larger_than_the_switch_says_is_refused(client):
+    client.lab.switch("vc-upload-max-bytes", "1000")
+    assert client.send("POST", "/resources", json={"name": "r", "type": "files"}).status_code == 201
+    for size, status in ((2000, 413), (10, 201)):
+        assert client.send("PUT", "/resources/r/a", files={"file": b"x" * size}).status_code == status
+
+
 def test_a_write_may_be_done_and_its_answer_lost_or_replaced(client):
     client.lab.break_("", "vc-answer-lost")
     with pytest.raises(requests.ConnectionError):
@@ -282,6 +289,13 @@ def test_faults_answer_in_the_place_of_the_api_and_nothing_is_done(client, fault
     client.lab.break_("", fault)
     assert client.send("POST", "/resources", json={"name": "not-made"}).status_code == status
     client.lab.repair()
+    assert client.send("GET", "/resources/not-made").status_code == 404
+
+
+def test_a_connection_may_end_before_anything_is_done(client):
+    client.lab.break_("", "vc-connection-dropped")
+    with pytest.raises(requests.ConnectionError):
+        client.send("POST", "/resources", json={"name": "not-made"})
     assert client.send("GET", "/resources/not-made").status_code == 404
 
 

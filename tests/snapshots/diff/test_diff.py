@@ -261,6 +261,24 @@ def test_drift_and_diff_by_command(loaded: Any) -> None:
     assert "rackId" in loaded("backup", "drift").out
 
 
+def test_a_changed_job_and_a_changed_file_are_differences_for_drift_and_diff_of_a_site(
+    loaded: Any, tmp_path: Path
+) -> None:
+    loaded.lab.world.redaction = False  # the window is not the matter
+    assert loaded("backup", "drift", "--exit-code").code == 0
+    (tmp_path / "basket.py").write_text("changed")
+    upload = ("--name", "etl-scripts", "--local-path", str(tmp_path / "basket.py"))
+    assert loaded("vc", "resource", "upload", *upload, "--yes").code == 0
+    assert loaded("vc", "job", "delete", "--name", "daily-vacuum", "--yes").code == 0
+    drifted = loaded("backup", "drift", "--exit-code", "-o", "json")
+    assert loaded("backup", "create").code == 0
+    before, after = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
+    for said in (drifted, loaded("backup", "diff", before, after, "--exit-code", "-o", "json")):
+        (cluster,) = said.json["virtual_clusters"]
+        assert (said.code, said.json["differences"]) == (8, []), said.err
+        assert {one["name"] for one in cluster["differences"]} >= {"daily-vacuum", "etl-scripts/basket.py"}
+
+
 def test_without_a_snapshot_the_way_to_one_is_named(loaded: Any) -> None:
     rmtree(loaded.lab.folder / "backups" / SITE)
     said = loaded("backup", "drift")

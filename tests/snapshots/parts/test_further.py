@@ -71,6 +71,14 @@ def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any
     assert "those of cm-2" in (place.folder(snapshot.id) / "RESTORE.txt").read_text()
 
 
+def test_the_recipe_beside_a_snapshot_says_all_that_it_does_not_cover(place: Any, run: Any) -> None:
+    choose(place, manager_files=False)
+    snapshot = run(take(place)).snapshot
+    text = (place.folder(snapshot.id) / "RESTORE.txt").read_text()
+    assert any("Kerberos credentials" in words for words in snapshot.uncovered)
+    assert [words for words in snapshot.uncovered if f"   - {words}\n" not in text] == []
+
+
 def test_a_host_that_does_not_answer_costs_a_part_and_nothing_more(place: Any, run: Any) -> None:
     place.shell.present = None
     taken = run(take(place))

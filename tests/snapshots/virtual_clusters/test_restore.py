@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maint.errors import CannotReach, Conflict, MaintError, Refused
+from maint.errors import CannotReach, Conflict, MaintError, Refused, WorkFailed
 from maint.model.events import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.restore.conflicts import fresh_names
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import entries
+from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.virtual_clusters.resources import UploadArguments, UploadFiles
@@ -25,6 +27,7 @@ from maint.steps.virtual_clusters.restore import (
     ResumeSchedules,
 )
 from tests.adapters.virtual_clusters.server import Api
+from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, fill, lie_about
 
 Run = Callable[[Any], Any]
@@ -101,6 +104,22 @@ def test_jobs_come_after_resources_and_dags_last_each_after_those_it_calls(
     assert "POST /jobs/nightly-pipeline/schedule/pause" in pauses
     created = [number for number, one in enumerate(writes) if one == "POST /jobs"]
     assert writes.index("POST /jobs/adhoc-rebuild/schedule/pause") == created[-2] + 1
+
+
+@pytest.mark.parametrize("what", ["document", "file"])
+def test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, what: str
+) -> None:
+    document, target = read_document(ground, snapshot, VC), BytesIO()
+    ground.seal.encrypt(BytesIO(b"forged").read, target, ground.settings.backup.recipients)  # who they are is no secret
+    end = f"vc/{VC}.json.zst.age" if what == "document" else f"{snapshot.objects[0].place}.age"
+    assert document.jobs and verify(ground, snapshot.id).proven
+    action = plan(ground)
+    ground.store = Liar(ground.store, lambda name, _: target.getvalue() if name.endswith(end) else None)
+    with pytest.raises(WorkFailed, match="is not what was stored"):
+        run(RestoreCluster().apply(action, ground, work))
+    assert api.jobs == {}
+    assert not any(b"forged" in content for files in api.files.values() for content in files.values())
 
 
 def test_what_is_there_is_refused_by_default(ground: Ground, api: Api, snapshot: Snapshot) -> None:

@@ -51,7 +51,7 @@ def planned(hosts, step):
     return said.out
 
 
-def test_the_plan_shows_what_changes_on_which_hosts(hosts):
+def test_the_plan_shows_what_changes_in_a_file_that_is_replaced_and_on_which_hosts(hosts):
     path = f"{hosts.folder}/file"
     assert hosts.play(put(hosts, b"one\ntwo\npassword=x1\n")).code == 0
     out = planned(hosts, put(hosts, b"one\n2\npassword=x2\n"))
