@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from maint.checks.check import FAIL, WARN, Check, Verdict, failed, good, held, warned
+from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable
 from maint.model.formatting import show_count
 
@@ -21,6 +21,7 @@ _STATE = "/var/lib/cloudera-"  # folders of agent, server and monitors
 # The usual folders of images, block storage and local volumes; the second where the first is not there.
 _ECS_FOLDERS = (("/docker", "/var/lib/docker"), ("/longhorn", "/var/lib/longhorn"), ("/local-path",))
 _SYSTEM = ("/", "/boot", "/home", "/opt", "/root", "/tmp", "/usr", "/var", "/var/lib", "/var/log", "/var/tmp")
+_ELSEWHERE = "where they lie elsewhere, `--plan` judges them; accept it in the config then"
 _EXISTING = 's=""; for p in {paths}; do [ -e $p ] && s="$s $p"; done;'
 QUESTIONS = {
     "space": f'{_EXISTING.format(paths=" ".join(PATHS))} for p in $s; do df -Pk $p | sed -n "2s|^|$p |p"; done; true',
@@ -129,9 +130,9 @@ def _read_only(host: HostFacts) -> Verdict:
 
 @Check(
     id="disk.ecs", profiles="E", severity=FAIL, asks=("ecs_folders",), source="FX",
-    expected="docker, longhorn and local-path folders on volumes of their own",
+    expected="docker, longhorn and local-path folders there, on volumes of their own",
     why="Images and block storage fill whatever they lie on.",
-    remedy="mount a volume on each of them; `--plan` judges their places before an installation",
+    remedy="mount a volume on each of them; `--plan` judges their places and sizes before an installation",
 ).host_rule  # fmt: skip
 def _ecs_folders(host: HostFacts) -> Verdict:
     there = {row[0]: row for row in (line.split() for line in host.lines("ecs_folders"))}
@@ -141,8 +142,12 @@ def _ecs_folders(host: HostFacts) -> Verdict:
         raise NotApplicable("none of the usual folders is there; their places stand in the wizard's plan")
     if any(len(row) < 2 for row in found):
         raise CouldNotTell("findmnt does not say where the folders lie")
-    wrong = list(not_alone(found))
-    return held(not wrong, "; ".join(wrong) or ", ".join(row[0] for row in found))
+    shown = ", ".join(row[0] for row in found)
+    if wrong := list(not_alone(found)):
+        return broken("; ".join(wrong))
+    if missing := [" or ".join(kind) for kind, row in zip(_ECS_FOLDERS, rows, strict=True) if row is None]:
+        return warned(f"{shown}; not there: {', '.join(missing)}", _ELSEWHERE)
+    return good(shown)
 
 
 def not_alone(rows: Iterable[Sequence[str]]) -> Iterator[str]:

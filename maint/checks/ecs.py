@@ -34,6 +34,7 @@ QUESTIONS = {
     "resolv": "cat /etc/resolv.conf",
     "nodes": f"{_SETUP} $maint_limit kubectl get nodes -o json",
     "node_use": f"{_SETUP} $maint_limit kubectl describe nodes | grep '^  [cm][a-z]* '",
+    "volumes": f"{_SETUP} $maint_limit kubectl get nodes.longhorn.io -n longhorn-system -o json",
     "vault": f"{_SETUP} p=$($maint_limit kubectl get pods -A -o name) || {{ echo refused; exit 0; }};"
     ' case "$p" in *pod/vault-0*) ;; *) echo none; exit 0;; esac;'
     " $maint_limit kubectl exec -n vault-system vault-0 -- vault status -format=json; true",
@@ -42,7 +43,7 @@ _UNITS = {"Ki": 1 / 1024**2, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "M": 1e6 /
 _ASKED_FOR = re.compile(r"^ *(cpu|memory) +(\S+)", re.MULTILINE)  # below "Allocated resources" of a node
 _ROOM = ("cpu", "memory")
 _BALANCER = "let the record lead to the ECS server; where a load balancer has the address, accept it in the config"
-_VCPU, _MEMORY = 7.0, 15.0  # what the service needs, GiB
+_VCPU, _MEMORY, _STORAGE = 7.0, 15.0, 110.0  # what the service needs: processors, GiB, GB
 
 
 @Check(
@@ -287,13 +288,36 @@ def _amount(text: str) -> float:
 
 
 @Check(
-    id="cde.capacity", profiles="C", severity=WARN, asks=("nodes", "node_use"), source="CDE",
-    expected="7 processors and 15 GiB free for the service, and the virtual clusters' own beside that (110 GB of"
-    " volumes too, which nobody looks for here)",
+    id="cde.capacity", profiles="C", severity=WARN, asks=("nodes", "node_use", "volumes"), source="CDE",
+    expected="7 processors, 15 GiB and 110 GB of Longhorn's disks free for the service, and the virtual clusters' own"
+    " beside that",
     why="A service that finds no room stays half installed.",
     remedy="add a node, or lower the quotas of the virtual clusters",
 ).host_rule  # fmt: skip
 def _capacity(host: HostFacts) -> Verdict:
+    short, shown = _computing(host)
+    room = _storage(host)
+    shown = f"{shown}, {room:.0f} GB of volumes"
+    return broken(shown) if short or room < _STORAGE else good(shown)
+
+
+def _storage(host: HostFacts) -> float:
+    """Return how much Longhorn's disks have left, in GB, but for what they keep back."""
+    try:
+        listed = json.loads(_server_only(host, "volumes"))
+    except json.JSONDecodeError:
+        raise CouldNotTell("kubectl does not show Longhorn's disks") from None
+    free = 0.0
+    for node in listed.get("items", []):
+        disks, states = (_of(node, *path) for path in (("spec", "disks"), ("status", "diskStatus")))
+        for name, state in states.items() if isinstance(states, dict) else ():
+            kept = float(str(_of(disks, name, "storageReserved") or 0))
+            free += max(0.0, float(str(_of(state, "storageAvailable") or 0)) - kept)
+    return free / 1e9
+
+
+def _computing(host: HostFacts) -> tuple[bool, str]:
+    """Return whether there are too few processors or too little memory, and what is free of both in words."""
     found = nodes(host)
     whole = [sum(_amount(str(_of(one, "status", "allocatable", what) or "0")) for one in found) for what in _ROOM]
     asked = _ASKED_FOR.findall(_server_only(host, "node_use"))
@@ -302,5 +326,5 @@ def _capacity(host: HostFacts) -> Verdict:
     free = [
         of - sum(_amount(text) for kind, text in asked if kind == what) for of, what in zip(whole, _ROOM, strict=True)
     ]
-    shown = f"{free[0]:g} of {whole[0]:g} processors and {free[1]:.0f} of {whole[1]:.0f} GiB are free"
-    return good(shown) if free[0] >= _VCPU and free[1] >= _MEMORY else broken(shown)
+    shown = f"free: {free[0]:g} of {whole[0]:g} processors, {free[1]:.0f} of {whole[1]:.0f} GiB"
+    return free[0] < _VCPU or free[1] < _MEMORY, shown

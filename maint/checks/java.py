@@ -19,6 +19,13 @@ QUESTIONS = {
     " grep -e '^crypto.policy' -e '^sun.security.krb5.disableReferrals' $s/java.security; done; done; true",
     "jdbc": "for n in postgresql-connector-java mysql-connector-java oracle-connector-java orai18n; do"
     " [ -e /usr/share/java/$n.jar ] && echo $n; done; true",
+    # What the roles that run here have been given, each with its number before its name.
+    "jdbc_roles": "a=/var/run/cloudera-scm-agent; i=$a/supervisor/include; [ -d $i ] && ! [ -r $i ] && echo denied;"
+    " for c in $i/*.conf; do n=${c##*/}; n=${n%.conf}; d=$a/process/$n; [ -d $d ] || continue;"
+    " { [ -r $d ] && [ -x $d ]; } || { echo denied; continue; };"
+    " for f in $d/*.xml $d/*.properties; do [ -f $f ] || continue; [ -r $f ] || { echo denied; continue; };"
+    ' for u in $(grep -o -e jdbc:oracle: -e jdbc:mysql: -e jdbc:postgresql: $f); do echo "$n=$u"; done; done;'
+    " done; true",
 }
 
 
@@ -121,20 +128,27 @@ def _referrals(host: HostFacts) -> Verdict:
 
 
 @Check(
-    id="jdbc.driver", profiles="M", severity=FAIL, asks=("jdbc", "db_properties"), source="PS FX",
-    expected="the driver of the configured database in /usr/share/java",
-    why="The server does not start without the driver of its database.",
+    id="jdbc.driver", profiles="BM", severity=FAIL, asks=("jdbc", "db_properties", "jdbc_roles"), source="PS FX",
+    expected="in /usr/share/java the driver of each database that the server or a role here is configured with",
+    why="Neither the server nor a role starts without the driver of its database.",
     remedy="put the vendor's JAR into /usr/share/java under its plain name",
 ).host_rule  # fmt: skip
 def _jdbc(host: HostFacts) -> Verdict:
-    kind = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
-    if "denied" in host.lines("db_properties"):
-        raise CouldNotTell("this account may not read which database is configured")
-    if not kind:
-        raise NotApplicable("no database is configured here")
+    server = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
+    needs = {("the server", server)} if server else set[tuple[str, str]]()
+    for line in host.lines("jdbc_roles"):
+        role, found, url = line.partition("=")
+        needs |= {(role.partition("-")[2], url.split(":")[1])} if found else set()
     there = host.lines("jdbc")
-    if kind == "postgresql":
-        return good("PostgreSQL's driver comes with the server")
-    if f"{kind}-connector-java" in there and kind == "oracle" and "orai18n" not in there:
+    # PostgreSQL's comes with the software.
+    drivers = {(who, f"{kind}-connector-java") for who, kind in needs if kind != "postgresql"}
+    if missing := sorted(f"{who}: no {driver}" for who, driver in drivers if driver not in there):
+        return broken(", ".join(missing))
+    if "denied" in [*host.lines("db_properties"), *host.lines("jdbc_roles")]:
+        raise CouldNotTell("this account may not read which databases are configured")
+    if not needs:
+        raise NotApplicable("no database is configured here")
+    kinds = {kind for _, kind in needs}
+    if "oracle" in kinds and "orai18n" not in there:
         return warned("oracle: orai18n.jar is missing, which other character sets than the driver's own need", _ORAI18N)
-    return held(f"{kind}-connector-java" in there, f"{kind}: {', '.join(there) or 'no driver'}")
+    return good(", ".join(sorted(kinds)))

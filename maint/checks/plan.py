@@ -1,5 +1,6 @@
 """The input of the wizard that makes an ECS cluster, judged before anybody types it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -23,11 +24,16 @@ KEYS: Mapping[str, str] = {
     "docker_dir": "folder for images",
     "data_dir": "folder for block storage",
     "local_path_dir": "folder for local volumes",
+    "docker_size": "least size of the volume for images, such as `300G`; left out where any will do",
+    "data_size": "least size of the volume for block storage",
+    "local_path_size": "least size of the volume for local volumes",
     "app_domain": "the application domain, below which `*.apps.` must resolve",
     "load_balancer": "address that names below the domain lead to; left out without one",
     "database": "always `embedded`",
 }
-_OPTIONAL = ("load_balancer",)
+_SIZES = {"docker_size": "docker_dir", "data_size": "data_dir", "local_path_size": "local_path_dir"}
+_OPTIONAL = ("load_balancer", *_SIZES)
+_SIZE = re.compile(r"(\d+)([GT])")
 _LISTS = ("hosts", "docker_server", "server", "agents")
 _IN_NAMES = set("abcdefghijklmnopqrstuvwxyz0123456789.-_")  # of a URL's host, which urllib gives in lower case
 _FOLDERS = ("docker_dir", "data_dir", "local_path_dir")
@@ -102,8 +108,15 @@ def _form(plan: Mapping[str, Json]) -> Iterator[str]:
         yield f"install is {install}: neither `internet` nor the URL of a repository"
     texts = (key for key in plan if key in KEYS and key not in _LISTS)
     yield from (f"{key} is not a text" for key in texts if not isinstance(plan[key] or "", str))
+    yield from (f"{key} {plan[key]!r} is no size such as 300G" for key in _SIZES if _least(plan, key) is None)
     if (database := str(plan.get("database") or "embedded").lower()) != "embedded":
         yield f"an external {database} database is not supported for this type of cluster"
+
+
+def _least(plan: Mapping[str, Json], key: str) -> int | None:
+    """Return a size in GiB, 0 where none is asked for, None where it is none."""
+    found = _SIZE.fullmatch(str(plan.get(key) or "0G"))
+    return int(found[1]) * {"G": 1, "T": 1024}[found[2]] if found else None
 
 
 def _roles(plan: Mapping[str, Json]) -> Iterator[str]:
@@ -171,7 +184,7 @@ def _against_hosts(plan: Mapping[str, Json], site: SiteFacts) -> Iterator[str]:
         elif not host.reached:
             yield f"{name} was not reached: {host.reason}"
         else:
-            yield from _own_volumes(host)
+            yield from _own_volumes(host, plan)
             yield from _no_repository(host, plan)
 
 
@@ -181,9 +194,13 @@ def _no_repository(host: HostFacts, plan: Mapping[str, Json]) -> Iterator[str]:
         yield f"{host.name}: the repository {plan['install']} does not answer"
 
 
-def _own_volumes(host: HostFacts) -> Iterator[str]:
+def _own_volumes(host: HostFacts, plan: Mapping[str, Json]) -> Iterator[str]:
     rows = [line.split() for line in host.lines("plan_folders")]
     yield from (f"{host.name}: {row[0]} is not there" for row in rows if row[1:] == ["missing"])
     yield from (f"{host.name}: findmnt does not say where {row[0]} lies" for row in rows if len(row) == 1)
     placed = [row for row in rows if len(row) > 1 and row[1] != "missing"]
     yield from (f"{host.name}: {words}" for words in not_alone(placed))
+    sizes = {row[0]: int(row[3]) / (1 << 20) for row in placed if len(row) > 3 and row[3].isdigit()}
+    for key, folder in ((key, str(plan.get(folder))) for key, folder in _SIZES.items()):
+        if folder in sizes and sizes[folder] < (_least(plan, key) or 0):
+            yield f"{host.name}: {folder} has {sizes[folder]:.0f} GiB, and {key} is {plan[key]}"

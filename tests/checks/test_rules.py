@@ -134,7 +134,14 @@ CASES = [
     ("tls.expiry", {"certificate": "", "names": NAMES}, SKIP),
     ("tls.match", {"tls_files": "", "tls_match": ""}, SKIP),
     ("cm.certmanager", {"tls_files": "cm-auto-host_key.pem cloudera-scm 440", "certmanager": ""}, WARN),
-    ("jdbc.driver", {"db_properties": "denied", "jdbc": ""}, ERROR),
+    ("jdbc.driver", {"db_properties": "denied", "jdbc": "", "jdbc_roles": ""}, ERROR),
+    ("jdbc.driver", {"db_properties": "", "jdbc": "", "jdbc_roles": "denied"}, ERROR),
+    ("jdbc.driver", {"db_properties": "", "jdbc": "", "jdbc_roles": ""}, SKIP),
+    ("jdbc.driver", {"db_properties": "", "jdbc": "", "jdbc_roles": "101-hive-HIVEMETASTORE=jdbc:postgresql:"}, PASS),
+    ("jdbc.driver", {"db_properties": "", "jdbc": "mysql-connector-java", "jdbc_roles": "9-oozie-OOZIE_SERVER=jdbc:mysql:"}, PASS),
+    ("jdbc.driver", {"db_properties": "", "jdbc": "", "jdbc_roles": "9-oozie-OOZIE_SERVER=jdbc:mysql:\ndenied"}, FAIL),
+    ("jdbc.driver", {"db_properties": "com.cloudera.cmf.db.type=postgresql", "jdbc": "oracle-connector-java",
+                     "jdbc_roles": "9-ranger-RANGER_ADMIN=jdbc:postgresql:\n9-ranger-RANGER_ADMIN=jdbc:oracle:"}, WARN),
     ("cm.redaction", {"java_options": "file-there\n", "java_running": "running\n-Xmx2G"}, PASS),
     ("cm.redaction", {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
                       "java_running": "running\n-Dcom.cloudera.api.redaction=false"}, FAIL),
@@ -190,11 +197,14 @@ UNTOLD = [
     ("ecs.vault", {"vault": "oops"}, ERROR),
 ]  # fmt: skip
 ONE_VOLUME = [
-    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdc1"}, PASS),
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdc1\n"
+                                 "/local-path /local-path /dev/sdd1"}, PASS),
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdc1"}, WARN),
     ("disk.ecs", {"ecs_folders": "/var/lib/docker /var /dev/sda3\n/var/lib/longhorn /var /dev/sda3"}, FAIL),
     ("disk.ecs", {"ecs_folders": "/docker /data /dev/sdb1\n/longhorn /data /dev/sdb1"}, FAIL),
     ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/longhorn /longhorn /dev/sdb1"}, FAIL),  # bound twice
-    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/var/lib/docker / /dev/sda1"}, PASS),  # left over, unused
+    ("disk.ecs", {"ecs_folders": "/docker /docker /dev/sdb1\n/var/lib/docker / /dev/sda1\n/longhorn /longhorn /dev/sdc1\n"
+                                 "/local-path /local-path /dev/sdd1"}, PASS),  # left over, unused
     ("disk.ecs", {"ecs_folders": "/docker / /dev/sda1"}, FAIL),
     ("disk.ecs", {"ecs_folders": "/docker"}, ERROR),
 ]  # fmt: skip
@@ -449,7 +459,7 @@ def test_a_kernel_that_the_matrix_calls_bad_fails(release: str, state: State) ->
     ("oracle-connector-java\norai18n", PASS), ("oracle-connector-java", WARN), ("orai18n", FAIL), ("", FAIL),
 ])  # fmt: skip
 def test_a_driver_of_oracle_without_its_character_sets_is_a_warning(jars: str, state: State) -> None:
-    said = {"db_properties": "com.cloudera.cmf.db.type=oracle", "jdbc": jars}
+    said = {"db_properties": "com.cloudera.cmf.db.type=oracle", "jdbc": jars, "jdbc_roles": ""}
     assert CHECKS["jdbc.driver"].judge(host(said, profiles="M")).state is state
 
 
@@ -508,3 +518,19 @@ def test_a_doubt_about_a_clock_is_told_and_not_averaged() -> None:
     assert (verdict.state, verdict.observed) == (WARN, "+6.8 s")
     slow = host({"clock_begin": "1018.0", "clock_end": "1018.5"}, sent=1000.0, received=1011.5)
     assert CHECKS["time.skew"].judge(slow).observed == "between +7.0 and +18.0 s"
+
+
+_NODES = '{"items": [{"status": {"allocatable": {"cpu": "16", "memory": "32Gi"}}}]}'
+_DISKS = (
+    '{{"items": [{{"spec": {{"disks": {{"d": {{"storageReserved": 30000000000}}}}}}, '
+    '"status": {{"diskStatus": {{"d": {{"storageAvailable": {}}}}}}}}}]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("disks", "state"),
+    [(_DISKS.format(140_000_000_000), PASS), (_DISKS.format(139_000_000_000), WARN), ("", ERROR), ("{}", WARN)],
+)
+def test_a_service_needs_room_for_volumes_too(disks: str, state: State) -> None:
+    said = {"nodes": _NODES, "node_use": "  cpu 1\n  memory 1Gi", "volumes": disks}
+    assert CHECKS["cde.capacity"].judge(host(said, profiles="C")).state is state

@@ -114,8 +114,8 @@ TELLS = {
     "playbook test @KEPT@/test.yaml": "would try 1 test in a lab",
     "playbook schedule probe --form systemd --folder @NEW@/units": "### @NEW@/units/maint-playbook-probe-lab.timer",
     "playbook new own --folder @NEW@": "name: own",
-    "playbook resume": "ask a person, for at most 12h: go on? [waiting]",
-    "playbook resume @ASKING@": "ask a person, for at most 12h: go on? [waiting]",
+    "playbook resume": "ask a person, for at most 12h: go on? [",
+    "playbook resume @ASKING@": "ask a person, for at most 12h: go on? [",
     "playbook approve @ASKING@": "would be approved: go on?",
     "playbook dismiss @ASKING@ --reason so": "run @ASKING@ (own) would be dismissed",
     "playbook history --prune --keep 1": "there is no run to forget: the newest 1 stay, and what is younger than 90d",
@@ -259,7 +259,8 @@ def waiting(operator: Operator, book: str) -> str:
         asked = list[Path]()
         while not asked:
             assert begun.poll() is None, begun.communicate()
-            asked = [one for one in (operator.state / "runs").glob("*.jsonl") if '"token"' in one.read_text()]
+            texts = {one: one.read_text() for one in (operator.state / "runs").glob("*.jsonl")}
+            asked = [one for one, text in texts.items() if '"until"' in text.partition('"token"')[2]]
         begun.kill()
     return asked[0].stem
 

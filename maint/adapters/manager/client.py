@@ -194,14 +194,16 @@ class ManagerClient:
     def truststore_password(self) -> Secret | None:
         """Return the password of the shared truststore, or None where Auto-TLS is off or the API too old.
 
-        The text is taken as it came but for one line end (M11); WorkFailed where it is empty, JSON or a page.
+        The text is taken as it came but for one line end (M11); WorkFailed where it is JSON or a page.
         """
         if self._calls.session.api() < _SINCE_TRUSTSTORE:
             return None
         pinned = max(self._calls.settings.api.deployment, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
         reply = self._calls.read(path)
-        if reply.status in (404, 500):  # without Auto-TLS (M14 U8)
+        if reply.status == 500:  # it may pass (M2.4)
+            reply = self._calls.read(path)
+        if reply.status in (404, 500) or (reply.good and not reply.content.strip()):  # without Auto-TLS (M14 U8)
             return None
         return _password(self._calls.good(reply, f"GET {path}"))
 
@@ -345,9 +347,9 @@ class ManagerClient:
 def _password(content: bytes) -> Secret:
     text = content.decode("utf-8", "replace")
     text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
-    if not text.strip() or "\n" in text or _PAGE.match(text) or _JSON.fullmatch(text):
+    if "\n" in text or _PAGE.match(text) or _JSON.fullmatch(text):
         raise WorkFailed(
-            "GET /certs/truststorePassword: the answer is not a password (nothing, JSON or a page)",
+            "GET /certs/truststorePassword: the answer is not a password (JSON, a page or several lines)",
             hint="is Auto-TLS on? the password is in the manager's settings otherwise",
         )
     return Secret(text)

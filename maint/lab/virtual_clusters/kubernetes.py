@@ -24,6 +24,7 @@ _VALUED = ("namespace=", "output=", "filename=", "field-manager=", "dry-run=", "
 _KINDS = {
     "secret": "secret", "secrets": "secret", "namespace": "namespace", "namespaces": "namespace", "ns": "namespace",
     "ingress": "ingress", "ingresses": "ingress", "node": "node", "nodes": "node", "pods": "pod", "pod": "pod",
+    "nodes.longhorn.io": "disks",
 }  # fmt: skip
 _PREFIXES = {"ingress": "ingress.networking.k8s.io"}
 _FOREVER = 86400.0  # seconds
@@ -171,6 +172,16 @@ def _node(name: str, cpus: str, memory: str) -> Doc:
     }
 
 
+def _disks(node: Doc) -> Doc:
+    """Return a node as Longhorn lists it."""
+    return {
+        "kind": "Node",
+        "metadata": node["metadata"],
+        "spec": {"disks": {"default": {"allowScheduling": True, "storageReserved": 30_000_000_000}}},
+        "status": {"diskStatus": {"default": {"storageAvailable": 180_000_000_000}}},
+    }
+
+
 def kubectl(cluster: Kubernetes, call: Call) -> int:
     """Ask the cluster's API server, as a host with its kubeconfig may."""
     place = call.state.environment().get("KUBECONFIG") or "/root/.kube/config"
@@ -246,6 +257,8 @@ def _describe(call: Call, cluster: Kubernetes) -> int:
 def _found(cluster: Kubernetes, kind: str, space: str) -> dict[str, Doc]:
     if kind == "secret":
         return {name: _secret(name, space, data) for name, data in cluster.secrets(space).items()}
+    if kind == "disks":
+        return {str(node["metadata"]["name"]): _disks(node) for node in cluster.nodes()}
     if kind == "node":
         return {str(node["metadata"]["name"]): node for node in cluster.nodes()}
     listed = {"namespace": cluster.namespaces, "ingress": lambda: cluster.ingresses(space), "pod": cluster.pods}[kind]()
