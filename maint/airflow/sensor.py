@@ -10,6 +10,8 @@ from maint.airflow.child import Child
 from maint.airflow.hook import AirflowFailException, MaintHook
 from maint.airflow.outcome import Outcome, outcome_of, reason
 
+_GRACE = 3.0  # seconds for a command that reads to end in; Airflow kills the task after five
+
 
 class BackupFreshSensor(BaseSensorOperator):
     """Waits for a verified restorable backup that is young enough; its id, time and age are the XCom.
@@ -37,6 +39,7 @@ class BackupFreshSensor(BaseSensorOperator):
         self.maint_conn_id = maint_conn_id
         self.config = config
         self.program = program
+        self._child: Child | None = None
 
     def poke(self, context: Any) -> PokeReturnValue:  # noqa: ARG002  # as Airflow calls it
         """Look once; a store that cannot be reached may be there the next time.
@@ -47,7 +50,11 @@ class BackupFreshSensor(BaseSensorOperator):
         with MaintHook(self.maint_conn_id, self.config, self.program).call() as call:
             site = ["--site", self.site] if self.site else []
             child = Child([*call.words, *site, "-o", "json", "backup", "list"], call.variables, self.log.info)
-            code = child.wait()
+            self._child = child
+            try:
+                code = child.wait()
+            finally:
+                self.on_kill()
         if outcome_of(code) is Outcome.NEVER:
             raise AirflowFailException(reason(code, child.lines))
         newest = (child.result or {}).get("last_verified")
@@ -56,3 +63,8 @@ class BackupFreshSensor(BaseSensorOperator):
             return PokeReturnValue(False)
         self.log.info("%s is %.0f s old", newest["id"], newest["age"])
         return PokeReturnValue(newest["age"] <= self.max_age.total_seconds(), newest)
+
+    def on_kill(self) -> None:
+        """Ask the command to end: it has a session of its own, and would go on."""
+        if self._child is not None:
+            self._child.stop(_GRACE)

@@ -38,3 +38,8 @@ def test_one_that_has_not_begun_or_names_no_day_is_told() -> None:
 def test_what_is_no_licence_is_refused(content: bytes) -> None:
     with pytest.raises(Invalid, match="it is not a licence file"):
         parse_license(content, "it")
+
+
+def test_a_part_that_is_no_licence_is_told() -> None:
+    found = license_finding(b"-----BEGIN PGP SIGNED MESSAGE-----\n\nnothing\n", NOW)
+    assert (found.passed, found.words) == (False, "the licence file holds no readable licence")

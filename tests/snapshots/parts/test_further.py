@@ -151,3 +151,18 @@ def test_folders_links_owners_and_modes_are_told() -> None:
     assert [(one.path, one.kind, one.target) for one in found] == [("/a", Kind.FOLDER, ""), ("/a/b", Kind.LINK, "c")]
     assert (found[0].mode, found[0].user, found[0].uid) == (0o750, "cloudera-scm", 991)
     assert paths(from_bytes(buffer.getvalue())) == ("/a/b",)
+
+
+def test_at_a_site_without_ssh_what_lies_on_hosts_is_left_out_and_said(place: Any, run: Any) -> None:
+    place.settings = place.settings.model_copy(update={"ssh": None})
+    taken = run(take(place))
+    assert taken.snapshot.restorable
+    assert f"{MANAGER_FILES}: no `ssh:` is configured" in taken.snapshot.uncovered
+    assert "the files on the manager host were not looked for: no `ssh:` is configured" in taken.snapshot.uncovered
+
+
+def test_where_none_of_the_managers_files_is_on_its_host_that_is_said(place: Any, run: Any) -> None:
+    place.shell.present = {}
+    snapshot = run(take(place)).snapshot
+    assert not snapshot.has(MANAGER_FILES)
+    assert any(words.startswith(f"{MANAGER_FILES}: none of them is on ") for words in snapshot.uncovered)

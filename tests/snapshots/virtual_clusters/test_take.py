@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from maint.errors import WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Trust
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load
@@ -18,7 +18,7 @@ from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
-from maint.snapshots.virtual_clusters.document import clusters_in, drift_of
+from maint.snapshots.virtual_clusters.document import clusters_in, decode, drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.snapshots.snapshot import TakeCluster, TakeClusterArguments
 from tests.adapters.virtual_clusters.server import Api
@@ -80,6 +80,20 @@ def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: 
     assert not taken.snapshot.restorable
     assert [part.restorable for part in taken.snapshot.parts if part.name.startswith("vc/")] == [True]
     assert taken.verification.result is Trust.VERIFIED
+
+
+def test_a_virtual_cluster_that_a_snapshot_has_not_is_refused_with_those_that_it_has(
+    ground: Ground, alone: Callable[..., Taken]
+) -> None:
+    with pytest.raises(Refused, match="does not hold virtual cluster other") as caught:
+        read_document(ground, alone().snapshot, "other")
+    assert caught.value.detail == [f"it holds {VC}"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"name": 1}', b"[" * 100_000])
+def test_what_is_no_document_of_a_virtual_cluster_is_damaged(content: bytes) -> None:
+    with pytest.raises(WorkFailed, match="it is not a document of a virtual cluster"):
+        decode(content)
 
 
 def test_a_file_that_is_stored_is_not_fetched_again(api: Api, alone: Callable[..., Taken]) -> None:

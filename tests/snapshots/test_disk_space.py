@@ -1,0 +1,39 @@
+"""Whether a backup begins on a disk that has no room for it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from maint.errors import Refused
+from maint.snapshots import disk_space
+from maint.snapshots.disk_space import largest, refuse_full
+
+
+def free(monkeypatch: pytest.MonkeyPatch, bytes_: int | OSError) -> None:
+    def usage(folder: Any) -> Any:
+        if isinstance(bytes_, OSError):
+            raise bytes_
+        return SimpleNamespace(free=bytes_)
+
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", usage)
+
+
+def test_a_disk_without_room_is_refused_by_its_folder(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch, 1)
+    with pytest.raises(Refused) as caught:
+        refuse_full(place)
+    assert any(str(place.root) in words for words in caught.value.detail)
+    assert caught.value.hint
+
+
+def test_a_disk_that_cannot_be_looked_into_keeps_nobody_from_a_backup(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(monkeypatch, OSError(5, "Input/output error"))
+    refuse_full(place)
+
+
+def test_a_store_that_is_away_tells_no_size(place: Any) -> None:
+    place.root.rename(place.root.with_name("away"))
+    assert largest(place) == 0
