@@ -87,7 +87,7 @@ def test_a_virtual_cluster_that_a_snapshot_has_not_is_refused_with_those_that_it
 ) -> None:
     with pytest.raises(Refused, match="does not hold virtual cluster other") as caught:
         read_document(ground, alone().snapshot, "other")
-    assert caught.value.detail == [f"it holds {VC}"]
+    assert caught.value.detail == (f"it holds {VC}",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"name": 1}', b"[" * 100_000])
