@@ -338,9 +338,11 @@ class _Reading:
             live = self._cluster.resource(name, files=False)
             if live is None or not self._same(live):
                 return False
-        before = [(job.name, text_of(job.raw, "modified"), job.paused) for job in self.jobs]
-        now = listed_jobs(self._cluster, self._called)
-        return before == [(job.name, text_of(job.raw, "modified"), job.paused) for job in now]
+        before, now = (
+            {job.name: (text_of(job.raw, "modified"), job.paused) for job in jobs}
+            for jobs in (self.jobs, listed_jobs(self._cluster, self._called))
+        )
+        return before == now
 
     def elsewhere(self) -> Sequence[str]:
         """Name what jobs need and the API does not show as a resource."""
