@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import NOT_ASKED, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.names import own_addresses
 from maint.checks.network import sockets
 from maint.checks.thresholds import threshold
@@ -296,6 +296,8 @@ def _amount(text: str) -> float:
 ).host_rule  # fmt: skip
 def _capacity(host: HostFacts) -> Verdict:
     short, shown = _computing(host)
+    if _server_only(host, "volumes") == NOT_ASKED:
+        return broken(shown) if short else good(shown)
     room = _storage(host)
     shown = f"{shown}, {room:.0f} GB of volumes"
     return broken(shown) if short or room < _STORAGE else good(shown)

@@ -47,6 +47,9 @@ def usual_of(values: Iterable[str]) -> str:
     return max(sorted(set(listed)), key=listed.count, default="")
 
 
+NOT_ASKED = "not-asked"  # stands in files of a version that did not ask, where it asked a question beside it
+
+
 class HostFacts(msgspec.Struct, frozen=True):
     """One host, and what it answered."""
 

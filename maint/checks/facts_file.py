@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from maint.checks.check import PHASES, PROFILES
-from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
+from maint.checks.facts import NOT_ASKED, Answered, HostFacts, ManagerFacts, Setting, SiteFacts
 from maint.checks.thresholds import matrix_of
 from maint.errors import Invalid
 from maint.model.formatting import show_time
@@ -85,6 +85,10 @@ class _Wrong(ValueError):
     """What is wrong with a file of facts, in words for whoever gave it."""
 
 
+# What an older version did not ask, by what it asked of the same hosts.
+_YOUNGER = {"volumes": "nodes", "jdbc_roles": "java", "jdbc": "java", "db_properties": "java"}
+
+
 class _File(msgspec.Struct, frozen=True):
     taken_at: str
     setting: _Setting
@@ -140,7 +144,9 @@ def _site(file: _File, name: str) -> SiteFacts:
         matrix_of(file.setting.matrix, name)
     manager = ManagerFacts(**msgspec.to_builtins(file.manager))
     site = SiteFacts(datetime.fromisoformat(file.taken_at).astimezone(UTC), Setting(**asdict(file.setting)), manager)
-    site.hosts.extend(HostFacts(site=site, **asdict(host)) for host in file.hosts)
+    for host in file.hosts:
+        younger = {one: Answered(0, NOT_ASKED) for one, older in _YOUNGER.items() if older in host.answers}
+        site.hosts.append(HostFacts(site=site, **{**asdict(host), "answers": younger | dict(host.answers)}))
     if len({host.name for host in site.hosts}) != len(site.hosts):
         raise _Wrong("two hosts have one name")
     return site

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held, warned
-from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
+from maint.checks.facts import NOT_ASKED, CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
 
 _ORAI18N = "where the database has such a one, put orai18n.jar beside the driver and onto CMF_JDBC_DRIVER_JAR"
@@ -134,9 +134,11 @@ def _referrals(host: HostFacts) -> Verdict:
     remedy="put the vendor's JAR into /usr/share/java under its plain name",
 ).host_rule  # fmt: skip
 def _jdbc(host: HostFacts) -> Verdict:
+    if NOT_ASKED in host.lines("jdbc"):
+        raise NotApplicable("the version that kept these facts asked the server's host alone")
     server = host.fields("db_properties").get("com.cloudera.cmf.db.type", "")
     needs = {("the server", server)} if server else set[tuple[str, str]]()
-    for line in host.lines("jdbc_roles"):
+    for line in host.lines("jdbc_roles"):  # one of a file that knows nothing of them has no "="
         role, found, url = line.partition("=")
         needs |= {(role.partition("-")[2], url.split(":")[1])} if found else set()
     there = host.lines("jdbc")

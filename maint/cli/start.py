@@ -7,7 +7,10 @@ import os
 import resource
 import signal
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
+_BY_SIGNAL = 128  # exit codes above are those of signals
 _GARBAGE = 100_000  # objects that nobody may hold any more until they are looked for
 
 
@@ -29,4 +32,17 @@ def main() -> None:
     else:
         from maint.cli.app import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as over:
+        if isinstance(over.code, int) and over.code > _BY_SIGNAL:
+            _leave(over.code)
+        raise
+
+
+def _leave(code: int) -> NoReturn:
+    # What a signal interrupted may have held a lock of a library, whose own work at the end would wait for it for ever.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone
+            stream.flush()
+    os._exit(code)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from maint.errors import CannotReach, TimedOut
+from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.secret import Secret
 from maint.ports import Sight
 
@@ -48,7 +48,7 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
     host, given = hosts[0].name, password.reveal().encode() + b"\n"
     try:
         ran = sight.shell.ask(host, _TRIAL.format(path=shlex.quote(path)), stdin=given, timeout=_LIMIT)
-    except (CannotReach, TimedOut) as failure:
+    except (CannotReach, TimedOut, Invalid) as failure:
         return _untried(failure.message, failure.way_on or "")
     if ran.status == _UNREADABLE:
         return _untried(f"{host} has no readable {path}", "restore the host's agent-cert folder")

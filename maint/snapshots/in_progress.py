@@ -74,7 +74,9 @@ _NEWEST = 3  # records whose times are looked at; names bear the times of machin
 def store_time(sight: Sight) -> datetime | None:
     """Return a time that the store's own clock has passed, None where nothing tells: a machine's clock may be wrong."""
     site = sight.settings.name
-    names = [*sorted(listing(sight, f"{site}/records"))[-_NEWEST:], *listing(sight, _folder(sight))]
+    records, now = sorted(listing(sight, f"{site}/records")), f"{site}/records/{stamp(sight.clock.now())}"
+    past = [name for name in records if name < now]  # a machine whose clock was ahead may have named others
+    names = [*records[-_NEWEST:], *past[-_NEWEST:], *listing(sight, _folder(sight))]
     return max(filter(None, map(sight.store.written, names)), default=None)
 
 

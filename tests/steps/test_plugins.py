@@ -137,7 +137,7 @@ def test_a_way_of_telling_of_its_own_is_told_and_trouble_with_it_is_only_said(in
     told.unlink()
     told.mkdir()
     said = maint("notify", "test", "mine", "--config", str(config))
-    assert (said.code, "plugin: IsADirectoryError" in said.err) == (7, True), said
+    assert (said.code, "plugin: Is a directory" in said.err) == (7, True), said
 
 
 @pytest.mark.parametrize("place", ["greeting.gone", "greeting.checks:motd", "greeting"])

@@ -89,6 +89,8 @@ class NoticeSender:
             return _SIGNAL
         except MaintError as error:
             return scrub(": ".join([error.message, *error.detail[:1]]))
+        except OSError as error:
+            return error.strerror or "the operating system said no"
         except Exception:  # a boundary: what a library says may hold anything, and nothing may stop the run
             return "it failed in a way that maint does not know"
         return ""

@@ -7,7 +7,7 @@ import msgspec
 
 from maint.checks.server import QUESTIONS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import CannotReach, Refused, WorkFailed
+from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.manager import CLOSE_COMMAND, Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
 from maint.steps.hosts.fan_out import error_text
@@ -80,7 +80,7 @@ def _switch(sight: Sight, host: str) -> Switch:
     try:
         written = java_options.redaction_is_off(read_options(sight.shell, host) or b"")
         return Switch(host, written, running_off(sight, host))
-    except (CannotReach, WorkFailed) as failure:
+    except (CannotReach, WorkFailed, Invalid) as failure:
         return Switch(host, problem=failure.message)
 
 

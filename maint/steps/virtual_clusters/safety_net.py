@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import files
-from maint.errors import Refused, WorkFailed
+from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size, show_some
 from maint.model.json import Json, Moment
 from maint.model.virtual_cluster import (
@@ -289,7 +289,7 @@ def _sealed(
 
 
 def _source(cluster: VirtualClusterSight, job: Job) -> Dag | None:
-    with suppress(WorkFailed):
+    with suppress(WorkFailed, CannotReach):
         return live_dag(cluster, job, cluster.resource) if job.type == "airflow" else None
     return None
 

@@ -267,7 +267,9 @@ def test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew(
     ground: Ground, api: Api, alone: Callable[..., Taken]
 ) -> None:
     first = alone().snapshot
-    rotten = first.objects[0]
+    document = read_document(ground, first, VC)
+    rotten = document.stored(next(one.files[0] for one in document.resources if one.name == "etl-scripts"))
+    assert rotten
     path = ground.root / object_name("prod", rotten.id)
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -57,11 +57,12 @@ def test_an_empty_log_of_a_run_that_ended_long_ago_is_not_waited_for(
     operator: Operator, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.write_text("pass\n")
+    operator.lab.switch("vc-log-seconds", "0")
     assert operator("vc", "spark", "submit", str(script), "--hide-logs", "--yes").code == 0
     number = str(operator("vc", "run", "list", "-o", "json").json["runs"][-1]["id"])
     monkeypatch.setattr("maint.steps.virtual_clusters.runs._LATE", -60.0)  # for which a run counts as fresh
     before = len(read_requests(operator.lab.log.path))
     said = operator("vc", "run", "logs", "--id", number, "--type", "driver/stdout")
     asked = [line["path"] for line in read_requests(operator.lab.log.path)[before:]]
-    assert (said.code, said.out) == (0, "")
+    assert (said.code, said.out) == (0, ""), said.err
     assert len([path for path in asked if "logs" in path]) == 1, asked
