@@ -16,7 +16,7 @@ from threading import RLock
 from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
-from maint.errors import MaintError, Refused
+from maint.errors import MaintError, NotWritten, Refused
 from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -100,20 +100,18 @@ class Screen:
         """Print data in the chosen form; `table` is what people see."""
         _tell(self._begin())
         if self.output == "json":
-            print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)))
+            _print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)) + "\n")
         elif self.output == "yaml":
             from maint.config.yaml import dump  # few commands need YAML, and it takes a third of a start
 
-            print(dump({"schema": SCHEMA, **data}), end="")
+            _print(dump({"schema": SCHEMA, **data}))
         elif table:
-            print(printable(table))
-        sys.stdout.flush()
+            _print(printable(table) + "\n")
 
     def raw(self, text: str) -> None:
         """Print text to stdout: as it is to a program, made harmless on a terminal."""
         _tell(self._begin())
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
-        sys.stdout.flush()
+        _print(printable(text) if sys.stdout.isatty() else text)
 
     def say(self, words: str) -> None:
         """Tell the operator something."""
@@ -378,3 +376,15 @@ def ask_change(screen: Screen, question: str, *, yes: bool) -> None:
     if not answer and not sys.stdin.isatty():
         raise Refused("this changes something, and there is nobody to ask", hint="give --yes")
     raise Refused("not confirmed", hint="answer y, or give --yes")
+
+
+def _print(text: str) -> None:
+    """Write to stdout, all of it; NotWritten where what is behind it takes no more."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has enough
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
+        raise NotWritten("standard output", error) from error

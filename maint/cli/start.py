@@ -23,6 +23,11 @@ def main() -> None:
     # Until `boundary` listens, and it is ready to end in order, Ctrl-C ends a command at once and without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the secrets of the platform
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if (
+            getattr(sys, name) is None
+        ):  # closed: its number would be that of the next file, and words would go into that
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # it stays open
     for stream in (sys.stdout, sys.stderr):
         # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":

@@ -61,6 +61,21 @@ def test_the_package_runs_as_a_program() -> None:
     assert ended.stdout.startswith("maint ")
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("{maint} playbook list > /dev/full", 1, "standard output cannot be written: No space left on device"),
+        ("{maint} playbook list -o json > /dev/full", 1, "standard output cannot be written"),
+        ("{maint} playbook list >&-", 0, ""),
+        ("{maint} playbook list <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_a_full_or_closed_output_is_no_bug(command: str, code: int, words: str) -> None:
+    whole = command.format(maint=f"{sys.executable} -m maint")
+    ended = subprocess.run(["sh", "-c", whole], capture_output=True, text=True, check=False)
+    assert (ended.returncode, words in ended.stderr, "bug" in ended.stderr) == (code, True, False), ended.stderr
+
+
 def test_a_signature_is_checked_without_the_formats_of_other_keys(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib; from maint.adapters.sign import load_or_make_signer as signer\n"
