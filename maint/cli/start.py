@@ -24,10 +24,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the secrets of the platform
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if (
-            getattr(sys, name) is None
-        ):  # closed: its number would be that of the next file, and words would go into that
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # it stays open
+        if getattr(sys, name) is None:  # closed: the next file would have its number, and get the words
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     for stream in (sys.stdout, sys.stderr):
         # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
