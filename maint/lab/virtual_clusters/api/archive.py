@@ -1,4 +1,4 @@
-"""The service's own export and import: one archive, whose layout is known to the lab alone (J9.1)."""
+"""The service's own export and import: one archive, whose layout is known to the lab alone (J9)."""
 
 import json
 import tempfile
