@@ -36,7 +36,7 @@ from maint.snapshots.parts import (
 )
 from maint.snapshots.records import Verification
 from maint.snapshots.rekey import resealed
-from maint.snapshots.verify import prove_new
+from maint.snapshots.verify import insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
@@ -72,10 +72,12 @@ def heal(
     Raises:
         Refused: it is not redacted, nothing could be filled, or no private key is at hand.
         WorkFailed: a part is damaged.
+        Invalid: the configured password cannot be read.
     """
     if redacted.judgement.redaction is not Redaction.REDACTED:
         hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
+    insist_on_password(site)
     document = read_deployment(site, redacted)
     filled, left = fill(document, values)
     if not filled:
