@@ -15,9 +15,8 @@ from maint.deployment.document import Document, spell
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
-from maint.errors import Invalid, Refused
+from maint.errors import Refused
 from maint.model.formatting import show_count, show_time
-from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
@@ -178,7 +177,7 @@ def _settled(document: Document, path: str) -> bool:
 def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: Document) -> Snapshot:
     content = spell(document)
     login = site.settings.manager.login
-    judge = Judge(login.username, _password(site), writer.known)
+    judge = Judge(login.username, site.secrets.resolve(login.password), writer.known)
     part, verdict = writer.deployment(from_bytes(content), judge)
     writer.redacted_copy(part)
     for name in (LICENSE, TRUSTSTORE):
@@ -201,10 +200,3 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
         ),
         versions={**redacted.versions, "tool": __version__},
     )
-
-
-def _password(site: Site) -> Secret | None:
-    try:
-        return site.secrets.resolve(site.settings.manager.login.password)
-    except Invalid:
-        return None
