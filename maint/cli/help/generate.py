@@ -175,11 +175,12 @@ def schema(
 @command()
 def alerts(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else each site's own.")] = "",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else each site's.")] = "",
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may get.")] = "35d",
 ) -> None:
     """Print alert rules for Prometheus over the metrics that each run writes."""
-    text = alert_rules(round(seconds_of("--max-age", max_age)) if max_age else None, _configured_age(flags), drill_age)
+    given = round(seconds_of("--max-age", max_age)) if max_age else None
+    text = alert_rules(given, _configured_age(flags), drill_age)
     flags.screen().emit({"rules": text}, text.rstrip())
 
 

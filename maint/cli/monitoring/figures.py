@@ -82,7 +82,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     return Figures(
         site=site.settings.name,
         written=now.timestamp(),
-        max_age=site.settings.backup.max_age if site.settings.backup else BackupSettings.model_fields["max_age"].default,
+        max_age=(site.settings.backup or BackupSettings.model_construct()).max_age,
         reached=reached,
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),

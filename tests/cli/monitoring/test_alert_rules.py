@@ -92,7 +92,8 @@ def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path, own: bo
     copy = "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/d'}"
     old = f'      - {{series: "{copy}", values: "0x200"}}\n'
     old += "      - {series: \"maint_copy_reached{site='prod',copy='/d'}\", values: \"1x200\"}"
-    tests += ["  - interval: 1m", "    input_series:", *series, old, (QUIET + OWN * own).strip("\n").replace("\n\n", "\n"), "    promql_expr_test:"]
+    beside = (QUIET + OWN.lstrip("\n") * own).strip("\n")
+    tests += ["  - interval: 1m", "    input_series:", *series, old, beside, "    promql_expr_test:"]
     labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
     for alert, more in labels.items():
         severity = {
