@@ -292,9 +292,6 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
     page = write(report, tmp_path)["html"].read_text()
     assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
-    assert (
-        '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span> 10:00:40 UTC'
-        in page
-    )
+    assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span>' in page
     assert "maint 0.3.1" in page and "at its beginning</time> <small><span>2026-01-02</span> 10:00:00 UTC" in page
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page
