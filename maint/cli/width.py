@@ -22,7 +22,7 @@ _REMARK = re.compile(r"^( *)(\S.*?) +(# .+)$")
 _GAP = re.compile(r".*\S {2,}(?=\S)")
 STAYS = "\0"  # a blank in a table at which no line ends
 _OPTION = re.compile(r"(--[\w-]+) (?![-\[])")  # an option and its value stay together
-_LABEL = re.compile(r".{0,20}\S {2,}(?=\S)")
+_LABEL = re.compile(r" *(?:\d+\. )?(?:READ|CHANGE|DESTROY) +(?=\S)|.{0,20}\S {2,}(?=\S)")  # an effect, or a gap
 _CODE = " " * 4
 
 

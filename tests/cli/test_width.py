@@ -86,10 +86,11 @@ def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks
     ]
 
 
-def test_a_plan_goes_on_below_its_words() -> None:
-    line = "   2. READ    The manager answers: probe the version, and see who is let in"
+@pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])
+def test_a_plan_goes_on_below_its_words(effect: str) -> None:
+    line = f"   2. {effect} The manager answers: probe the version, and see who is let in"
     assert folded(line, 50).splitlines() == [
-        "   2. READ    The manager answers: probe the",
+        f"   2. {effect} The manager answers: probe the",
         "              version, and see who is let in",
     ]
     assert folded(line, None) == line
