@@ -47,13 +47,14 @@ _LINES = 10  # of a failure's details that are told
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How something ended: what, begun when, its run (empty: it keeps no journal), why it failed, start told."""
+    """How something ended: what, begun when, its run (empty: no journal), why it failed, start told, bytes moved."""
 
     verb: str
     begun: datetime
     run: str = ""
     failure: Exception | None = None
     started: bool = False
+    moved: int = 0
 
     @property
     def exit(self) -> int:
@@ -183,10 +184,9 @@ def followed(site: ConfiguredSite, screen: Screen, verb: str) -> Iterator[Callab
         yield begin
     except Exception as error:
         failure = error
-    for one in at_work:
-        one.end()
+    moved = sum(one.end() for one in at_work)
     if not isinstance(failure, Locked):
-        after_run(site, screen, Ending(verb, begun, failure=failure, started=bool(at_work)))
+        after_run(site, screen, Ending(verb, begun, failure=failure, started=bool(at_work), moved=moved))
     if failure is not None:
         raise failure
 
@@ -223,7 +223,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     now, failure = site.clock.now(), ending.failure
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
-    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, words)
+    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, words, ending.moved)
     kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}

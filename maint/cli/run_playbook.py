@@ -354,11 +354,10 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         failure = _with_way_on(error, session, site)
     except Exception as bug:
         failure = bug
-    for one in at_work:
-        one.end()
+    moved = sum(one.end() for one in at_work)
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
-        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work)))
+        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work), moved))
     _show(screen, session, results, where)
     if failure is None and plan.locks:
         screen.say(f"done: run {session.run_id}")

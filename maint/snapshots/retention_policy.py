@@ -67,6 +67,17 @@ class Verdict(msgspec.Struct, frozen=True):
         return tuple(decision.id for decision in self.decisions if decision.keep)
 
 
+def required(policy: Keep | None) -> Keep:
+    """Return a policy that keeps something; Refused: there is none, or it would keep nothing."""
+    if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
+        raise Refused(
+            "there is no retention policy, so nothing is removed",
+            detail=["`backup.keep` is missing, or all its numbers are 0"],
+            hint="say in the config what stays, such as `keep: {last: 3, daily: 7, weekly: 5, monthly: 12}`",
+        )
+    return policy
+
+
 def decide(
     snapshots: Iterable[Candidate],
     policy: Keep | None,
@@ -85,12 +96,7 @@ def decide(
         frozen: why nothing may go now, None where nothing stands against it.
         damaged: the operator's word that damaged ones may go, once they are old enough.
     """
-    if policy is None or not any(_count(policy, name) for name in ("last", *_PERIODS)):
-        raise Refused(
-            "there is no retention policy, so nothing is removed",
-            detail=["`backup.keep` is missing, or all its numbers are 0"],
-            hint="say in the config what stays, such as `keep: {last: 3, daily: 7, weekly: 5, monthly: 12}`",
-        )
+    policy = required(policy)
     ordered = sorted(snapshots, key=lambda one: (one.taken_at, one.id))
     good = [one for one in reversed(ordered) if one.good and one.damage is None and one.taken_at <= now]
     floor = max(minimum, 1)

@@ -113,7 +113,7 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
         written = [str(path) for path in draft.write()]
     following = _following(target)
     screen.emit({"path": str(target), "written": list(written), "next": list(following)}, str(target))
-    screen.say(f"written: {', '.join(written)}\nnext (the first asks for what the other two do):")
+    screen.say(f"written: {', '.join(written)}\nnext (doctor asks for the backup and the drill that follow it):")
     screen.say("\n".join(f"  {line}" for line in following))
 
 

@@ -175,11 +175,12 @@ def schema(
 @command()
 def alerts(
     flags: Flags,
-    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else as configured.")] = "",
+    max_age: Annotated[str, option("--max-age", "How old the last verified backup may get; else each site's.")] = "",
     drill_age: Annotated[str, option("--drill-age", "How old the last good drill may get.")] = "35d",
 ) -> None:
     """Print alert rules for Prometheus over the metrics that each run writes."""
-    text = alert_rules(round(seconds_of("--max-age", max_age)) if max_age else _configured_age(flags), drill_age)
+    given = round(seconds_of("--max-age", max_age)) if max_age else None
+    text = alert_rules(given, _configured_age(flags), drill_age)
     flags.screen().emit({"rules": text}, text.rstrip())
 
 
@@ -190,20 +191,27 @@ def completion(flags: Flags, shell: Annotated[str, argument("bash, zsh or fish."
     flags.screen().emit({"script": text}, text.rstrip())
 
 
-def alert_rules(max_age: int, drill_age: str) -> str:
-    """Return alert rules for Prometheus; `max_age` in seconds. UsageError where an age is not a duration."""
-    ages = {"max_age": max_age, "drill_age": round(seconds_of("--drill-age", drill_age))}
+def alert_rules(max_age: int | None, configured: int, drill_age: str) -> str:
+    """Return alert rules for Prometheus.
+
+    Args:
+        max_age: seconds that a backup may be old; None: each site's own, which its metrics tell.
+        configured: seconds, for the one rule that cannot take them from metrics.
+        drill_age: how old a drill may be.
+
+    Raises:
+        UsageError: an age is not a duration.
+    """
+    ages = {"held": max_age or configured, "drill_age": round(seconds_of("--drill-age", drill_age))}
     shown = {f"{name}_words": show_duration(seconds) for name, seconds in ages.items()}
-    return from_file("alerts.yml.j2", {**ages, **shown, "scheduled": "|".join(SCHEDULED)})
+    longer = f"more than {show_duration(max_age)}" if max_age else "longer than its `backup.max_age`"
+    values = {"max_age": max_age, "longer": longer, "scheduled": "|".join(SCHEDULED)}
+    return from_file("alerts.yml.j2", {**ages, **shown, **values})
 
 
 def _configured_age(flags: Flags) -> int:
-    """Return `backup.max_age` in seconds, of the site that is chosen, else the shortest of all."""
+    """Return `backup.max_age` in seconds, of the site that is chosen, else the longest of all."""
     settings = settings_of(flags)
     sites = [settings.site()] if settings.path and settings.chosen else settings.sites
-    backups = {site.name: site.backup for site in sites}
-    ages = {name: backup.max_age for name, backup in backups.items() if backup is not None}
-    if len(set(ages.values())) > 1:
-        told = ", ".join(f"{name} {show_duration(age)}" for name, age in ages.items())
-        flags.screen().warn(f"`backup.max_age` differs, the shortest counts ({told}): choose with --site or --max-age")
-    return round(min(ages.values(), default=BackupSettings.model_fields["max_age"].default))
+    ages = [site.backup.max_age for site in sites if site.backup is not None]
+    return round(max(ages, default=BackupSettings.model_fields["max_age"].default))

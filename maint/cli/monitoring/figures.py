@@ -11,6 +11,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.cli.monitoring.outcomes import Outcome
 from maint.cli.schedule.files import playbooks
+from maint.config.schema import BackupSettings
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Stopped
@@ -39,6 +40,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     site: str
     written: float
+    max_age: float  # seconds that the newest backup may be old
     reached: bool | None  # whether the first store could be read; None: it was not asked, or there is none
     last_verified: float | None
     last_drill: float | None
@@ -80,6 +82,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     return Figures(
         site=site.settings.name,
         written=now.timestamp(),
+        max_age=(site.settings.backup or BackupSettings.model_construct()).max_age,
         reached=reached,
         last_verified=newest.taken_at.timestamp() if newest else None,
         last_drill=_seconds(drill.at if drill else None),

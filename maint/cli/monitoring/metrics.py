@@ -96,8 +96,8 @@ class AtWork:
             self._window = not self._window
             self._say({_WINDOW: float(self._window)})
 
-    def end(self) -> None:
-        """Say that it is at work no more, unless something else has begun meanwhile."""
+    def end(self) -> int:
+        """Say that it is at work no more, unless something else has begun meanwhile; return the bytes it moved."""
         path, self._site.watched = self._site.settings.metrics, self._watched
         with suppress(OSError):
             if (
@@ -105,6 +105,7 @@ class AtWork:
                 and _families(path).get(_AT_WORK) == _said(self._site, {_AT_WORK: self._since})[_AT_WORK]
             ):
                 self._say({**_IDLE, **({_LEASE: 0.0} if self._site.shared is not None else {})})
+        return self._bytes
 
     def _moved(self, what: str, count: int, of: int | None) -> None:
         """Count bytes for who watches, and say them each minute; from any thread."""

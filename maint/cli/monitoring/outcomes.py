@@ -31,6 +31,7 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float = 0.0  # how long it took
     run: str = ""  # empty for what keeps no journal
     words: str = ""  # why, where the exit code is not 0
+    moved: int = 0  # bytes that it read or wrote
 
 
 def is_verb(name: str) -> bool:

@@ -12,7 +12,7 @@ from maint.cli.options import Flags, argument, option, pairs_of
 from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
-from maint.cli.schedule.units import Job, ScheduleRequest, calendar, refuse_impossible
+from maint.cli.schedule.units import Job, ScheduleRequest, calendar
 from maint.config.paths import absolute
 from maint.engine.load import Library, library
 from maint.engine.plan import parameters, render
@@ -72,7 +72,6 @@ def schedule(
     made = [_folder(one) for one in _local(playbook, filled, shipped, "writes")]
     run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
-    refuse_impossible(settings.site(), request)
     if any(STEPS[kind].asks for kind in kinds_of(playbook)):
         flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     return put(flags, settings, request)

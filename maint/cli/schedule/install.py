@@ -23,7 +23,6 @@ from maint.cli.schedule.units import (
     files_of,
     names_of,
     references,
-    refuse_impossible,
     timers_of,
     writable,
 )
@@ -80,10 +79,7 @@ def install(
 ) -> int:
     """Write service and timer (or the line for cron) and start them; --dry-run shows the files."""
     request = request_of(wanted, form, folder)
-    settings = settings_of(flags)
-    refuse_impossible(settings.site(), request)
-    _warn_of_redaction(flags)
-    return put(flags, settings, request)
+    return put(flags, settings_of(flags), request)
 
 
 def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
@@ -95,6 +91,8 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     installed.refuse_foreign(files)
     changed = [file for file in files if installed.state_of(file) != "installed"]
     stale = _stale(site, files, request)
+    if request.own is None:
+        _warn_of_redaction(flags)
     _warn(site, screen)
     for words in _troubles(site, request):
         screen.warn(f"{words}: every scheduled run would fail")
@@ -126,15 +124,15 @@ def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
 
 def take_away(flags: Flags, site: SiteSettings, found: Sequence[Path], *, user: bool, folder: Path | None) -> int:
     """Show the files that would go, ask, stop what they started, and delete them; return the exit code."""
-    screen = flags.screen()
+    screen, none = flags.screen(), "no schedule is installed"
     plan = _plan("schedule-remove", site.name, [(str(path), f"delete {path}") for path in found])
     if flags.dry_run:
-        screen.emit({"files": [str(path) for path in found]}, plan_text(plan))
+        screen.emit({"files": [str(path) for path in found]}, plan_text(plan) if found else none)
         return 0
     _ask(flags, screen, plan)
     _delete(found, user=user, folder=folder)
     gone = [str(path) for path in found]
-    screen.emit({"removed": gone}, "\n".join(f"removed: {one}" for one in gone) or "no schedule is installed")
+    screen.emit({"removed": gone}, "\n".join(f"removed: {one}" for one in gone) or none)
     return 0
 
 

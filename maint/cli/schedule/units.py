@@ -17,6 +17,7 @@ from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.render import from_file
+from maint.snapshots.retention_policy import required
 
 STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 USUAL = "02:15"
@@ -127,7 +128,8 @@ FAILURE = "maint-failure@.service"
 def files_of(
     settings: Settings, site: SiteSettings, request: ScheduleRequest, environ: Mapping[str, str]
 ) -> Sequence[File]:
-    """Return the files of a site's schedule; Refused: a secret of the site would have to be typed."""
+    """Return the files of a site's schedule; Refused: it could never work."""
+    _refuse_impossible(site, request)
     folder = request.folder or folder_of(request.form, request.user, environ)
     jobs = tuple(_jobs(site, request))
     values = _values(settings, site, request)
@@ -277,8 +279,9 @@ def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
     return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
 
-def refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
-    """Refuse a schedule that could never work: a secret is typed, or drills lack the private key."""
+def _refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
+    if request.prune:
+        required(site.backup.keep if site.backup else None)
     if request.drill is not None and (site.backup is None or site.backup.identity is None):
         raise Refused(
             "this machine cannot drill: `backup.identity` names no private key",

@@ -51,6 +51,7 @@ class Cluster:
         self.database = Database(folder / "state.sqlite")
         self.jobs = ObjectStore(self.database, "jobs")
         self.resources = ObjectStore(self.database, "resources")
+        self.repositories = ObjectStore(self.database, "repositories")
         self.runs = ObjectStore(self.database, "runs")
         self.starts = ObjectStore(self.database, "starts")
         self._facts = ObjectStore(self.database, "facts")

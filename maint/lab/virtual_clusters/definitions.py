@@ -61,6 +61,11 @@ RESOURCE: Shape = {
     "pythonEnv": {"pythonVersion": str, "pyPiMirror": str, "type": str},
     "customRuntimeImage": {"engine": str, "image": str, "credential": str},
 }
+REPOSITORY: Shape = {
+    "name": str,
+    "git": {"repository": str, "branch": str, "credential": str},
+    "skipCredentialValidation": bool,
+}
 RUN: Shape = {
     "variables": {"*": str},
     "overrides": {"spark": JOB["spark"], "airflow": JOB["airflow"]},
@@ -132,6 +137,14 @@ def resource(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can sp
         raise BadDefinition(f"invalid resource name {found.get('name', '')!r}")
     if found["type"] not in ("files", "python-env", "custom-runtime-image", "airflow-python-env"):
         raise BadDefinition(f"invalid resource type {found['type']!r}")
+    return found
+
+
+def repository(value: Any) -> Doc:  # Any: what JSON can spell
+    """Return a git repository's definition, checked; unknown keys stay, since no contract spells its own."""
+    found: Doc = take(value, REPOSITORY, keep=True)
+    if not _NAME.fullmatch(found.get("name", "")):
+        raise BadDefinition(f"invalid repository name {found.get('name', '')!r}")
     return found
 
 

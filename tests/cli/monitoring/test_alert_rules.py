@@ -64,16 +64,36 @@ def promtool(*words: str, folder: Path, given: str | None = None) -> str:
     return ended.stdout + ended.stderr
 
 
+# Where no age is given, each site's own counts.
+OWN = """
+      - {series: "maint_backup_max_age_seconds{site='prod'}", values: "7200x200"}
+      - {series: "maint_backup_max_age_seconds{site='slack'}", values: "36000x200"}
+      - {series: "maint_last_verified_backup_timestamp_seconds{site='slack'}", values: "0x200"}
+      - {series: "maint_copy_last_verified_backup_timestamp_seconds{site='slack',copy='/c'}", values: "0x200"}
+      - {series: "maint_copy_reached{site='slack',copy='/c'}", values: "1x200"}
+      - {series: "maint_metrics_written_timestamp_seconds{site='slack'}", values: "0x200"}
+      - {series: "maint_at_work_since_timestamp_seconds{site='slack'}", values: "60x200"}
+"""
+
+
 @NEED
-def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", [False, True])
+def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path, own: bool) -> None:
     (tmp_path / "rules.yml").write_text(maint("generate", "alerts", "--max-age", "2h", "--drill-age", "1h").out)
+    if own:
+        backup = "{store: /b, max_age: 2h, identity: 'env:ID'}"
+        site = f"{{manager: {{host: cm, password: 'env:PW'}}, backup: {backup}}}"
+        (tmp_path / "c.yaml").write_text(f"sites: {{a: {site}}}\n")
+        said = maint("generate", "alerts", "--drill-age", "1h", "--config", str(tmp_path / "c.yaml"))
+        (tmp_path / "rules.yml").write_text(said.out)
     promtool("check", "rules", "rules.yml", folder=tmp_path)
     tests = ["rule_files: [rules.yml]", "evaluation_interval: 1m", "tests:"]
     series = [f'      - {{series: "{name}", values: "{values}"}}' for name, values, _ in RAISED.values()]
     copy = "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/d'}"
     old = f'      - {{series: "{copy}", values: "0x200"}}\n'
     old += "      - {series: \"maint_copy_reached{site='prod',copy='/d'}\", values: \"1x200\"}"
-    tests += ["  - interval: 1m", "    input_series:", *series, old, QUIET.strip("\n"), "    promql_expr_test:"]
+    beside = (QUIET + OWN.lstrip("\n") * own).strip("\n")
+    tests += ["  - interval: 1m", "    input_series:", *series, old, beside, "    promql_expr_test:"]
     labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
     for alert, more in labels.items():
         severity = {

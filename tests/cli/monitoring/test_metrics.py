@@ -57,6 +57,7 @@ def test_a_backup_leaves_the_figures_behind(measured):
         "maint_metrics_written_timestamp_seconds",
     )
     assert 0 < taken <= found[written, ""]
+    assert found["maint_backup_max_age_seconds", ""] == 93_600
     assert 0 < found["maint_oldest_snapshot_timestamp_seconds", ""] < taken
     assert found["maint_stored_bytes", ""] > found["maint_last_verified_backup_bytes", ""] > 0
     assert found["maint_runs", 'state="done"'] >= 1
@@ -123,6 +124,7 @@ def test_the_bytes_so_far_are_told_each_minute_while_something_works(tmp_path):
         raise WorkFailed("no")
     assert found == [0, 0, 20, 20, 40, 40] and heard == [10] * 5
     assert told() == 0 and site.watched is watch
+    assert f'maint_verb_moved_bytes{{site="{site.settings.name}",verb="backup drill"}} 50' in path.read_text()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ sites:
   {name}:
     metrics: metrics/maint.prom
     manager: {{host: cm, password: "file:{secret}"}}
-    backup: {{store: {store}, recipients: [age1{q}], identity: "file:identity"}}
+    backup: {{store: {store}, recipients: [age1{q}], identity: "file:identity", keep: {{last: 3}}}}
     shared_state: /srv/shared
     shared_state_key: file:shared-key
 report: {{folder: /srv/pages}}
@@ -179,6 +179,8 @@ def test_a_dry_run_shows_the_files_and_writes_none(config, units):
 
 def test_a_file_of_somebody_else_is_never_replaced_and_never_removed(config, units):
     path = config()
+    for words in ((), ("--dry-run",)):
+        assert maint("schedule", "remove", "--config", str(path), *words).out == "no schedule is installed\n"
     units.mkdir()
     theirs = units / "maint-backup-prod.service"
     theirs.write_text("[Service]\nExecStart=/bin/true\n")
@@ -293,10 +295,19 @@ def test_drills_have_a_timer_of_their_own_and_leave_with_it(config, units):
     assert not any(one.name in gone for one in units.iterdir())
 
 
-def test_a_machine_without_the_private_key_cannot_schedule_drills(config, units):
+@pytest.mark.parametrize(
+    ("missing", "words", "told"),
+    [
+        (', identity: "file:identity"', ("--drill", "Sun 04:00"), "this machine cannot drill"),
+        (", keep: {last: 3}", ("--prune",), "there is no retention policy"),
+    ],
+)
+def test_what_could_never_work_is_not_scheduled(config, units, missing, words, told):
     path = config()
-    path.write_text(path.read_text().replace(', identity: "file:identity"', ""))
-    assert install(path, units, "--form", "systemd", "--drill", "Sun 04:00").code == 5
+    path.write_text(path.read_text().replace(missing, ""))
+    for verb in (("schedule", "install", "--dry-run"), ("generate", "systemd")):
+        said = maint(*verb, "--config", str(path), *words)
+        assert (said.code, told in said.err) == (5, True)
 
 
 def test_cron_gets_a_line_for_drills(config, units):

@@ -1,6 +1,8 @@
 """Jobs, resources and files of a virtual cluster: created, changed, deleted, refused."""
 
 import hashlib
+import io
+import zipfile
 
 import pytest
 
@@ -218,3 +220,69 @@ def test_a_form_that_ends_early_gives_nothing(keep):
     body = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + b"x" * 90 + b"\r\n--B--\r\n"
     with pytest.raises(form.BadForm):
         list(form.form_part(cut(body[:keep], 8), "multipart/form-data; boundary=B"))
+
+
+def test_a_git_repository_can_be_mounted_and_is_no_resource(api):
+    made = {"name": "git", "git": {"repository": "https://git.example.internal/jobs.git", "branch": "main"}}
+    assert api.ask("POST", "/repositories", made).status == 201
+    assert api.ask("POST", "/repositories", made).status == 409
+    assert api.ask("POST", "/repositories", {"name": "a/b"}).status == 400
+    assert api.spark("j", mounts=[{"resourceName": "git"}], spark={"file": "x.py"}).status == 201
+    assert api.get("/resources")["resources"] == []
+    assert api.get("/repositories")["repositories"][0]["git"]["branch"] == "main"
+    api.pass_(minutes=5)
+    assert api.ask("POST", "/repositories/git/sync").status == 201
+    assert api.get("/repositories/git")["modified"] == "2025-03-12T09:36:00Z"
+    assert api.ask("DELETE", "/repositories/git").status == 204
+    assert api.ask("GET", "/repositories/git").status == 404
+    assert api.get("/jobs/j")["mounts"] == [{"resourceName": "git"}]
+
+
+def _archive(api, query):
+    answer = api.ask("GET", f"/admin/export?{query}")
+    assert answer.status == 200
+    return answer.content
+
+
+def test_what_was_exported_comes_back_by_an_import(api, make_api):
+    api.resource("r", {"a.py": b"print(1)\n", "sub/b.py": b""})
+    api.resource("env", {"requirements.txt": b"x\n"}, "python-env")
+    api.spark("j", mounts=[{"resourceName": "r"}], spark={"file": "a.py"})
+    api.spark("other")
+    other = make_api()
+    whole = _archive(api, "exportjobs=true&exportjobresources=true&jobfilter=name%5Beq%5Dj")
+    answer = other.ask("POST", "/admin/import", upload=whole)
+    assert answer.json == {
+        "resources": [{"name": "r", "status": "restored"}], "jobs": [{"name": "j", "status": "restored"}]
+    }  # fmt: skip
+    assert other.get("/resources/r")["signature"] == api.get("/resources/r")["signature"]
+    assert (
+        other.ask("POST", "/admin/import", upload=_archive(api, "exportjobs=false&exportresources=true")).status == 409
+    )
+    kept = other.ask(
+        "POST", "/admin/import?duplicatehandling=keep-original", upload=_archive(api, "exportresources=true")
+    )
+    assert [one["name"] for one in kept.json["jobs"]] == ["other"]
+    assert other.get("/resources/env")["status"] == "building"
+
+
+def test_an_import_keeps_renames_or_refuses_what_is_there_already(api):
+    api.spark("j", spark={"file": "https://x/old.jar"})
+    archive = _archive(api, "exportjobs=true")
+    assert api.ask("POST", "/admin/import", upload=archive).status == 409
+    assert api.ask("POST", "/admin/import?duplicatehandling=keep-original", upload=archive).json["jobs"] == []
+    for name in ("j-1", "j-2"):
+        done = api.ask("POST", "/admin/import?duplicatehandling=rename", upload=archive).json["jobs"]
+        assert done == [{"name": name, "status": "restored"}]
+    assert api.ask("POST", "/admin/import?duplicatehandling=x", upload=archive).status == 400
+
+
+def test_an_import_tells_which_jobs_could_not_be_made_and_takes_no_strange_archive(api, make_api):
+    api.resource("r", {})
+    api.spark("j", mounts=[{"resourceName": "r"}])
+    answer = make_api().ask("POST", "/admin/import", upload=_archive(api, "exportjobs=true"))
+    assert answer.json["jobs"] == [{"name": "j", "status": "failed", "message": "resource 'r' not found"}]
+    strange = io.BytesIO()
+    zipfile.ZipFile(strange, "w").close()
+    for content in (b"no zip", strange.getvalue()):
+        assert api.ask("POST", "/admin/import", upload=content).status == 400

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from maint.lab.http.messages import Response
 from maint.lab.http.routes import Routes
-from maint.lab.virtual_clusters.api import job_runs, jobs, resources
+from maint.lab.virtual_clusters.api import archive, job_runs, jobs, repositories, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
 from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
@@ -31,7 +31,6 @@ PREFIX = "/dex/api/v1/"
 ROUTES: dict[str, Handler] = {
     "GET info": _info,
     "GET credentials": _nothing_of("credentials"),
-    "GET repositories": _nothing_of("repositories"),
     "GET jobs": jobs.read_all,
     "POST jobs": jobs.create,
     "GET jobs/{job}": jobs.read,
@@ -46,6 +45,13 @@ ROUTES: dict[str, Handler] = {
     "PUT resources/{resource}/{path*}": resources.upload_file,
     "GET resources/{resource}/{path*}": resources.download_file,
     "DELETE resources/{resource}/{path*}": resources.delete_file,
+    "GET repositories": repositories.read_all,
+    "POST repositories": repositories.create,
+    "GET repositories/{repository}": repositories.read,
+    "DELETE repositories/{repository}": repositories.delete,
+    "POST repositories/{repository}/sync": repositories.sync,
+    "GET admin/export": archive.export_all,
+    "POST admin/import": archive.import_all,
     "GET job-runs": job_runs.read_all,
     "GET job-runs/{run}": job_runs.read,
     "POST job-runs/{run}/kill": job_runs.kill,
@@ -83,7 +89,7 @@ def admit(cluster: Cluster, gateway: Gateway, request: Request) -> Admitted | Re
     if found is None:
         allowed = ", ".join(CALLS.methods(path))
         return ApiError(405 if allowed else 404, "no such call", headers={"Allow": allowed} if allowed else {}).response
-    uploads = request.method == "PUT" and path.startswith("resources/")
+    uploads = found[0] in (resources.upload_file, archive.import_all)
     return Admitted(replace(request, user=user, sees=sees, parts=found[1]), found[0], uploads)
 
 

@@ -126,7 +126,7 @@ def _definition(cluster: Cluster, given: object) -> Doc:
 
 def _check_mounts(cluster: Cluster, job: Doc) -> None:
     mounted = [str(mount.get("resourceName")) for mount in job.get("mounts") or ()]
-    missing = [name for name in mounted if name not in cluster.resources]
+    missing = [name for name in mounted if name not in cluster.resources and name not in cluster.repositories]
     if missing and cluster.switches["vc-missing-mount"] == "refuse":
         raise ApiError(400, f"resource '{missing[0]}' not found")
     if len(mounted) > 100:

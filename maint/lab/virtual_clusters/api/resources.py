@@ -47,7 +47,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 def delete(cluster: Cluster, request: Request) -> Response:
     """Delete a resource with its files; jobs that mount it stay (J5.5)."""
     name = str(find(cluster, request)["name"])
-    users = [job["name"] for job in cluster.jobs.values() if name in _mounted(job)]
+    users = [job["name"] for job in cluster.jobs.values() if name in mounted(job)]
     if users and cluster.switches["vc-delete-mounted"] == "refuse":
         raise ApiError(409, f"resource is used by job '{users[0]}'")
     cluster.files.drop_all(name)
@@ -70,7 +70,8 @@ def find(cluster: Cluster, request: Request) -> Doc:
     return resource
 
 
-def _mounted(job: Doc) -> set[str]:
+def mounted(job: Doc) -> set[str]:
+    """Return the names of what a job mounts, and of its environment."""
     names = {str(mount.get("resourceName")) for mount in job.get("mounts") or ()}
     return names | {str((job.get("spark") or {}).get("pythonEnvResourceName", ""))}
 
