@@ -113,11 +113,21 @@ def test_members_of_each_come_so_many_at_a_time(lab):
 
 
 def test_a_limit_leaves_out_all_other_hosts_and_steps_without_one(lab):
-    steps = [touch(lab, "a"), touch(lab, "b", hosts=[THREE[2]]), {"do": "assert", "with": {"that": "true"}}]
+    fetch = [
+        {"do": "host.fetch", "with": {"host": one, "path": "/etc/hosts", "to": str(lab.local / one)}} for one in THREE
+    ]
+    steps = [
+        touch(lab, "a"),
+        touch(lab, "b", hosts=[THREE[2]]),
+        {"do": "assert", "with": {"that": "true"}},
+        fetch[1],
+        fetch[2],
+    ]
     said = lab("playbook", "run", book(lab, *steps), "--limit", f"{THREE[0]},{THREE[1]}", "--yes", "-o", "json")
     assert said.code == 0, said.err
     assert (touched(lab, "a"), touched(lab, "b")) == (THREE[:2], [])
-    assert [action["kind"] for action in said.json["actions"]] == ["host.run", "assert"]
+    assert [action["kind"] for action in said.json["actions"]] == ["host.run", "assert", "host.fetch"]
+    assert [one for one in THREE if (lab.local / one).exists()] == [THREE[1]]
 
 
 def test_a_limit_may_name_a_group_and_refuses_what_nobody_knows(lab):
