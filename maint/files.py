@@ -363,7 +363,7 @@ def read_private(path: Path) -> bytes | None:
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise Invalid(f"{path} is not a plain file", hint="move it away")
+            raise Invalid(f"{path} is not a plain file", hint="correct its path, or move it away")
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
         with open(handle, "rb", closefd=False) as file:

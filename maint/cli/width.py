@@ -20,7 +20,7 @@ _ITEM = re.compile(r"(- |\d+\. )")
 _REMARK = re.compile(r"^( *)(\S.*?) +(# .+)$")
 _GAP = re.compile(r".*\S {2,}(?=\S)")
 _OPTION, _STAYS = re.compile(r"(--[\w-]+) (?![-\[])"), "\0"  # an option and its value stay together
-_LABEL = re.compile(r".{0,20}\S {2,}(?=\S)")
+_LABEL = re.compile(r" *(?:\d+\. )?(?:READ|CHANGE|DESTROY) +(?=\S)|.{0,20}\S {2,}(?=\S)")  # an effect, or a gap
 _CODE = " " * 4
 
 

@@ -48,7 +48,7 @@ def make_plan(
     values = planner.filled(playbook, given)
     actions = list(planner.steps(playbook, values, _Frame()))
     planner.limit.refuse_nothing(playbook.name)
-    return _whole(playbook.name, values, _ordered(actions), sight)
+    return replace(_whole(playbook.name, values, _ordered(actions), sight), limit=list(only))
 
 
 class AdhocStep(msgspec.Struct, frozen=True):

@@ -59,10 +59,11 @@ def test_a_word_that_is_too_long_for_its_column_is_parted_where_it_has_a_joint()
     assert fitted(rows, 30).splitlines()[1:] == ["store  /var/lib/maint/backups/", "         of/all/sites/together"]
 
 
-def test_a_plan_goes_on_below_its_words() -> None:
-    line = "   2. READ    The manager answers: probe the version, and see who is let in"
+@pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])
+def test_a_plan_goes_on_below_its_words(effect: str) -> None:
+    line = f"   2. {effect} The manager answers: probe the version, and see who is let in"
     assert folded(line, 50).splitlines() == [
-        "   2. READ    The manager answers: probe the",
+        f"   2. {effect} The manager answers: probe the",
         "              version, and see who is let in",
     ]
     assert folded(line, None) == line

@@ -119,7 +119,6 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
 
 def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None) -> None:
     """Ask the six questions, in an order in which each answer can be tried."""
-
     vouched = answers.ca or answers.fingerprint
     draft.screen.say("1 of 6: the manager")
     asker.settle(

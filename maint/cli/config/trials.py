@@ -16,7 +16,7 @@ from maint.cli.config.asking import Asker
 from maint.cli.config.draft import Draft
 from maint.config.paths import absolute
 from maint.config.schema import HostSettings
-from maint.errors import CannotReach, LoginRefused, Refused, StoreFailed, UsageError
+from maint.errors import CannotReach, Invalid, LoginRefused, Refused, StoreFailed, UsageError
 from maint.model.fleet import Standing
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -245,7 +245,9 @@ def _know(draft: Draft, asker: Asker, host: HostSettings, host_key: str) -> None
         raise Refused(
             f"nobody believes the host key of {host.address}",
             detail=[words.strip()],
-            hint=f"if it is its own: --host-key {seen.fingerprint}",
+            hint="compare it with `ssh-keygen -lf` on that host; if it is its own, answer y"
+            if asker.there
+            else f"if it is its own: --host-key {seen.fingerprint}",
         )
     line = f"{seen.recorded_as} {seen.type} {seen.key}\n".encode()
     draft.keep(path, draft.kept(path) + line)
@@ -264,29 +266,33 @@ def store(draft: Draft, asker: Asker, text: str) -> None:
     if text.startswith("sftp://") and draft.section("ssh") and asker.there:
         host, (port,) = place_of(text.removeprefix("sftp://").partition("/")[0].rpartition("@")[2], 22)
         _know(draft, asker, HostSettings.model_construct(name="store", address=host, port=port), "")
+    where = text if folder is None else str(folder)
     with draft.site() as site:
-        where = text if folder is None else str(folder)
-        if folder is None:
-            draft.screen.say(f"  {where} answers: {show_count(sum(1 for _ in site.store.names(draft.name)), 'object')}")
-        if draft.dry_run:
-            _look(folder)
-            draft.screen.say(f"  that {where} takes a file was not tried: a dry run writes none")
-            return
         try:
+            if folder is None:
+                count = show_count(sum(1 for _ in site.store.names(draft.name)), "object")
+                draft.screen.say(f"  {where} answers: {count}")
+            if draft.dry_run:
+                if folder is not None:
+                    _look(folder)
+                draft.screen.say(f"  that {where} takes a file was not tried: a dry run writes none")
+                return
             with files.unmade(folder / draft.name) if folder else nullcontext():
                 _write(site.store, f"{draft.name}/{TRIAL}{secrets.token_hex(8)}")
-        except StoreFailed as error:
-            if folder is None:
-                raise
-            words = f"{where} cannot be written to"
-            raise CannotReach(words, detail=[error.message, *error.detail], hint=error.hint) from None
+        except (StoreFailed, Invalid) as error:
+            if folder is not None:
+                words = f"{where} cannot be written to"
+                raise CannotReach(words, detail=[error.message, *error.detail], hint=error.hint) from None
+            if text.startswith("s3://"):
+                error.hint = f"{error.hint}; endpoint and keys stand in the file under backup.s3: `maint help stores`"
+            raise
     draft.screen.say(f"  {where} can be written to: a file was put there and taken away again")
 
 
-def _look(folder: Path | None) -> None:
+def _look(folder: Path) -> None:
     """Raise CannotReach where it can be seen without writing that nothing can be written."""
-    there = next(one for one in (folder, *folder.parents) if files.visible(one)) if folder else Path("/")
-    if not there.is_dir() or (folder and not os.access(there, os.W_OK | os.X_OK)):
+    there = next(one for one in (folder, *folder.parents) if files.visible(one))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise CannotReach(f"{there} cannot be written to", hint="name another folder, or look at who owns it")
 
 
@@ -311,7 +317,7 @@ def recipient(draft: Draft, text: str) -> None:
         return
     path = absolute(text.removeprefix("new:"))
     at = str(draft.section("backup").get("store", ""))
-    if at.startswith("/") and path.is_relative_to(at):
+    if at.startswith("/") and path.resolve().is_relative_to(Path(at).resolve()):
         raise Refused(f"{path} lies in the store, with what it opens", hint="name a file elsewhere")
     if not draft.free(path):
         raise Refused(f"{path} is there already", hint="name another file, or give its public key")
