@@ -9,7 +9,6 @@ from typing import Any
 
 from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
-from maint.lab.create import config, yaml
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault
 from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import furnish_cluster, furnish_host, furnish_kerberos, runs_docker
@@ -24,6 +23,7 @@ from maint.lab.manager.load import Options
 from maint.lab.manager.server import PlainUnit
 from maint.lab.manager.simulator import Simulator, root_of
 from maint.lab.manager.world import NEVER_ENDS
+from maint.lab.siteconfig import config, yaml
 from maint.lab.virtual_clusters import info
 from maint.lab.virtual_clusters.create import FACTS
 from maint.lab.virtual_clusters.kubernetes import Kubernetes, kubectl

@@ -3,14 +3,14 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
-from maint.model.json import Json
+from maint.model.json import Json, Moment
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import stamp, time_of
@@ -26,17 +26,12 @@ class Record(msgspec.Struct, frozen=True):
     kind: str
     snapshot: str
     site: str
-    at: datetime
-    facts: Mapping[str, Json] = {}
+    at: Moment
+    facts: Mapping[str, Any]  # Any: whatever JSON holds
 
 
-class _Read(msgspec.Struct, frozen=True):
+class _Read(Record, frozen=True):
     format: Literal["maint-record/1"]
-    kind: str
-    snapshot: str
-    site: str
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    facts: dict[str, Any]  # Any: whatever JSON holds
 
 
 def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Json], at: datetime | None = None) -> str:
@@ -97,7 +92,7 @@ def _read(sight: Sight, name: str) -> Record | None:
         return None
     if name != place or read.site != sight.settings.name:
         return None
-    return Record(read.kind, read.snapshot, read.site, read.at, read.facts)
+    return read
 
 
 PRUNE = "prune"

@@ -17,8 +17,8 @@ from maint.cli.open_site import limited
 from maint.cli.options import Flags
 from maint.cli.screen import Screen
 from maint.errors import DeadlinePassed
-from maint.lab.create import SITE
 from maint.lab.hosts.ssh.connection import COMMANDS
+from maint.lab.siteconfig import SITE
 from tests.steps.operator import environment, maint
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.create import SITE
+from maint.lab.siteconfig import SITE
 
 
 class Stores:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maint.errors import Refused, WorkFailed
-from maint.lab.create import SITE
+from maint.lab.siteconfig import SITE
 from maint.model.manager import Door, Presence
 from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import meaning, preview, tree_of_server
