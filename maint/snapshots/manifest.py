@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time
-from maint.model.json import Json
+from maint.model.json import Json, as_json
 from maint.model.snapshot import PATTERN, TIME, Snapshot
 
 MANIFEST = "manifest.json"
@@ -66,10 +65,10 @@ def digest(snapshot: Snapshot) -> str:
 
 def to_json(snapshot: Snapshot) -> dict[str, Json]:
     """Return a snapshot as JSON."""
-    found: dict[str, Json] = msgspec.to_builtins(snapshot)
+    found = as_json(snapshot)
     if not snapshot.rekeyed_from:  # which older versions did not know
         del found["rekeyed_from"]
-    return {**found, "taken_at": show_time(snapshot.taken_at)}
+    return found
 
 
 def decode(content: bytes) -> Snapshot:

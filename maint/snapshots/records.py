@@ -6,11 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_time
-from maint.model.json import Json, Moment
+from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import stamp, time_of
@@ -123,12 +122,7 @@ class Hold(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
-        return {
-            "reason": self.reason,
-            "at": show_time(self.at),
-            "by": self.by,
-            "until": show_time(self.until) if self.until else None,
-        }
+        return {name: value for name, value in as_json(self).items() if name != "run"}
 
 
 def end_of(day: date) -> datetime:
@@ -235,14 +229,9 @@ class Drill(msgspec.Struct, frozen=True):
 
     def to_json(self, now: datetime) -> dict[str, Json]:
         """Return it as JSON, its age in seconds."""
-        return {
-            "snapshot": self.snapshot,
-            "at": show_time(self.at),
-            "age": round((now - self.at).total_seconds(), 3),
-            "result": PASSED if self.passed else FAILED,
-            "reason": self.reason,
-            "rto_seconds": self.rto_seconds,
-        }
+        said = {name: value for name, value in as_json(self).items() if name != "passed"}
+        age = round((now - self.at).total_seconds(), 3)
+        return {**said, "age": age, "result": PASSED if self.passed else FAILED}
 
 
 def drills_in(past: Iterable[Record]) -> Sequence[Drill]:
@@ -340,19 +329,7 @@ class Verification(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
-        return {
-            "snapshot": self.snapshot,
-            "level": self.level,
-            "depth": self.depth,
-            "result": self.result.value,
-            "parts_checked": self.parts_checked,
-            "parts": self.parts,
-            "at": show_time(self.at),
-            "on_capture": self.on_capture,
-            "findings": [asdict(finding) for finding in self.findings],
-            "doubts": list(self.doubts),
-            "files_read": show_time(self.files_read) if self.files_read else None,
-        }
+        return {**as_json(self), "result": self.result.value}
 
 
 class Taken(msgspec.Struct, frozen=True):
