@@ -1,20 +1,22 @@
 """`MaintOperator`: one command of maint as a task of Airflow."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from maint.airflow.child import Child, report_in
 from maint.airflow.hook import AirflowFailException, MaintHook
 from maint.airflow.outcome import Outcome, outcome_of, reason, told
 
 
-class MaintOperator(BaseOperator):
+class MaintOperator(BaseSensorOperator):
     """Runs one command: plan and report in the task's log, its JSON as XCom.
 
-    Exit codes 2, 3, 5 and 70 fail the task for good, 7 does so with what is left, all others (1, 4, 6, 143) and a lost
-    worker are tried again. A further try goes on with the run of the one before, by `--run-key`. Killed, the task asks
+    Exit codes 2, 3, 5 and 70 fail the task for good, 7 does so with what is left, all others (1, 4, 143) and a lost
+    worker are tried again. A further try goes on with the run of the one before, by `--run-key`. Where another run
+    holds the site (6) the task waits as a sensor does: it gives its slot back and takes no try. Killed, the task asks
     the command to end, which closes a redaction window first.
 
     Args:
@@ -24,6 +26,7 @@ class MaintOperator(BaseOperator):
         config: the path of a config on the workers.
         program: the path of a `maint` outside Airflow's environment.
         grace: seconds to wait for a command that was asked to end; closing a window takes up to 15 minutes.
+        mode, poke_interval, timeout: how, how often and how long to wait for another run, as for every sensor.
     """
 
     template_fields: Sequence[str] = ("command", "site", "config", "maint_conn_id")
@@ -37,9 +40,12 @@ class MaintOperator(BaseOperator):
         config: str | None = None,
         program: str | None = None,
         grace: float = 1200.0,
+        mode: str = "reschedule",
+        poke_interval: timedelta | float = 600.0,
+        timeout: timedelta | float = 3 * 3600.0,
         **kwargs: Any,  # Any: whatever a task of Airflow takes
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(mode=mode, poke_interval=poke_interval, timeout=timeout, **kwargs)
         self.command = command
         self.site = site
         self.maint_conn_id = maint_conn_id
@@ -48,8 +54,8 @@ class MaintOperator(BaseOperator):
         self.grace = grace
         self._child: Child | None = None
 
-    def execute(self, context: Any) -> Any:  # Any: as Airflow hands it over; as JSON has it
-        """Run the command, and return what it printed.
+    def poke(self, context: Any) -> PokeReturnValue:  # Any: as Airflow hands it over
+        """Run the command, and return what it printed; not done where another run holds the site.
 
         Raises:
             AirflowFailException: another try would end the same way.
@@ -86,12 +92,15 @@ class MaintOperator(BaseOperator):
         if self._child is not None and not self._child.stop(self.grace):
             self.log.warning("it has not ended in %s s; it goes on, and the next try waits for its lock", self.grace)
 
-    def _ended(self, context: Any, code: int, child: Child) -> Any:  # Any: as above
+    def _ended(self, context: Any, code: int, child: Child) -> PokeReturnValue:  # Any: as above
         result, outcome = child.result, outcome_of(code)
         if report := report_in(result):
             self.log.info("%s", report)
         if outcome is Outcome.DONE:
-            return result
+            return PokeReturnValue(True, result)
+        if outcome is Outcome.HELD:
+            self.log.warning("%s", reason(code, child.lines))
+            return PokeReturnValue(False)
         if result is not None:
             context["ti"].xcom_push(key="result", value=result)
         kind = RuntimeError if outcome is Outcome.AGAIN else AirflowFailException

@@ -11,6 +11,7 @@ class Outcome(Enum):
     DONE = "success"
     NEVER = "failed, and tried no more: another try would end the same way"
     PARTLY = "failed with what is left, and tried no more: what could be done is done"
+    HELD = "waiting: another run holds the site; that takes no try"
     AGAIN = "tried again while tries are left; the next one goes on with the same run"
 
 
@@ -20,6 +21,7 @@ _BY_EXIT = {
     2: Outcome.NEVER,  # wrong usage
     3: Outcome.NEVER,  # config or playbook invalid
     5: Outcome.NEVER,  # refused
+    6: Outcome.HELD,
     7: Outcome.PARTLY,
     8: Outcome.PARTLY,  # --exit-code: there are differences
     70: Outcome.NEVER,  # a bug in maint

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -21,6 +22,8 @@ Made: TypeAlias = Any  # what typer builds of a command, and its context: it exp
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
 _TYPES = re.compile(r"<(list)?[^>]+>")
 _NAMES = {"help_option_names": ["-h", "--help"]}
+_WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports no name for all wrong usage
+_LOOKS = {"output": re.compile(r"-[qvy]*o(.*)|--output(?:=(.*))?"), "log_format": re.compile(r"--log-format(?:=(.*))?")}
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
@@ -196,6 +199,15 @@ class LazyGroup(TyperGroup):
         self.shown = list[str]()
         self.fill()
 
+    def main(self, *args: Any, **given: Any) -> Any:  # Any: as above
+        """Run the command line; wrong usage is told as every other failure where the output is for a program."""
+        try:
+            code = super().main(*args, **{**given, "standalone_mode": False})
+        except _WrongUsage as wrong:
+            words = args[0] if args else given.get("args")
+            code = _told(wrong, sys.argv[1:] if words is None else words)
+        raise SystemExit(code)
+
     def fill(self) -> None:
         """Add the commands."""
 
@@ -215,6 +227,29 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Made, cmd_name: str) -> Made:  # noqa: ARG002  # as the base class is called
         """Return a command, None where there is none of that name."""
         return self.makers[cmd_name]() if cmd_name in self.makers else None
+
+
+def _told(wrong: Made, words: Sequence[str]) -> int:
+    """Tell wrong usage, and return its exit code; what is asked of the output counts wherever it stands."""
+    flags = merged(Flags(), {name: _said(look, words) for name, look in _LOOKS.items()})
+    screen, message = flags.screen(), wrong.format_message()
+    if "json" in (screen.output, screen.log_format):
+        message = "Missing command." if "\n" in message else message  # a group without a verb shows its help
+        screen.error(UsageError(message, hint=f"`{wrong.ctx.command_path} --help`"))
+    else:
+        wrong.show()
+    return UsageError.exit_code
+
+
+def _said(option: re.Pattern[str], words: Sequence[str]) -> str:
+    """Return the value of an option in a call that could not be read; empty where it is not there."""
+    value = ""
+    for word, then in zip(words, [*words[1:], ""], strict=True):
+        if word == "--":
+            break
+        if found := option.fullmatch(word):
+            value = next(filter(None, found.groups()), then)
+    return value
 
 
 def _built(place: str, name: str) -> Made:

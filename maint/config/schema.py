@@ -424,7 +424,7 @@ class SiteSettings(Site):
                 f"site {self.name} has no virtual clusters in its config",
                 hint="add `virtual_clusters: [{name: …, base_url: …, auth_url: …, username: …, password: …}]`",
             )
-        choice = f"choose one: --vc {known[0]}"
+        choice = f"name one, such as {known[0]}: `--vc` of a command, `vc` of a playbook's step"
         if not found:
             raise unknown(f"there is no virtual cluster {name!r}", name, known, choice)
         raise Invalid(

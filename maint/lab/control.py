@@ -155,7 +155,7 @@ def ask(folder: Path, order: str, **words: str) -> Status:
     except (OSError, ValueError) as error:
         raise CannotReach(f"no lab is up in {folder}", hint="maint lab up") from error
     if "error" in answer:
-        raise UsageError(str(answer["error"]), hint="maint lab break --list")
+        raise UsageError(str(answer["error"]), hint="`maint help lab` lists them")
     return answer
 
 

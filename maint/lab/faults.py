@@ -2,6 +2,8 @@
 
 import re
 import threading
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 import msgspec
 
@@ -166,6 +168,12 @@ class UnknownFault(ValueError):
     """No such fault, or it cannot be aimed there."""
 
 
+def unheard_of(kind: str, name: str, known: Iterable[str]) -> UnknownFault:
+    """Return the failure for a name that is not known, with the one that is most like it."""
+    close = get_close_matches(name, known, 1)
+    return UnknownFault(f"there is no {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+
+
 class FaultBox:
     """The faults that are set now."""
 
@@ -177,7 +185,7 @@ class FaultBox:
         """Set a fault, at its usual target for ""; `UnknownFault` where it does not exist or cannot be aimed there."""
         fault = FAULTS.get(name)
         if fault is None:
-            raise UnknownFault(f"there is no fault {name!r}; known are {', '.join(FAULTS)}")
+            raise unheard_of("fault", name, FAULTS)
         if fault.target == HOST:
             raise UnknownFault(f"fault {name} strikes hosts, not {target or 'calls'!r}")
         target = target or fault.target

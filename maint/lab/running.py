@@ -9,7 +9,7 @@ from typing import Any
 
 from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
-from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault
+from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault, unheard_of
 from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import furnish_cluster, furnish_host, furnish_kerberos, runs_docker
 from maint.lab.hosts.host_links import Neighbours
@@ -117,7 +117,7 @@ class Lab:
             fault, target = "", fault
         for name, known, kind in ((fault, faults, "fault"), (target, targets, "target")):
             if name and name not in known:
-                raise UnknownFault(f"there is no {kind} {name!r}; known are {', '.join(sorted(known))}")
+                raise unheard_of(kind, name, sorted(known))
         cleared = 0
         for machine in self.machines.values():
             if target not in ("", machine.name):
@@ -200,7 +200,7 @@ class Lab:
         if name not in self.machines:
             raise UnknownFault(f"fault {fault} strikes hosts ({', '.join(self.machines)}), not {target!r}")
         if fault not in HOST_FAULTS:
-            raise UnknownFault(f"there is no fault {fault!r} of hosts; known are {', '.join(HOST_FAULTS)}")
+            raise unheard_of("fault", fault, HOST_FAULTS)
         machine = self.machines[name]
         if fault not in AILMENTS:
             machine.fault = fault

@@ -21,7 +21,7 @@ from maint.restore.select_snapshot import usable_license
 from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
-from maint.snapshots.verify import verdict_of, verify
+from maint.snapshots.verify import insist_on_password, verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
@@ -66,7 +66,12 @@ class Drilled(msgspec.Struct):
 
 
 def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str, None, Drilled]:
-    """Rehearse a restore under the site's lock and keep the result, signed; yields words; Refused without a key."""
+    """Rehearse a restore under the site's lock and keep the result, signed; yields words.
+
+    Raises:
+        Refused: no private key is at hand.
+        Invalid: the configured password cannot be read, which says nothing of the snapshot.
+    """
     if not site.identities():
         readers = ", ".join(snapshot.recipients) or "the recipients of the snapshot"
         raise Refused(
@@ -74,6 +79,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
             detail=[f"snapshot {snapshot.id} opens with the private key of {readers}"],
             hint="run `maint backup drill` where `backup.identity` is, with this store in its config",
         )
+    insist_on_password(site)
     found = Drilled(snapshot.id, snapshot.versions.get("manager", ""), snapshot.versions.get("api", ""))
     try:
         yield from _Rehearsed(site, rehearsal, snapshot, found).run()

@@ -15,9 +15,8 @@ from maint.deployment.document import Document, spell
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
 from maint.deployment.sensitive import REDACTED, hidden, masked, readable
-from maint.errors import Invalid, Refused
+from maint.errors import Refused
 from maint.model.formatting import show_count, show_time
-from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
@@ -36,7 +35,7 @@ from maint.snapshots.parts import (
 )
 from maint.snapshots.records import Verification
 from maint.snapshots.rekey import resealed
-from maint.snapshots.verify import prove_new
+from maint.snapshots.verify import insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 from maint.snapshots.writer import SnapshotWriter
@@ -72,10 +71,12 @@ def heal(
     Raises:
         Refused: it is not redacted, nothing could be filled, or no private key is at hand.
         WorkFailed: a part is damaged.
+        Invalid: the configured password cannot be read.
     """
     if redacted.judgement.redaction is not Redaction.REDACTED:
         hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
+    insist_on_password(site)
     document = read_deployment(site, redacted)
     filled, left = fill(document, values)
     if not filled:
@@ -176,7 +177,7 @@ def _settled(document: Document, path: str) -> bool:
 def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: Document) -> Snapshot:
     content = spell(document)
     login = site.settings.manager.login
-    judge = Judge(login.username, _password(site), writer.known)
+    judge = Judge(login.username, site.secrets.resolve(login.password), writer.known)
     part, verdict = writer.deployment(from_bytes(content), judge)
     writer.redacted_copy(part)
     for name in (LICENSE, TRUSTSTORE):
@@ -199,10 +200,3 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
         ),
         versions={**redacted.versions, "tool": __version__},
     )
-
-
-def _password(site: Site) -> Secret | None:
-    try:
-        return site.secrets.resolve(site.settings.manager.login.password)
-    except Invalid:
-        return None

@@ -79,6 +79,9 @@ def verify(
         opening: open the parts where a key is at hand; needless just after a capture, which has read them back.
         files_read: since when all its files of virtual clusters are known to have been read; None: read them now.
         read_before: files of virtual clusters that this process has read and found well are not read again.
+
+    Raises:
+        Invalid: level 3 opens a deployment, and the configured password cannot be read: that says nothing of it.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -92,7 +95,7 @@ def verify(
         files_read = _read_at(sight, snapshot)
     bytes_found = list(_stored_bytes(sight, snapshot))
     deep = opening and level > 1 and all(finding.passed for finding in bytes_found)
-    asked = _asked(sight, snapshot, sight.identities()) if deep else None
+    asked = _asked(sight, snapshot, sight.identities(), level) if deep else None
     of_files, clusters = _files(sight, snapshot, asked, reading=files_read is None)
     bytes_found += of_files
     sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
@@ -144,10 +147,22 @@ def prove_new(
     return verification
 
 
-def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret]) -> _Asked | None:
+def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret], level: int) -> _Asked | None:
     """Return what decides, None without a key."""
-    account = sight.settings.manager.login.username
-    return _Asked(snapshot, tuple(identities), account, password_of(sight)[0]) if identities else None
+    if not identities:
+        return None
+    login, password = sight.settings.manager.login, None
+    try:
+        password = sight.secrets.resolve(login.password)
+    except Invalid:
+        if level == 3 and snapshot.has(DEPLOYMENT):
+            raise
+    return _Asked(snapshot, tuple(identities), login.username, password)
+
+
+def insist_on_password(sight: Sight) -> None:
+    """Raise Invalid where the configured password, which a verification to level 3 tries, cannot be read."""
+    sight.secrets.resolve(sight.settings.manager.login.password)
 
 
 def _known(sight: Sight, asked: _Asked) -> _Content | None:
@@ -229,15 +244,6 @@ def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
         return Judge().verdict(blocks(stream.read))
 
 
-def password_of(sight: Sight) -> tuple[Secret | None, Finding]:
-    """Resolve the configured password, and say whether that was possible."""
-    reference = sight.settings.manager.login.password
-    try:
-        return sight.secrets.resolve(reference), Finding("secrets", True, "the configured password can be read")
-    except Invalid as failure:
-        return None, Finding("secrets", False, f"the configured password cannot be read: {failure.message}")
-
-
 def failed_finding(rule: str, failure: Exception, name: str = "") -> Finding:
     """Return a failure as a finding."""
     words = failure.message if isinstance(failure, WorkFailed | Invalid) else str(failure)
@@ -313,7 +319,6 @@ def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Find
     yield from [truststore] if truststore else []
     if content.verdict:
         yield release_of(content.verdict, snapshot.versions.get("manager", ""))
-    yield password_of(sight)[1]
     if judgement.redaction is not Redaction.REDACTED:
         yield login(sight, snapshot, content.verdict)
 

@@ -35,7 +35,7 @@ SWITCHES = {"down-seconds": "0.2", "starting-seconds": "1", "command-seconds": "
 ACCESS = {"ACCESS": "some-id", "SECRET": "some-secret"}
 LIMIT = 3000  # seconds for the whole
 SERVER = "base-01.example.internal"
-RETRY = 30  # seconds; with three retries longer than a dead worker's lease
+RETRY = 30  # seconds between tries, and between looks at a site that another run holds
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -186,10 +186,10 @@ def main(folder: Path, count: int) -> None:
         said = maint(
             "generate", "airflow", "--program", program, "--config", str(folder / "config.yaml"), "--drill", never
         )
-        text = said.out.replace("timedelta(minutes=5)", f"timedelta(seconds={RETRY})")
-        (folder / "dags" / "estate.py").write_text(
-            re.sub(r'"retry_exponential_backoff": True', '"retry_exponential_backoff": False', text)
-        )
+        sooner = f'"retry_delay": timedelta(seconds={RETRY}), "poke_interval": {RETRY},'
+        text, found = re.subn(r'"retry_delay": timedelta\(minutes=10\),', sooner, said.out)
+        assert found == 1
+        (folder / "dags" / "estate.py").write_text(text)
         start(stack, folder, "redis", "redis-server", "--port", str(BROKER), "--bind", "127.0.0.1", "--save", "")
         for words in (("db", "migrate"), ("pools", "set", "maint", "8", "maint")):
             subprocess.run(

@@ -98,9 +98,25 @@ def test_a_wrong_output_is_wrong_usage(folder):
     assert (said.code, "xml" in said.err) == (2, True)
 
 
-@pytest.mark.parametrize("words", [("cluster", "fly"), ("fly",), ("cluster", "list", "--fly"), ("cluster", "stop")])
-def test_wrong_usage_is_exit_2(folder, words):
-    assert folder(*words).code == 2
+@pytest.mark.parametrize("json", [("-o", "json"), ("-qojson",), ("--output=json",), ("--log-format", "json")])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("cluster", "fly"), "No such command 'fly'"),
+        (("fly",), "No such command 'fly'"),
+        (("cluster", "list", "--fly"), "No such option: --fly"),
+        (("cluster", "stop"), "Missing argument 'NAME'"),
+        (("cluster", "stop", ""), "it is empty"),
+        (("backup", "verify", "--level", "9"), "'9' is no whole number"),
+        (("cluster",), ""),
+    ],
+)
+def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_stood(folder, words, message, json):
+    said = folder(*words)
+    assert (said.code, said.out, message in said.err, said.err.startswith("Usage: ")) == (2, "", True, True)
+    said = folder(*words, *json)
+    assert (said.code, said.out, message in said.error["message"]) == (2, "", True), said.err
+    assert (said.error["exit"], "--help`" in said.error["hint"]) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,16 @@ def test_a_line_that_makes_no_sense_is_damage_however_well_it_was_written(bench,
     assert bool(journals.read(path).damage) is damaged
 
 
+def test_a_line_without_the_check_value_that_the_others_have_is_damage(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    path.write_bytes(
+        path.read_bytes() + b'{"what": "outcome", "index": 1, "outcome": "done", "detail": "", "value": null}\n'
+    )
+    past = journals.read(path)
+    assert (past.state, past.record(1).settled) == ("damaged", False)
+
+
 @pytest.mark.parametrize(
     "change",
     [{"plan": []}, {"options": 1}, {"what": "note"}, {"format": "x"}, {"id": "another"}, {"time": "2026-02-30"}],

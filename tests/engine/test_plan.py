@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maint.adapters.seal import AgeSeal
+from maint.config.schema import BackupSettings
 from maint.engine.parameters import convert
-from maint.errors import Invalid
+from maint.errors import Invalid, UsageError
 from maint.model.plan import Effect, ParameterType, Phase, Plan
 
 HEAD = "name: x\nsummary: X.\n"
@@ -93,6 +95,30 @@ def test_a_value_that_does_not_fit_once_it_is_filled_in_is_told_with_its_place(b
     text = head + "steps:\n  - name: A\n    do: try.read\n    with: {count: '{{ a }}'}\n"
     with pytest.raises(Invalid, match=r"book\.yaml:8:19: count"):
         bench.plan(text, a="one")
+
+
+def test_what_is_filled_in_deep_in_an_argument_and_cannot_be_is_told_with_its_place(bench):
+    text = (
+        HEAD
+        + "parameters:\n  a: {type: list}\nsteps:\n  - name: A\n    do: try.read\n    with: {more: {b: '{{ a[1] }}'}}\n"
+    )
+    assert bench.plan(text, a="x,y").actions[0].arguments["more"] == {"b": "y"}
+    with pytest.raises(Invalid, match=r"book\.yaml:8:18: .*no element 1"):
+        bench.plan(text, a="x")
+
+
+def test_what_does_not_exist_is_wrong_usage_where_it_was_given_and_a_mistake_where_the_playbook_names_it(
+    bench, tmp_path
+):
+    backup = BackupSettings(store=str(tmp_path / "store"), recipients=(AgeSeal().new_identity()[1],))
+    (tmp_path / "store").mkdir()
+    bench.site.settings = bench.site.settings.model_copy(update={"backup": backup})
+    step = "steps:\n  - {name: A, do: snapshot.release, with: {snapshot: %s, reason: done}}\n"
+    with pytest.raises(UsageError, match="no snapshot 2020") as caught:
+        bench.plan(HEAD + "parameters:\n  which: {type: string}\n" + step % "'{{ which }}'", which="2020")
+    assert caught.value.exit_code == 2
+    with pytest.raises(Invalid, match=r"book\.yaml:4:5: .*no snapshot 2020"):
+        bench.plan(HEAD + step % "'2020'")
 
 
 def test_included_playbooks_bring_their_steps_with_the_values_they_are_given(make_bench):

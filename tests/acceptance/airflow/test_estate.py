@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +49,23 @@ with DAG("late", start_date=datetime(2026, 1, 1), schedule=None):
         execution_timeout=timedelta(seconds=20),
     )
 """
+# Says which code it is to end with; the site is held but once.
+ENDING = """#!/bin/sh
+for code; do :; done
+echo "$code" >> '{told}'
+[ "$code" = 6 ] && [ "$(grep -c '^6$' '{told}')" = 2 ] && exit 0
+[ "$code" -gt 200 ] && kill -9 $$
+exit "$code"
+"""
+ENDS = """
+from datetime import datetime, timedelta
+from airflow.sdk import DAG
+from maint.airflow.operator import MaintOperator
+with DAG("ends", start_date=datetime(2026, 1, 1), schedule=None):
+    for code in (0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 127, 143, 209):
+        words = {"command": [str(code)], "program": PROGRAM, "poke_interval": 1}
+        MaintOperator(task_id=f"e{code}", retries=1, retry_delay=timedelta(0), **words)
+"""
 
 Test = Callable[..., tuple[str, dict[str, str]]]
 
@@ -82,8 +100,9 @@ def dags_test(python: str, lab: Operator, tmp_path_factory: pytest.TempPathFacto
 
     def airflow(*words: str, **more: str) -> str:
         called = [python, "-m", "airflow", *words]
-        done = subprocess.run(called, env=variables | more, cwd=home, capture_output=True, text=True, timeout=600)
-        return done.stdout + done.stderr
+        # One stream: 3.1 tells which task runs on one of the two, and how it ended on the other.
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.run(called, env=variables | more, cwd=home, **streams, text=True, timeout=600).stdout
 
     def test(name: str, text: str, beside: Path | None = None) -> tuple[str, dict[str, str]]:
         path = dags / f"{name}.py"
@@ -178,3 +197,14 @@ def test_a_task_whose_time_is_up_ends_once_its_window_is_closed(lab: Operator, d
     assert states == {"late": "failed"}, said[-6000:]
     assert lab.window is False, said[-9000:]
     assert "Close the redaction window" in said
+
+
+def test_each_exit_code_becomes_of_its_task_what_the_help_says(dags_test: Test, package: Path, tmp_path: Path) -> None:
+    program, told = tmp_path / "ending", tmp_path / "told"
+    program.write_text(ENDING.format(told=told))
+    program.chmod(0o755)
+    said, states = dags_test("ends", ENDS.replace("PROGRAM", repr(str(program))), package)
+    assert {name for name, state in states.items() if state == "success"} == {"e0", "e6"}, said[-6000:]
+    tries = Counter(told.read_text().split())
+    assert {code for code, count in tries.items() if count == 2} == {"1", "4", "6", "143", "209"}, said[-6000:]
+    assert len(tries) == 13

@@ -1,5 +1,8 @@
 """`backup verify`: the newest, those not looked at for long, and what it says of a redacted one."""
 
+import re
+from pathlib import Path
+
 
 def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
     older = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
@@ -46,3 +49,17 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
 def test_stale_chooses_by_itself(loaded):
     assert loaded("backup", "verify", "latest", "--stale", "1h").code == 2
     assert loaded("backup", "verify", "--stale", "soon").code == 2
+
+
+def test_what_wants_the_password_and_cannot_read_it_is_a_matter_of_the_config_and_records_nothing(loaded):
+    taken = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    store = loaded.lab.folder / "backups"
+    before = sorted(store.rglob("*"))
+    config = Path(loaded.config)
+    config.write_text(re.sub(r"password: \S*/password\S*", "password: env:UNSET", config.read_text(), count=1))
+    assert "env:UNSET" in config.read_text()
+    for words in ("verify", taken), ("verify", "--stale", "0.001s"), ("drill", taken), ("create",):
+        said = loaded("backup", *words)
+        assert (said.code, "UNSET is not set" in said.err) == (3, True), said.err
+    assert sorted(store.rglob("*")) == before
+    assert loaded("backup", "verify", taken, "--level", "2").code == 0

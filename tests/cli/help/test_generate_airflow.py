@@ -31,7 +31,7 @@ def test_without_maint_beside_airflow_it_holds_all_that_it_needs() -> None:
     text = dag("--program", "/opt/maint/bin/maint")
     imported = {node.module for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)}
     assert not any((name or "").startswith("maint") for name in imported)
-    assert "class MaintOperator(BaseOperator):" in text
+    assert "class MaintOperator(BaseSensorOperator):" in text
     assert "class MaintOperator" not in dag()
 
 
