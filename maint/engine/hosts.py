@@ -12,6 +12,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action
 from maint.ports import Sight
+from maint.steps.flow import ApproveArguments
 from maint.steps.hosts.fan_out import host_list, texts
 from maint.steps.hosts.files import FetchArguments
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts
@@ -26,6 +27,7 @@ class HostLimit(msgspec.Struct):
 
     sight: Sight
     allowed: frozenset[str] | None = None
+    names: Sequence[str] = ()  # as the operator gave them
     met: bool = False  # whether any step named a host that is allowed
 
     @staticmethod
@@ -40,7 +42,7 @@ class HostLimit(msgspec.Struct):
             if name not in known:
                 hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
                 raise UsageError(f"--limit: site {sight.settings.name} has no host or group {name!r}", hint=hint)
-        return HostLimit(sight, frozenset(host for host, has in groups.items() if has & set(names)))
+        return HostLimit(sight, frozenset(host for host, has in groups.items() if has & set(names)), names)
 
     def hosts_of(self, args: Arguments) -> Sequence[str]:
         """Return the hosts that a step works on, without those beyond the limit; none where it names none."""
@@ -51,7 +53,13 @@ class HostLimit(msgspec.Struct):
         return found if self.allowed is None else [name for name in found if name in self.allowed]
 
     def parts(self, args: Arguments, serial: int | str | None) -> Iterator[Arguments]:
-        """Yield a step's arguments for the hosts of each turn; nothing where the limit leaves none of its hosts."""
+        """Yield a step's arguments for the hosts of each turn; nothing where the limit leaves none of its hosts.
+
+        A person who is asked is told of the limit.
+        """
+        if self.allowed is not None and isinstance(args, ApproveArguments):
+            yield args.model_copy(update={"question": f"{args.question} (limited to {', '.join(self.names)})"})
+            return
         names_hosts = isinstance(args, HostsArguments | FetchArguments)
         if not names_hosts or (self.allowed is None and serial is None):
             yield args

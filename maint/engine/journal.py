@@ -453,14 +453,20 @@ def _takes_up(past: RunState) -> bool:
 
 
 def left(past: RunState) -> list[tuple[Action, str]]:
-    """Return what resuming a run would still do, each with `not begun`, `begun` or how it ended."""
+    """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
     found = []
     for index, action in enumerate(past.plan.actions):
         record = past.record(index)
         if action.phase is not Phase.ON_FAILURE and not record.settled:
-            ended = record.result.outcome.value if record.result else ""
-            found.append((action, ended or ("begun" if record.begun else "not begun")))
+            found.append((action, _stands(past, record)))
     return found
+
+
+def _stands(past: RunState, record: Record) -> str:
+    if record.result is None:
+        return "begun" if record.begun else "not begun"
+    stopped = past.ended == "interrupted" and record.failed and record.result.detail == past.detail
+    return "interrupted" if stopped else record.result.outcome.value
 
 
 def _stands_for(later: RunState, past: RunState) -> bool:

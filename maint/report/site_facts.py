@@ -166,6 +166,11 @@ class SiteFacts(msgspec.Struct, frozen=True):
         return next((one for one in reversed(self.shots) if one.good), None)
 
     @property
+    def late(self) -> bool:
+        """Whether the newest way back was older than it may be when the site was seen."""
+        return self.newest is not None and (self.seen - self.newest.taken_at).total_seconds() > self.backup_limit
+
+    @property
     def drilled(self) -> Drill | None:
         """The last drill that passed."""
         return next((one for one in reversed(self.drills) if one.passed), None)

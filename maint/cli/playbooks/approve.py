@@ -56,13 +56,14 @@ def approve(
 def _question(past: RunState) -> tuple[Action, Record]:
     """Return the step of a run that waits for a person, and what is known of it."""
     if past.ended not in ("dismissed", "done"):
-        for action, record in _open(past):
+        for action, record in open_questions(past):
             return action, record
     hint = "it is asked when its turn comes; `maint playbook history` lists the runs"
     raise Refused(f"run {past.id} ({past.plan.source}, {past.state}) waits for nobody's word", hint=hint)
 
 
-def _open(past: RunState) -> Iterator[tuple[Action, Record]]:
+def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
+    """Yield the steps of a run that wait for a person's word, each with what is known of it."""
     for index, action in enumerate(past.plan.actions):
         record = past.records.get(index, Record())
         token = record.notes.get("token")

@@ -223,7 +223,7 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
     except Refused as damaged:
         return [damaged.message]
     if window is not None:
-        return [f"open since {window.opened_at}, by run {window.run}"]
+        return [f"since {window.opened_at}, by run {window.run}"]
     found = list[str]()
     with _noting([]):  # of stores that are away, what follows tells
         found += [one.words for one in announced(site).open] if ask else []
