@@ -24,6 +24,8 @@ from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS, source_of
 from maint.steps.step import Arguments, Step
 
+_OF = " of "  # stands between a part and its whole
+
 
 def make_plan(
     playbook: Playbook,
@@ -84,38 +86,45 @@ def _whole(source: str, values: Mapping[str, Json], actions: Sequence[Action], s
 
 def _as_earlier_steps_leave_it(actions: Sequence[Action], sight: Sight) -> Iterator[Action]:
     """Yield the actions; none tells of what is there now where an earlier one changes that."""
+    last: dict[object, int] = {}  # what was changed, and by which step last
+    noted = 0  # so many steps
     for index, action in enumerate(actions):
-        before = range(index, 0, -1) if action.seen else ()
-        number = next((at for at in before if _changes(actions[at - 1], action, sight)), None)
-        if number is not None:
-            words = action.summary.replace(action.seen, f"as step {number} leaves it", 1)
-            action = replace(action, summary=words, effect=max(action.effect, Effect.CHANGE))
+        if action.seen:
+            for number, earlier in enumerate(actions[noted:index], noted + 1):
+                last |= dict.fromkeys(_changed(earlier, sight) if earlier.effect is not Effect.READ else (), number)
+            noted = index
+            if by := max(last.get(place, 0) for place in _seen(action, sight)):
+                words = action.summary.replace(action.seen, f"as step {by} leaves it", 1)
+                action = replace(action, summary=words, effect=max(action.effect, Effect.CHANGE))
         yield action
 
 
-def _changes(earlier: Action, later: Action, sight: Sight) -> bool:
-    """Whether an action changes what a later one has seen."""
-    if earlier.effect is Effect.READ or _cluster(earlier, sight) != _cluster(later, sight):
-        return False
-    if earlier.effect is Effect.DESTROY and earlier.target.startswith("manager "):  # all that it manages
-        return True
-    within = _within(earlier.target, later.target) or _within(later.target, earlier.target)
-    return within and _setting(earlier) == _setting(later)
+def _seen(action: Action, sight: Sight) -> Iterator[object]:
+    """Yield what another action may have changed of what this one has seen: itself, its parts, what it is a part of."""
+    about, name = _about(action, sight), action.target.removeprefix("cluster ")
+    yield from [(about[0], "all"), (*about, "is", action.target), (*about, "part of", name)]
+    yield from [(*about, "named", whole) for whole in _wholes(action.target)]
 
 
-def _cluster(action: Action, sight: Sight) -> str | None:
-    name = action.arguments.get("vc")
-    return sight.settings.virtual_cluster(name).name if isinstance(name, str) else None
+def _changed(action: Action, sight: Sight) -> Iterator[object]:
+    """Yield what an action changes, as `_seen` asks for it."""
+    about, name = _about(action, sight), action.target.removeprefix("cluster ")
+    yield from [(*about, "is", action.target), (*about, "named", name)]
+    yield from [(*about, "part of", whole) for whole in _wholes(action.target)]
+    if action.effect is Effect.DESTROY and action.target.startswith("manager "):  # all that it manages
+        yield about[0], "all"
 
 
-def _setting(action: Action) -> Json:
-    """Return the name of the setting that an action is about; None where it is about the state of a thing."""
-    return action.arguments.get("name") if action.kind.startswith("config.") else None
+def _about(action: Action, sight: Sight) -> tuple[str | None, str]:
+    """Return the virtual cluster and the setting that an action is about; not a setting's, but the state of a thing."""
+    cluster = action.arguments.get("vc")
+    name = action.arguments.get("name") if action.kind.startswith("config.") else None
+    return sight.settings.virtual_cluster(cluster).name if isinstance(cluster, str) else None, repr(name)
 
 
-def _within(target: str, other: str) -> bool:
-    """Whether a target is another one, or a part of it, such as a service of a cluster."""
-    return target == other or target.endswith(f" of {other.removeprefix('cluster ')}")
+def _wholes(target: str) -> Sequence[str]:
+    """Return the names of what a target is a part of, such as the cluster of a service."""
+    return [target[at + len(_OF) :] for at in range(len(target)) if target.startswith(_OF, at)]
 
 
 def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:

@@ -194,7 +194,7 @@ class NotifyArguments(Arguments):
     """What is told, and to whom."""
 
     message: str = Field(description="what is told, in a sentence or two")
-    to: list[str] = Field(default_factory=list, description="names under `notify` in the config; empty: all")
+    to: list[str] = Field([], description="names under `notify` in the config; empty: all")
 
 
 class Notify(Step[NotifyArguments]):
