@@ -77,7 +77,7 @@ class HostLimit(msgspec.Struct):
         if self.allowed is not None and not self.met:
             raise UsageError(
                 f"--limit leaves nothing: no step of {playbook} names one of these hosts",
-                hint=f"`maint playbook plan {playbook}` shows the hosts of each step",
+                hint="its plan without --limit shows the hosts of each step",
             )
 
 

@@ -16,7 +16,7 @@ from maint.engine.parameters import convert
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Position, Refused, UnknownName, UsageError
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Phase, Plan, Playbook, StepText
+from maint.model.plan import Action, Effect, Parameter, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
@@ -139,9 +139,16 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
         hint = " ".join(f"--set {name}=…" for name in missing)
         raise Invalid(f"playbook {playbook.name!r} needs {', '.join(missing)}", hint=f"give {hint}")
     return {
-        item.name: convert(item.type, given[item.name]) if given.get(item.name) is not None else item.default
+        item.name: _converted(item, given[item.name]) if given.get(item.name) is not None else item.default
         for item in playbook.parameters
     }
+
+
+def _converted(item: Parameter, value: Json) -> Json:
+    try:
+        return convert(item.type, value)
+    except Invalid as error:
+        raise Invalid(f"parameter {item.name}: {error.message}", hint=error.hint) from None
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -287,7 +294,12 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         key = str(problem["loc"][0]) if problem["loc"] else ""
         at = step.argument_places.get(key, step.at)
         words = words_of(problem, values.get(key))
-        raise Invalid(f"{key}: {words}" if key else words, at=at) from None
+        hint = (
+            "it is filled from parameters: give others by `--set`, or correct it"
+            if is_template(dict(step.arguments))
+            else None
+        )
+        raise Invalid(f"{key}: {words}" if key else words, at=at, hint=hint) from None
 
 
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:

@@ -59,6 +59,12 @@ def test_a_parameter_of_another_type_is_refused(kind, value):
         convert(ParameterType(kind), value)
 
 
+def test_a_mistake_in_a_parameter_names_it(bench):
+    text = HEAD + "parameters:\n  many: {type: integer}\nsteps:\n  - {name: A, do: try.read}\n"
+    with pytest.raises(Invalid, match=r"parameter many: 'x' is not of type integer"):
+        bench.plan(text, many="x")
+
+
 ANYTHING = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(), st.lists(st.text()))
 
 

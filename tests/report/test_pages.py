@@ -81,7 +81,15 @@ def of_run(**more: Any) -> RunReport:
     at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 40)]
     lines = [
         Line("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
-        Line("Take the snapshot", "store", "CHANGE", "failed", "no <room>", at=at[2], began=at[1]),
+        Line(
+            "Take the snapshot",
+            f"store {'/srv/backups' * 3}",
+            "CHANGE",
+            "failed",
+            f"no <room> for {'1' * 40}",
+            at=at[2],
+            began=at[1],
+        ),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
     attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed", "0.3.1")]
