@@ -163,13 +163,13 @@ class S3Store:
             session.set_config_variable(variable, "/dev/null")
         client = session.create_client(
             "s3",
-            region_name=service.region,
-            endpoint_url=service.endpoint,
+            region_name=service.said.region,
+            endpoint_url=service.said.endpoint,
             aws_access_key_id=service.access_key.reveal(),
             aws_secret_access_key=service.secret_key.reveal(),
             config=Config(
                 retries={"total_max_attempts": 1},
-                s3={"addressing_style": "path" if service.endpoint else "auto"},
+                s3={"addressing_style": "path" if service.said.endpoint else "auto"},
                 request_checksum_calculation="when_required",
                 ignore_configured_endpoint_urls=True,
             ),
