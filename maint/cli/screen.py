@@ -333,7 +333,8 @@ def plan_text(plan: Plan) -> str:
     """Return a plan for people."""
     from maint.cli.width import columns, folded
 
-    lines = [f"plan {plan.source} for site {plan.site} (digest {plan.digest[:12]})"]
+    limit = f", limited to {', '.join(plan.limit)}" if plan.limit else ""
+    lines = [f"plan {plan.source} for site {plan.site}{limit} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):
         when = f"  [{action.phase.value}]" if action.phase.value != "main" else ""
         when += "  [only where it turns out to be needed]" if action.when else ""

@@ -12,6 +12,7 @@ _WHOLE = re.compile(r"://|SHA256:|[A-Za-z0-9]{50}")  # in addresses, fingerprint
 _AFTER = re.compile(r".*[/,._:@|-]", re.DOTALL)  # where a word that is too long is parted
 _LEAST = 8  # characters of a column
 _NARROW = 16  # characters of a column in which nothing is indented
+_TABULAR = 60  # characters of a terminal, below which a table whose words have no room is told in blocks
 _BESIDE = 25  # characters, at least, of what a listing says beside a name
 _HANG = 2  # spaces before what goes on
 _TABLE, _FENCE = "|", "```"
@@ -19,8 +20,9 @@ _CELLS = re.compile(r"(?<!\\)\|")
 _ITEM = re.compile(r"(- |\d+\. )")
 _REMARK = re.compile(r"^( *)(\S.*?) +(# .+)$")
 _GAP = re.compile(r".*\S {2,}(?=\S)")
-_OPTION, _STAYS = re.compile(r"(--[\w-]+) (?![-\[])"), "\0"  # an option and its value stay together
-_LABEL = re.compile(r".{0,20}\S {2,}(?=\S)")
+STAYS = "\0"  # a blank in a table at which no line ends
+_OPTION = re.compile(r"(--[\w-]+) (?![-\[])")  # an option and its value stay together
+_LABEL = re.compile(r" *(?:\d+\. )?(?:READ|CHANGE|DESTROY) +(?=\S)|.{0,20}\S {2,}(?=\S)")  # an effect, or a gap
 _CODE = " " * 4
 
 
@@ -59,27 +61,39 @@ def _filled(text: str, width: int, first: str, then: str, *, whole: str = "") ->
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int | None, rule: bool = False) -> str:
-    """Return rows in columns as wide as they need, or as the width has room for.
+    """Return rows in columns as wide as they need, or as the width has room for; else each as a block of `NAME: value`.
 
     Args:
+        rows: the headings, then what is listed.
         rule: a line under the first; without one it is a listing, whose commands between backquotes are never parted.
     """
     natural = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    widths = natural if width is None else _widths(rows, natural, width - 2 * (len(natural) - 1))
-    whole = "" if rule else "`"
+    least = [max((len(word) for row in rows for word in row[at].split()), default=0) for at in range(len(natural))]
+    between, whole = 2 * (len(natural) - 1), "" if rule else "`"
+    if width is not None and len(rows) > 1 and width < min(_TABULAR, sum(least) + between):
+        return "\n".join(_blocks(rows, width)).replace(STAYS, " ")
+    widths = natural if width is None else _widths(natural, least, width - between)
     lines = [line for row in rows for line in _row(row, widths, whole)]
     if rule:
         under = len(_row(rows[0], widths))
         lines.insert(under, "  ".join("-" * one for one in widths))
-    return "\n".join(lines)
+    return "\n".join(lines).replace(STAYS, " ")
 
 
-def _widths(rows: Sequence[Sequence[str]], natural: Sequence[int], room: int) -> Sequence[int]:
+def _blocks(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield a row as what names it, and below that the rest by its headings, but for empty cells."""
+    for first, *cells in rows[1:]:
+        yield from _cell(first, width, "`")
+        for name, text in zip(rows[0][1:], cells, strict=True):
+            said = f"{name}: {text}" if len(cells) > 1 else text
+            yield from (" " * _HANG + line for line in _cell(said, width - _HANG, "`") if text)
+
+
+def _widths(natural: Sequence[int], least: Sequence[int], room: int) -> Sequence[int]:
     """Return how wide each column is to be: no word is parted where that can be, and the longest cells get the rest."""
     if sum(natural) <= room or room < _LEAST * len(natural):
         return natural
-    longest = [max((len(word) for row in rows for word in row[at].split()), default=0) for at in range(len(natural))]
-    widths = [min(whole, max(word + _hang(word), _LEAST)) for whole, word in zip(natural, longest, strict=True)]
+    widths = [min(whole, max(word + _hang(word), _LEAST)) for whole, word in zip(natural, least, strict=True)]
     while sum(widths) > room:  # what names a row stays whole where it leaves the others half the room
         others = widths[1:] if widths[0] <= room // 2 and max(widths[1:], default=0) > _LEAST else widths
         widths[len(widths) - len(others) + others.index(max(others))] -= 1
@@ -89,14 +103,18 @@ def _widths(rows: Sequence[Sequence[str]], natural: Sequence[int], room: int) ->
 
 
 def _row(row: Sequence[str], widths: Sequence[int], whole: str = "") -> list[str]:
-    cells = [_cell(text, width, whole) for text, width in zip(row, widths, strict=True)]
-    lines = range(max(map(len, cells)))
-    return [
-        "  ".join(
-            (cell[at] if at < len(cell) else "").ljust(width) for cell, width in zip(cells, widths, strict=True)
-        ).rstrip()
-        for at in lines
-    ]
+    """Return a row as lines; what is too long for its column and stays whole has the rest of its line to itself."""
+    lines, begin = list[str](), 0
+    for text, width in zip(row, widths, strict=True):
+        at = 0
+        for part in _cell(text, width, whole):
+            while at < len(lines) and begin and len(lines[at]) > begin - 2:
+                at += 1
+            lines += [""] * (at + 1 - len(lines))
+            lines[at] = (lines[at].ljust(begin) + part).rstrip()
+            at += 1
+        begin += width + 2
+    return lines
 
 
 def _cell(text: str, width: int, whole: str = "") -> list[str]:
@@ -188,8 +206,8 @@ def _code(line: str, width: int) -> list[str]:
 
 def call(text: str, width: int, indent: str) -> list[str]:
     """Return a call of ours as lines that can be copied: an option and its value stay together."""
-    more = "" if "[" in text else " \\"  # the square brackets of a usage line are not to be copied
-    words = _OPTION.sub(f"\\1{_STAYS}", text)
+    more = "" if " [" in text else " \\"  # the square brackets of a usage line are not to be copied
+    words = _OPTION.sub(f"\\1{STAYS}", text)
     filled = _filled(words, width - len(more), indent, indent + _CODE, whole="'\"")
-    lines = [one.replace(_STAYS, " ") for one in filled]
+    lines = [one.replace(STAYS, " ") for one in filled]
     return [*(f"{one}{more}" for one in lines[:-1]), lines[-1]]

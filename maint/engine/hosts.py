@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
 from maint.errors import MaintError, UsageError
 from maint.model.events import Outcome, Result
@@ -12,6 +13,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action
 from maint.ports import Sight
+from maint.steps.flow import ApproveArguments
 from maint.steps.hosts.fan_out import host_list, texts
 from maint.steps.hosts.files import FetchArguments
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts
@@ -26,21 +28,13 @@ class HostLimit(msgspec.Struct):
 
     sight: Sight
     allowed: frozenset[str] | None = None
+    names: Sequence[str] = ()  # as the operator gave them
     met: bool = False  # whether any step named a host that is allowed
 
     @staticmethod
     def of(sight: Sight, names: Sequence[str]) -> "HostLimit":
         """Return the limit that names of hosts and groups make; UsageError: the config has no such host or group."""
-        if not names:
-            return HostLimit(sight)
-        configured = (*sight.settings.hosts_in("manager"), *sight.settings.hosts)
-        groups = {host.name: {host.name, *host.groups} for host in configured}
-        known = set[str]().union(*groups.values())
-        for name in names:
-            if name not in known:
-                hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
-                raise UsageError(f"--limit: site {sight.settings.name} has no host or group {name!r}", hint=hint)
-        return HostLimit(sight, frozenset(host for host, has in groups.items() if has & set(names)))
+        return HostLimit(sight, limited_to(sight.settings, names), names) if names else HostLimit(sight)
 
     def hosts_of(self, args: Arguments) -> Sequence[str]:
         """Return the hosts that a step works on, without those beyond the limit; none where it names none."""
@@ -51,7 +45,13 @@ class HostLimit(msgspec.Struct):
         return found if self.allowed is None else [name for name in found if name in self.allowed]
 
     def parts(self, args: Arguments, serial: int | str | None) -> Iterator[Arguments]:
-        """Yield a step's arguments for the hosts of each turn; nothing where the limit leaves none of its hosts."""
+        """Yield a step's arguments for the hosts of each turn; nothing where the limit leaves none of its hosts.
+
+        A person who is asked is told of the limit.
+        """
+        if self.allowed is not None and isinstance(args, ApproveArguments):
+            yield args.model_copy(update={"question": f"{args.question} (limited to {', '.join(self.names)})"})
+            return
         names_hosts = isinstance(args, HostsArguments | FetchArguments)
         if not names_hosts or (self.allowed is None and serial is None):
             yield args
@@ -69,8 +69,19 @@ class HostLimit(msgspec.Struct):
         if self.allowed is not None and not self.met:
             raise UsageError(
                 f"--limit leaves nothing: no step of {playbook} names one of these hosts",
-                hint=f"`maint playbook plan {playbook}` shows the hosts of each step",
+                hint="its plan without --limit shows the hosts of each step",
             )
+
+
+def limited_to(site: SiteSettings, names: Sequence[str]) -> frozenset[str]:
+    """Return the hosts that a limit leaves; UsageError: the config has no host or group of such a name."""
+    groups = {host.name: {host.name, *host.groups} for host in (*site.hosts_in("manager"), *site.hosts)}
+    known = set[str]().union(*groups.values())
+    for name in names:
+        if name not in known:
+            hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
+            raise UsageError(f"--limit: site {site.name} has no host or group {name!r}", hint=hint)
+    return frozenset(host for host, has in groups.items() if has & set(names))
 
 
 def share(of: int | str, members: Sequence[object]) -> int:

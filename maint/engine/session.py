@@ -157,7 +157,9 @@ class RunSession:
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
                 problems = [let_go(self._site, journal.id)] if over else []
-                problems += [self._tell_end(journal.id)] if self._shared else []
+                problems += (
+                    [self._tell_end(journal.id, self._shared, self._lease)] if self._shared and self._lease else []
+                )
             yield from filter(None, problems)
             if stored:
                 yield from hooks.after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
@@ -175,15 +177,14 @@ class RunSession:
         if self._shared is not None and self._lease is not None and self._lease.holds:
             self._shared.push(run)
 
-    def _tell_end(self, run: str) -> str:
+    @staticmethod
+    def _tell_end(run: str, shared: SharedRuns, lease: Lease) -> str:
         """Let other machines know how the run ended; return why that failed, "" where it did not."""
-        if self._shared is None or self._lease is None:
-            return ""
         try:
-            with self._lease.acting(f"telling how run {run} ended") if self._shared.told else nullcontext():
-                self._shared.ended(run)
+            with lease.acting(f"telling how run {run} ended") if shared.told else nullcontext():
+                shared.ended(run)
         except WorkFailed as failure:
-            if self._lease.is_lost:  # it has no say any more
+            if lease.is_lost:  # it has no say any more
                 return ""
             return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
         return ""

@@ -96,6 +96,7 @@ class Plan(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Json]  # the values the playbook was planned with; never a secret
     actions: Sequence[Action]
     locks: bool = True  # whether carrying it out takes the site's lock
+    limit: Sequence[str] = ()  # the hosts and groups that the operator limited it to
 
     @property
     def effect(self) -> Effect:
@@ -125,11 +126,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON; `Plan.from_json` reads it back."""
+        more: dict[str, Json] = {"limit": list(self.limit)} if self.limit else {}  # which older versions did not know
         return {
             "source": self.source,
             "site": self.site,
             "parameters": dict(self.parameters),
             "locks": self.locks,
+            **more,
             "actions": [action.to_json() for action in self.actions],
         }
 

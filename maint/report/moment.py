@@ -12,5 +12,6 @@ class Moment(msgspec.Struct, frozen=True):
 
     def __html__(self) -> str:
         """Return it as HTML; all of it is ours."""
-        known = f'<time datetime="{self.iso}">{self.words}</time> <small>{self.exact}</small>'
+        day, _, rest = self.exact.partition(" ")
+        known = f'<time datetime="{self.iso}">{self.words}</time> <small><span>{day}</span> {rest}</small>'
         return known if self.iso else self.words

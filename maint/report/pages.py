@@ -16,18 +16,19 @@ from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
 from maint.report.moment import Moment
 from maint.report.plots import LACKING, Plot
-from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
-from maint.report.troubles import FAIL, OK, WARN, known_from, state_of, troubles
+from maint.report.site_facts import AT_WORK, Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
+from maint.report.troubles import FAIL, OK, WARN, Trouble, known_from, state_of, troubles
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
 _ROWS = 200  # of a table; older rows are counted
-_DAY = 86_400.0  # seconds
+_DAY, _HOUR, _MINUTE = 86_400.0, 3_600.0, 60.0  # seconds
 _HEAD = 400  # bytes of a page within which it says what it was written of
 _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
 _FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
+_RESTORES = ("restore", "recover-", "disaster-")  # playbooks that bring something back
 _UNKNOWN = Moment("not known")
 
 
@@ -114,11 +115,14 @@ def _frame(now: datetime) -> dict[str, object]:
 
 
 def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Moment:
-    """Return how long ago a time was; beyond a day `whole_days` may do."""
+    """Return how long ago a time was, as exactly as people say it; beyond a day `whole_days` may do."""
     if at is None:
         return Moment("never")
     away = (now - at).total_seconds()
-    away = away // _DAY * _DAY if whole_days and away > _DAY else away
+    for unit, beyond in (_DAY, _DAY if whole_days else 4 * _DAY), (_HOUR, _DAY), (_MINUTE, _MINUTE):
+        if abs(away) > beyond:
+            away = away // unit * unit
+            break
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
     return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
 
@@ -128,16 +132,25 @@ def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
     return {
         "name": site.name, "here": site.here, "manager": site.manager,
         "labels": [f"{key}={value}" for key, value in site.labels.items()],
-        "worst": state_of(found), "troubles": found, "seen": moment(site.seen, now), "snapshots": len(site.shots),
+        "worst": state_of(found), "troubles": found, "todos": _by_command(found), "seen": moment(site.seen, now),
+        "snapshots": len(site.shots),
         "backup": _UNKNOWN if site.unknown else moment(newest.taken_at if newest else None, now),
         "drill": _UNKNOWN if site.unknown else moment(drill.at if drill else None, now),
         "rto": show_duration(drill.seconds) if drill and drill.seconds is not None else "not known",
     }  # fmt: skip
 
 
+def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
+    """Return what is to be done, each command once, the worst first."""
+    commands = dict.fromkeys(one.command for one in found)
+    alike = [[one for one in found if one.command == command] for command in commands]
+    return [{"state": state_of(some), "troubles": some, "command": some[0].command} for some in alike]
+
+
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
+    newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at)
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
         "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
@@ -154,6 +167,8 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
         "shots": [_shot(one, now) for one in reversed(site.shots[-_ROWS:])],
         "older": max(0, len(site.shots) - _ROWS), "policy": site.policy,
         "copies": [_copy(one, now) for one in site.copies], "drills": [_drill(one, now) for one in site.drills[::-1]],
+        "newer": ", ".join(f"{count} {kind}" for kind, count in newer.items()),
+        "restores": [_run(one, now) for one in site.runs if one.resumable and one.playbook.startswith(_RESTORES)],
         "runs": [_run(one, now) for one in site.runs], "windows": list(site.windows),
         "days": [_link(site, one, now) for one in site.days[::-1]],
         "gaps": _gaps(site, now), "matrix": _matrix(site.checks), "checked": _checked(site.checks, now),
@@ -186,7 +201,7 @@ def _drill(one: Drill, now: datetime) -> Values:
 
 
 def _run(one: Run, now: datetime) -> Values:
-    state = FAIL if one.resumable else OK if one.state == "done" else WARN
+    state = FAIL if one.resumable else OK if one.state in ("done", AT_WORK) else WARN
     words = "partly done" if one.state == "partly" else one.state
     return {
         "id": one.id, "playbook": one.playbook, "state": state, "words": words, "at": moment(one.started, now),

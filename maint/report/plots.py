@@ -48,6 +48,7 @@ class _Shown(msgspec.Struct, frozen=True):
     rows: Sequence[str]
     marks: Mapping[str, Looks]
     more: Sequence[Looks] = ()
+    until: datetime | None = None  # where it ends, if not with the last point
 
 
 def available() -> bool:
@@ -57,7 +58,7 @@ def available() -> bool:
 
 def plots(site: SiteFacts) -> dict[str, Plot]:
     """Return the plots of a site, by what they show; those without anything to show are left out."""
-    good = [one.taken_at for one in site.shots if one.good]
+    good = [*(one.taken_at for one in site.shots if one.good), *([site.seen] if site.late else [])]
     shown = {
         "timeline": _timeline(site),
         "rto": _line([(one.at, one.seconds) for one in site.drills if one.seconds is not None], show_duration),
@@ -76,7 +77,7 @@ def _timeline(site: SiteFacts) -> _Shown:
     held: Looks = {"size": 110, "stroke": "currentColor"}
     more = [{**_KINDS[one.kind], **(held if one.held else plain)} for one in shots]
     points = [(one.taken_at, len(rows) - rows.index(one.kind) - 0.5) for one in shots]
-    return _Shown(points, len(rows), rows, {"symbol": looks}, more)
+    return _Shown(points, len(rows), rows, {"symbol": looks}, more, site.seen if site.late else None)
 
 
 def _line(points: Points, words: Callable[[float], str]) -> _Shown:
@@ -110,16 +111,20 @@ def _drawn(shown: Mapping[str, _Shown]) -> dict[str, Plot]:
     for name, piece in _PIECE.findall(vega_to_svg({"$schema": _SCHEMA, **frame, **whole})):
         pieces[name] += piece
     return {
-        name: Plot(f"{_FRAME}{pieces[name]}</svg>", one.rows, [f"{one.points[n][0]:%Y-%m-%d %H:%M}" for n in (0, -1)])
+        name: Plot(f"{_FRAME}{pieces[name]}</svg>", one.rows, [f"{at:%Y-%m-%d %H:%M}" for at in _span(one)])
         for name, one in shown.items()
     }
+
+
+def _span(one: _Shown) -> tuple[datetime, datetime]:
+    return one.points[0][0], one.until or one.points[-1][0]
 
 
 def _vega(name: str, one: _Shown) -> Mapping[str, list[Json]]:
     more = one.more or [{}] * len(one.points)
     values: list[Json] = [{"x": at.timestamp(), "y": y, **rest} for (at, y), rest in zip(one.points, more, strict=True)]
     spans = {
-        "x": ([one.points[0][0].timestamp(), one.points[-1][0].timestamp()], [_EDGE, _WIDTH - _EDGE]),
+        "x": ([at.timestamp() for at in _span(one)], [_EDGE, _WIDTH - _EDGE]),
         "y": ([0, one.top], [_HEIGHT, 0]),
     }
     places = {axis: {"scale": name + axis, "field": axis} for axis in spans}

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
+AT_WORK = "at work"  # of a run
 KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
 
 
@@ -53,7 +54,7 @@ class Run(msgspec.Struct, frozen=True):
     state: str
     started: datetime
     by: str
-    resumable: bool
+    resumable: bool  # it is to be taken up: no later run has done its work
     ended: datetime | None = None  # None: it is at work, or nobody knows
 
 
@@ -164,6 +165,11 @@ class SiteFacts(msgspec.Struct, frozen=True):
     def newest(self) -> Shot | None:
         """The newest snapshot that counts as a way back."""
         return next((one for one in reversed(self.shots) if one.good), None)
+
+    @property
+    def late(self) -> bool:
+        """Whether the newest way back was older than it may be when the site was seen."""
+        return self.newest is not None and (self.seen - self.newest.taken_at).total_seconds() > self.backup_limit
 
     @property
     def drilled(self) -> Drill | None:

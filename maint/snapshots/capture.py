@@ -151,7 +151,7 @@ class _Run:
 class ExtraParts(msgspec.Struct, frozen=True):
     """What came of it."""
 
-    manager_files: Sequence[str] = ()  # those that are kept
+    manager_files: tuple[str, ...] = ()  # those that are kept
     missing: Sequence[str] = ()  # words on each part that is not there
     dumped: bool = False  # whether there is a dump
     wrong_password: str = ""  # why the truststore's password was not kept, where it opens nothing
@@ -259,26 +259,19 @@ def _said(verdict: Verdict) -> str:
 
 
 NOTE = "snapshot"  # the id, written down before anything is stored
-_SOUND = 2  # the level to which what was just stored must be proven
+_SOUND = 2  # the level to which what an earlier attempt stored must be proven
 
 
 def taken_once(
     site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
 ) -> Generator[str, None, Snapshot]:
-    """Take a snapshot sound to level 2 (else WorkFailed), unless an earlier attempt of this action committed one."""
+    """Take a snapshot that its verification finds sound, unless an earlier attempt of this action committed one."""
     found = committed(site, work)
     if found is not None:
         return found
     snapshot_id = new_id(site.clock.now())
     work.note(NOTE, snapshot_id)
-    taken = yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)
-    if taken.verification.depth < _SOUND:
-        raise WorkFailed(
-            f"snapshot {taken.snapshot.id} is stored, and is not sound",
-            detail=[taken.verification.words],
-            hint="look at the health of the store, then `maint playbook resume`",
-        )
-    return taken.snapshot
+    return (yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)).snapshot
 
 
 def committed(site: Site, work: Work) -> Snapshot | None:

@@ -178,8 +178,6 @@ def _after(clear: str, at: int, mark: str, piece: str, fingerprint: Callable[[st
     while (end := clear.find(piece, end + 1)) >= 0 and end - at <= _SECRET:
         if fingerprint(clear[at:end]) == mark:
             return end + len(piece)
-        if end == len(clear):
-            break
     return None
 
 

@@ -115,8 +115,6 @@ class SnapshotWriter:
         part = self.write(name, read, self._for_us_too)
         try:
             self._read_back(part, use)
-        except StoreFailed:
-            raise
         except WorkFailed:
             self.forget(name)
             raise

@@ -3,7 +3,7 @@
 import pytest
 
 from maint.cli.help.topics import names
-from maint.cli.width import fitted, folded, page
+from maint.cli.width import STAYS, fitted, folded, page
 from tests.steps.operator import Operator, maint
 
 ROWS = [["ID", "STATE", "NOTE"], ["20261123T055524.233Z-9907", "done", "taken up 2 times, then ended well by itself"]]
@@ -55,14 +55,42 @@ def test_a_table_without_room_keeps_what_names_a_row_and_breaks_the_rest_between
 
 
 def test_a_word_that_is_too_long_for_its_column_is_parted_where_it_has_a_joint() -> None:
-    rows = [["KEY", "VALUE"], ["store", "/var/lib/maint/backups/of/all/sites/together"]]
-    assert fitted(rows, 30).splitlines()[1:] == ["store  /var/lib/maint/backups/", "         of/all/sites/together"]
+    path = "/var/lib/maint/backups/of/all/sites/and/of/all/clusters/together"
+    rows = [["KEY", "VALUE"], ["store", path]]
+    first, _, then = path.rpartition("clusters/")
+    assert fitted(rows, 60).splitlines()[1:] == [f"store  {first}", f"         clusters/{then}"]
 
 
-def test_a_plan_goes_on_below_its_words() -> None:
-    line = "   2. READ    The manager answers: probe the version, and see who is let in"
+def test_what_stays_whole_without_room_has_the_rest_of_its_line_to_itself() -> None:
+    address = "https://repo.example.com/jars/an-estimator-of-pi.jar"
+    rows = [["NAME", "FILE", "SCHEDULE", "MOUNTS"], ["remote-pi", address, f"30{STAYS}3{STAYS}* (paused)", "data"]]
+    assert fitted(rows, 60).splitlines()[1:] == [
+        f"remote-pi  {address}",
+        f"{'30 3 *    data':>58}",
+        f"{'(paused)':>52}",
+    ]
+
+
+def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks() -> None:
+    assert fitted([*ROWS, ["20261123T055525.001Z-0b11", "running", ""]], 40).splitlines() == [
+        "20261123T055524.233Z-9907",
+        "  STATE: done",
+        "  NOTE: taken up 2 times, then ended",
+        "    well by itself",
+        "20261123T055525.001Z-0b11",
+        "  STATE: running",
+    ]
+    assert fitted([["KEY", "VALUE"], ["store", "/var/lib/maint/backups/of/all"]], 32).splitlines() == [
+        "store",
+        "  /var/lib/maint/backups/of/all",
+    ]
+
+
+@pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])
+def test_a_plan_goes_on_below_its_words(effect: str) -> None:
+    line = f"   2. {effect} The manager answers: probe the version, and see who is let in"
     assert folded(line, 50).splitlines() == [
-        "   2. READ    The manager answers: probe the",
+        f"   2. {effect} The manager answers: probe the",
         "              version, and see who is let in",
     ]
     assert folded(line, None) == line
@@ -92,6 +120,16 @@ def test_what_is_quoted_in_a_call_is_never_parted() -> None:
     assert page(f'    maint backup hold ID --reason "{reason}"', 50).splitlines() == [
         "    maint backup hold ID \\",
         f'        --reason "{reason}"',
+    ]
+
+
+def test_a_filter_may_be_copied_as_it_is_folded_and_a_usage_line_is_none_to_copy() -> None:
+    text = "    maint vc job list --filter 'type[eq]spark'\n    maint vc drift [--vc NAME] [--snapshot ID]"
+    assert page(text, 40).splitlines() == [
+        "    maint vc job list \\",
+        "        --filter 'type[eq]spark'",
+        "    maint vc drift [--vc NAME]",
+        "        [--snapshot ID]",
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pydantic import Field
 
 from maint.cli.composition import ConfiguredSite
 from maint.config.schema import ManagerSettings, SiteSettings
@@ -31,6 +32,7 @@ class TryArguments(Arguments):
     fail: str = ""
     file: str = ""
     fact: str = ""
+    more: dict[str, str] = Field(default_factory=dict)
 
 
 class Reading(Step[TryArguments]):

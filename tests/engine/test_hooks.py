@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from maint.cli.boundary import guarded
+from maint.cli.screen import Screen
 from maint.config.notices import HOOKS, Hooks
 from maint.engine import journal
 from maint.engine.session import RunSession
@@ -115,6 +117,33 @@ def test_a_disk_that_is_full_hides_no_failure(bench: Bench, tmp_path: Path, monk
     monkeypatch.setattr(journal.Journal, "write", full)
     assert bench.fails(BOOK % FAILING).message == "it failed: work"
     assert told(seen)[1:] == [("on_failure", "failed", 1), ("after_run", "failed", 1)]
+
+
+def test_a_run_whose_first_program_cannot_be_noted_does_nothing(bench, tmp_path, monkeypatch) -> None:
+    hooked(bench, tmp_path)
+    write = journal.Journal.write
+
+    def full(one: journal.Journal, what: str, **fields: Any) -> None:
+        if what == "hook":
+            raise WorkFailed("the journal cannot be written", hint="make room")
+        write(one, what, **fields)
+
+    monkeypatch.setattr(journal.Journal, "write", full)
+    assert bench.fails(BOOK % "").message == "the journal cannot be written"
+    assert bench.did == []
+
+
+def test_a_signal_while_a_program_runs_after_the_run_ends_that_program_alone(bench, tmp_path, monkeypatch) -> None:
+    hooked(bench, tmp_path, after_run=(("/bin/sh", "-c", "kill -TERM $PPID; sleep 30"), ("/bin/sh", "-c", "exit 3")))
+    told = []
+
+    def work() -> int:
+        told.extend(RunSession(bench.site, bench.plan(BOOK % ""), {}).events())
+        return 0
+
+    assert guarded(lambda: Screen(quiet=True), work) in (0, 143)
+    assert told[-1] == "`after_run`: interrupted"
+    assert journal.history(bench.site.state)[-1].state == "done"
 
 
 def test_a_run_that_waits_for_an_answer_still_does_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:

@@ -211,6 +211,42 @@ def test_a_store_that_is_away_stops_the_next_act_and_no_other(world, one):
     held.renew("act")
 
 
+def test_what_cannot_be_given_back_or_asked_is_told_and_lapses(world, one):
+    held = taken(one, "one")
+    world.down = True
+    assert held.heir() == ""
+    told = held.give_back()
+    assert "could not be given back, and lapses in" in told and "no way there" in told
+
+
+def test_a_store_that_does_not_keep_what_is_written_holds_no_lease(world, one):
+    class Forgetful(Machine):
+        def written(self, name):
+            return None if "/time-" in name else super().written(name)
+
+    taken(one, "one").renew("act")
+    with pytest.raises(StoreFailed, match="does not keep what is written"):
+        taken(Forgetful(world, 0.0), "other")
+
+
+def test_a_row_that_another_machine_wrote_and_removed_at_that_very_moment_loses_the_lease(world):
+    class Late(Machine):
+        late = False
+
+        @contextmanager
+        def create(self, name):
+            if self.late and "/time-" not in name:
+                raise FileExistsError(name)
+            with super().create(name) as file:
+                yield file
+
+    machine = Late(world, 0.0)
+    held = taken(machine, "one")
+    machine.late = True
+    with pytest.raises(LeaseLost, match="went to another machine"):
+        held.renew("act")
+
+
 def test_few_numbers_stay(world, one):
     held = taken(one, "one")
     for _ in range(20):

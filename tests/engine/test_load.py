@@ -43,6 +43,12 @@ MISTAKES = {
         "book.yaml:9:15",
         "name",
     ),
+    "undefined variable deep in an argument": (
+        HEAD + "parameters:\n  name: {type: string}\nsteps:\n  - name: A\n    do: try.read\n"
+        "    with:\n      more:\n        word: '{{ nmae }}'\n",
+        "book.yaml:10:15",
+        "name",
+    ),
     "undefined variable in when": (
         HEAD + "parameters:\n  deep: {type: boolean}\nsteps:\n  - name: A\n    do: try.read\n    when: depe\n",
         "book.yaml:8:11",
@@ -98,6 +104,11 @@ MISTAKES = {
         "book.yaml:5:15",
         "word",
     ),
+    "key that belongs to the steps of an included playbook": (
+        HEAD + "steps:\n  - name: A\n    playbook: other\n    max_fail: 1\n    with: {word: x}\n",
+        "book.yaml:5:15",
+        "belong to the steps of the included playbook",
+    ),
     "playbook that includes itself": (
         "name: x\nsummary: X.\nsteps:\n  - name: A\n    playbook: circle\n",
         "circle.yaml:5:15",
@@ -116,7 +127,7 @@ MISTAKES = {
     "expression that is none": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    when: '1 +'\n",
         "book.yaml:6:11",
-        "unexpected",
+        "book.yaml:6:11: the expression ends too early",
     ),
     "template that is none": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {target: '{{ a'}\n",

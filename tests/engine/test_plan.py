@@ -4,9 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maint.adapters.seal import AgeSeal
+from maint.config.schema import BackupSettings
 from maint.engine.parameters import convert
-from maint.errors import Invalid
+from maint.errors import Invalid, UsageError
 from maint.model.plan import Effect, ParameterType, Phase, Plan
+from maint.steps.registry import STEPS
+from tests.engine.conftest import Changing
 
 HEAD = "name: x\nsummary: X.\n"
 TARGETS = (
@@ -57,6 +61,12 @@ def test_a_parameter_of_another_type_is_refused(kind, value):
         convert(ParameterType(kind), value)
 
 
+def test_a_mistake_in_a_parameter_names_it(bench):
+    text = HEAD + "parameters:\n  many: {type: integer}\nsteps:\n  - {name: A, do: try.read}\n"
+    with pytest.raises(Invalid, match=r"parameter many: 'x' is not of type integer"):
+        bench.plan(text, many="x")
+
+
 ANYTHING = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(), st.lists(st.text()))
 
 
@@ -93,6 +103,30 @@ def test_a_value_that_does_not_fit_once_it_is_filled_in_is_told_with_its_place(b
     text = head + "steps:\n  - name: A\n    do: try.read\n    with: {count: '{{ a }}'}\n"
     with pytest.raises(Invalid, match=r"book\.yaml:8:19: count"):
         bench.plan(text, a="one")
+
+
+def test_what_is_filled_in_deep_in_an_argument_and_cannot_be_is_told_with_its_place(bench):
+    text = (
+        HEAD
+        + "parameters:\n  a: {type: list}\nsteps:\n  - name: A\n    do: try.read\n    with: {more: {b: '{{ a[1] }}'}}\n"
+    )
+    assert bench.plan(text, a="x,y").actions[0].arguments["more"] == {"b": "y"}
+    with pytest.raises(Invalid, match=r"book\.yaml:8:18: .*no element 1"):
+        bench.plan(text, a="x")
+
+
+def test_what_does_not_exist_is_wrong_usage_where_it_was_given_and_a_mistake_where_the_playbook_names_it(
+    bench, tmp_path
+):
+    backup = BackupSettings(store=str(tmp_path / "store"), recipients=(AgeSeal().new_identity()[1],))
+    (tmp_path / "store").mkdir()
+    bench.site.settings = bench.site.settings.model_copy(update={"backup": backup})
+    step = "steps:\n  - {name: A, do: snapshot.release, with: {snapshot: %s, reason: done}}\n"
+    with pytest.raises(UsageError, match="no snapshot 2020") as caught:
+        bench.plan(HEAD + "parameters:\n  which: {type: string}\n" + step % "'{{ which }}'", which="2020")
+    assert caught.value.exit_code == 2
+    with pytest.raises(Invalid, match=r"book\.yaml:4:5: .*no snapshot 2020"):
+        bench.plan(HEAD + step % "'2020'")
 
 
 def test_included_playbooks_bring_their_steps_with_the_values_they_are_given(make_bench):
@@ -141,6 +175,21 @@ def test_the_same_facts_give_the_same_digest_and_other_facts_another(bench, tmp_
     other = bench.plan(text)
     assert first.digest == again.digest
     assert (other.digest != first.digest, other.fingerprint != first.fingerprint) == (True, True)
+
+
+def test_what_a_step_has_seen_is_told_unless_an_earlier_one_changes_it_or_the_manager_of_it_goes(bench, monkeypatch):
+    class Seeing(Changing):
+        def plan(self, args, sight):
+            yield self.action(args.target, f"stop {args.target} (it runs)", {}, seen="it runs")
+
+    monkeypatch.setitem(STEPS, "try.see", Seeing())
+    then = "  - {name: B, do: try.see, with: {target: cluster base}}\n"
+    said = {}
+    for kind, target in ("read", "cluster base"), ("change", "cluster other"), ("destroy", "manager cm"):
+        first = f"steps:\n  - {{name: A, do: try.{kind}, with: {{target: {target}}}}}\n"
+        said[kind] = bench.plan(HEAD + first + then).actions[1].summary
+    as_it_was, as_left = "stop cluster base (it runs)", "stop cluster base (as step 1 leaves it)"
+    assert said == {"read": as_it_was, "change": as_it_was, "destroy": as_left}
 
 
 def test_parameters_are_part_of_the_digest(bench):

@@ -3,11 +3,14 @@
 import ast
 import json
 import os
+import shutil
 import signal
 import time
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -23,8 +26,8 @@ from maint.engine import journal as journals
 from maint.engine import lease as leases
 from maint.engine import session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.shared_runs import _WITH_RUNS, SharedRuns, at_work, owner
-from maint.errors import DeadlinePassed, Locked, Refused, WorkFailed
+from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_work, owner
+from maint.errors import DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
 from maint.steps.registry import STEPS
@@ -274,6 +277,130 @@ def test_a_run_that_another_machine_ended_is_not_taken_up_again_by_the_first(one
     assert learn(one) == [f"run {run} was brought to its end by another machine"]
     past = journals.find(one.site.state, run)
     assert (past.state, "another machine" in past.detail) == ("dismissed", True)
+
+
+def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_on_with(one, other):
+    one.fails(FAILING)
+    (stale,) = journals.history(one.site.state)
+    take_up(other, stale.id)
+    with pytest.raises(Refused, match="is dismissed by now"):
+        one.run(stale.plan, past=stale)
+    assert one.did == ["a", "b", "closed", "b", "closed"]
+
+
+def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp_path):
+    alone = Bench(site_in(tmp_path))
+    alone.fails(FAILING)
+    (stale,) = journals.history(alone.site.state)
+    with closing(journals.reopen(alone.site.state, stale, alone.site.clock.now(), {})) as run:
+        run.write("answers", lane="", values={"applied": True}, time=alone.site.clock.now().isoformat())
+    with pytest.raises(Refused, match="was answered by another process"):
+        alone.run(stale.plan, past=stale)
+
+
+def test_a_run_that_was_given_up_while_the_shared_state_was_away_is_forgotten_there_too(one, other):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    journals.dismiss(one.site.state, past, one.site.clock.now(), "mended by hand")
+    assert learn(one) == []
+    assert (shared_runs(one), learn(other)) == ([], [])
+
+
+def test_a_run_whose_removal_was_stopped_on_the_way_is_removed_and_known_to_nobody(one, other):
+    one.fails(FAILING)
+    min((other.site.state.parent / "shared/prod/runs").rglob("00000001")).unlink()
+    assert shared_runs(other) != []
+    assert (learn(other), shared_runs(other), journals.history(other.site.state)) == ([], [], [])
+
+
+def test_a_mark_of_a_run_whose_journal_is_gone_goes_too(one):
+    mark = one.site.state / "runs/20260101T000000.000Z-0000.shared"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("3")
+    assert (learn(one), mark.exists()) == ([], False)
+
+
+def test_what_a_run_took_away_on_another_machine_is_gone_here_too(one, other, monkeypatch):
+    apply = Changing.apply
+
+    def opening_and_closing(step, action, site, work):
+        window = site.state / "window.json"
+        if action.target == "a":
+            window.write_text(json.dumps({"run": work.run, "opened_at": "2026-11-23T02:00:00Z", "hosts": {}}))
+        elif action.target == "b" and site.state.name == "other":
+            window.unlink()
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", opening_and_closing)
+    one.fails(FAILING.replace("count: 1", "count: 9"))
+    (run,) = journals.history(one.site.state)
+    with pytest.raises(WorkFailed):
+        take_up(other, run.id)
+    assert (one.site.state / "window.json").exists()
+    learn(one)
+    assert not (one.site.state / "window.json").exists()
+
+
+PIECES = {
+    "names files outside": msgspec.json.encode(Piece(0, b"{}\n", {"../out": b"x"}, (), {})),
+    "cannot be read": b"{}",
+    "is too large to be one of ours": os.urandom(10_000),
+}
+
+
+@pytest.mark.parametrize("words", PIECES)
+def test_a_piece_that_makes_no_sense_is_refused_although_it_was_written_with_the_key(one, monkeypatch, words):
+    name = "prod/runs/20260101T000000.000Z-0000/00000001"
+    Sealed(one.site, one.site.shared, Secret(KEY)).write(name, PIECES[words])
+    monkeypatch.setattr("maint.engine.shared_runs._LARGEST", 9_000)
+    with pytest.raises(Refused, match=words):
+        learn(one)
+    assert journals.history(one.site.state) == []
+    assert not (one.site.state.parent / "out").exists()
+
+
+def lose_lease(folder: Path) -> None:
+    """Leave a file where the folder of the lease was: no store can work with that."""
+    shutil.rmtree(folder / "shared/prod/lease")
+    (folder / "shared/prod/lease").touch()
+
+
+def test_a_lease_that_cannot_be_given_back_fails_nothing_and_is_told(one, tmp_path):
+    lost = f"rm -r {tmp_path}/shared/prod/lease; touch {tmp_path}/shared/prod/lease"
+    one.site.settings = one.site.settings.model_copy(update={"hooks": Hooks(after_run=(("/bin/sh", "-c", lost),))})
+    told = list(session.RunSession(one.site, one.plan(HEAD + "steps:\n" + A), {}).events())
+    assert "the lease could not be given back" in told[-1]
+    (tmp_path / "shared/prod/lease").unlink()
+    words: list[str] = []
+    with at_work(one.site, "learning", words.append):
+        lose_lease(tmp_path)
+    assert ["the lease could not be given back" in line for line in words] == [True]
+
+
+@pytest.mark.parametrize(("when", "words"), [("before", "could not be held"), ("meanwhile", "is still held: the disk")])
+def test_a_store_that_is_full_keeps_no_restore_from_going_on_and_is_told(one, tmp_path, monkeypatch, when, words):
+    def full(store, name):
+        raise StoreFailed("the disk is full")
+
+    class Restoring(Changing):
+        restores = True
+
+        def apply(self, action, site, work):
+            monkeypatch.setattr(LocalStore, "create", full)
+            return (yield from super().apply(action, site, work))
+
+    monkeypatch.setitem(STEPS, "try.restore", Restoring())
+    backup = BackupSettings(store=str(tmp_path / "backups"), recipients=(AgeSeal().new_identity()[1],))
+    settings = one.site.settings.model_copy(update={"backup": backup, "shared_state": None})
+    one.site = ConfiguredSite(settings, ReferencedSecrets(tmp_path, {}), lambda words: None)
+    plan = one.plan(HEAD + "steps:\n" + A)
+    given = {**plan.actions[0].arguments, "snapshot": "20260101T000000.000Z-0000"}
+    plan = replace(plan, actions=[replace(plan.actions[0], kind="try.restore", arguments=given)])
+    if when == "before":
+        monkeypatch.setattr(LocalStore, "create", full)
+    told = [line for line in session.RunSession(one.site, plan, {}).events() if isinstance(line, str)]
+    assert [words in line for line in told] == [True]
+    assert one.did == ["a"]
 
 
 def test_a_run_that_another_machine_went_on_with_is_known_as_it_is_now(one, other):

@@ -69,9 +69,9 @@ def ill(name: str = "ill") -> SiteFacts:
         keep="7 daily; at least 3 good ones",
         copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY, bytes=98_000_000),
                 Copy("s3://b/p", problem="cannot be reached")],
-        runs=[Run("20260228T100000-r", "export", "interrupted", NOW - DAY, "ops@box", True)],
+        runs=[Run("20260228T100000-r", "restore-deployment", "interrupted", NOW - DAY, "ops@box", True)],
         days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
-        windows=["open since 10:00, by run 7"],
+        windows=["since 10:00, by run 7"],
         checks=HostChecks(NOW, [*results, HostResult("os.fine", "pass", ["ecs-1.example.internal"], "", "")],
                           {"ecs-1.example.internal": "", "ecs-2": "", "ecs-3": "timed out"}),
     )  # fmt: skip
@@ -81,10 +81,21 @@ def of_run(**more: Any) -> RunReport:
     at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 40)]
     lines = [
         Line("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
-        Line("Take the snapshot", "store", "CHANGE", "failed", "no <room>", at=at[2], began=at[1]),
+        Line(
+            "Take the snapshot",
+            f"store {'/srv/backups' * 3}",
+            "CHANGE",
+            "failed",
+            f"no <room> for {'1' * 40}",
+            at=at[2],
+            began=at[1],
+        ),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
-    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed", "0.3.1")]
+    attempts = [
+        Attempt(at[0], "ops@box", "", "killed", heard=at[0]),
+        Attempt(at[1], "eva@other", at[2], "failed", "0.3.1"),
+    ]
     plan = Plan("export", "prod", {}, ())
     whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
     return msgspec.structs.replace(whole, **more)
@@ -134,10 +145,17 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
     assert "39 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
-    assert "98.0 MB in 30<" in page and "next due: <time" in page
+    assert "98.0 MB in 30<" in page and "was due <time" in page
+    assert "next due: <time" in (folder / "well.html").read_text()
+    assert "newer, but no way back: 1 damaged, 1 audit-only" in cards[2][1]
+    resumed = "maint playbook resume 20260228T100000-r --site ill"
+    assert typed.index("A restore is not finished:") < typed.index(resumed) < typed.index('id="todo"')
+    assert typed.count("<pre><code>maint host check --site ill</code>") == 1  # for two things that are wrong
+    assert page.index("is open: since 10:00, by run 7") < page.index("as of 2026-03-01 12:00 UTC") < page.index("<h2")
     assert "in s3://backups/maint<" in page  # whoever has lost a machine must know where to look
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">well<")
+    assert estate.index("is open: since 10:00, by run 7") < estate.index("What to do next")
     assert "maint site report --to FOLDER --site new" in estate
     assert "not all can be seen: cannot list in /b; nothing is known of its backups" in estate
 
@@ -220,6 +238,8 @@ def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
     drawn = plots.plots(well(shots=[shot(DAY)], days=[Day("a", "b", NOW)]))
     assert drawn["changes"].rows == ["1", "0"] and "NaN" not in "".join(one.svg for one in drawn.values())
     assert "translate(165,0)" in drawn["size"].svg
+    late = plots.plots(well(shots=[shot(9 * DAY), shot(8 * DAY)]))  # what goes on until now is the worst of it
+    assert late["rpo"].rows[0] == "7d 23h" and late["timeline"].ends[1] == "2026-03-01 11:55"
 
 
 def test_the_plot_of_changes_goes_back_beyond_the_days_that_have_a_page(tmp_path: Path) -> None:
@@ -283,6 +303,7 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
     page = write(report, tmp_path)["html"].read_text()
     assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
-    assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small>2026-01-02 10:00:40 UTC' in page
-    assert "maint 0.3.1" in page and "at its beginning</time> <small>2026-01-02 10:00:00 UTC" in page
-    assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page
+    assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span>' in page
+    assert "maint 0.3.1" in page and "at its beginning</time> <small><span>2026-01-02</span> 10:00:00 UTC" in page
+    assert page.index("Taken up") > page.index("Begun") and "eva@other" in page
+    assert re.search("killed</span> last heard of <time[^>]*>at its beginning", page)

@@ -87,6 +87,12 @@ def test_two_hosts_can_change_places() -> None:
     assert [host["hostId"] for host in document["hosts"][:2]] == [second["hostId"], first["hostId"]]
 
 
+def test_a_role_that_names_its_host_by_name_alone_follows_it() -> None:
+    document: Any = {"hosts": [{"hostId": "i-1", "hostname": "node1"}], "roles": [{"hostRef": {"hostname": "node1"}}]}
+    rewrite(document, changes_of(["node1=i-2:node2:192.0.2.9"], document, ()))
+    assert document["roles"] == [{"hostRef": {"hostname": "node2"}}]
+
+
 def test_texts_that_name_an_old_host_are_left_and_told_by_place_only() -> None:
     document = parse(recording("example"))
     name = document["hosts"][0]["hostname"]

@@ -10,6 +10,7 @@ from maint.errors import Invalid, Refused
 from maint.model.manager import License
 from maint.restore.select_snapshot import usable_license
 from maint.snapshots.capture import take
+from maint.snapshots.parts import LICENSE
 
 Run = Callable[[Any], Any]
 TODAY, PAST, NEXT = "2026-11-21", "2026-11-20", "2027-01-01"
@@ -85,3 +86,15 @@ def test_where_none_is_in_date_each_is_named(place: Any, offered: Callable[..., 
     with pytest.raises(Refused, match="no licence in date") as caught:
         usable_license(place, snapshot=offered(PAST, PAST, PAST))
     assert [line.rpartition(" ")[2] for line in caught.value.detail] == [PAST] * 3
+
+
+def test_what_cannot_be_read_is_named_beside_what_is_out_of_date(place: Any, offered: Callable[..., Any]) -> None:
+    snapshot = offered(PAST, NEXT, NEXT)
+    place.settings.manager.license.write_text("no licence at all")
+    (place.folder(snapshot.id) / LICENSE).write_bytes(b"rotten")
+    with pytest.raises(Refused, match="no licence in date") as caught:
+        usable_license(place, snapshot=snapshot)
+    own, config, part = caught.value.detail
+    assert PAST in own
+    assert f"{place.settings.manager.license}: it is not a licence file" in config or "not a licence file" in config
+    assert f"the licence in snapshot {snapshot.id}: " in part and "is not what was stored" in part

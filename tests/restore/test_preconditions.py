@@ -30,7 +30,7 @@ SNAPSHOT = Snapshot(
     restorable=True,
     parts=(),
     versions={"manager": "7.6.5", "api": "v49", "tool": "0.1.0"},
-    judgement=Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}),
+    judgement=Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}, findings=()),
     host_files=SEEN,
 )
 OUTLINE = DeploymentSummary(hosts=5, settings={"WEB_TLS": "true", "AUTO_TLS_TYPE": "ALL", "KEYSTORE_PATH": KEYSTORE})
@@ -112,10 +112,14 @@ def test_a_snapshot_without_hosts_and_tls_needs_nothing_on_the_host() -> None:
     assert broken(summary=DeploymentSummary(), server=replace(SERVER, host_files={})) == {}
 
 
-def test_a_key_file_that_was_missing_then_as_now_is_said_and_refuses_nothing() -> None:
-    snapshot, server = replace(SNAPSHOT, host_files=without(KEYSTORE)), replace(SERVER, host_files=without(KEYSTORE))
+@pytest.mark.parametrize(
+    ("path", "rule", "end"),
+    [(KEYSTORE, "tls files", ""), (CERTMANAGER, "certmanager", ", although Auto-TLS is on")],
+)
+def test_a_file_that_was_missing_then_as_now_is_said_and_refuses_nothing(path: str, rule: str, end: str) -> None:
+    snapshot, server = replace(SNAPSHOT, host_files=without(path)), replace(SERVER, host_files=without(path))
     untold = {one.rule: one.words for one in ready(snapshot, OUTLINE, SOUND, server) if one.passed is None}
-    assert untold == {"tls files": f"there is no {KEYSTORE}, then as now"}
+    assert untold == {rule: f"there is no {path}, then as now{end}"}
     assert broken(snapshot=snapshot, server=server) == {}
 
 

@@ -1,17 +1,21 @@
 """What a snapshot has set on one place of the manager, and what is never taken from it."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maint.errors import Refused
+from maint.errors import Refused, WorkFailed
 from maint.model.manager import Place
 from maint.restore.settings import groups_in, settings_in
 from maint.snapshots.capture import take
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.verify import verify
 from tests.snapshots.conftest import EXAMPLE
 from tests.snapshots.conftest import Place as Site
+from tests.snapshots.liar import Liar
 
 
 @pytest.fixture
@@ -60,6 +64,16 @@ def test_a_place_that_a_snapshot_has_not_is_refused_by_its_name(place: Site, sna
     with pytest.raises(Refused, match=r"has no .*other") as caught:
         settings_in(place, snapshot, of)
     assert caught.value.hint
+
+
+def test_no_setting_is_taken_from_bytes_that_a_store_swapped_after_the_proof(place: Site, snapshot: Any) -> None:
+    assert verify(place, snapshot.id).proven
+    forged = BytesIO()
+    changed = EXAMPLE.read_bytes().replace(b'"value" : "true"', b'"value" : "evil"')
+    place.seal.wrap(BytesIO(changed).read, forged, snapshot.recipients)  # who they are is no secret
+    place.store = Liar(place.store, lambda name, _: forged.getvalue() if name.endswith(DEPLOYMENT) else None)  # type: ignore[assignment]
+    with pytest.raises(WorkFailed, match="is not what was stored"):
+        settings_in(place, snapshot, Place())
 
 
 def test_of_a_redacted_snapshot_no_setting_is_taken(tmp_path: Path, run: Any) -> None:

@@ -5,19 +5,27 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint import help as help_pages
-from maint.errors import CannotReach, Invalid, Refused, WorkFailed
+from maint.adapters.seal import AgeSeal
+from maint.adapters.stores.local import LocalStore
+from maint.config.schema import PartsSettings
+from maint.errors import CannotReach, Invalid, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Trust
+from maint.ports.streams import Cut
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part, read_part
+from maint.snapshots.in_progress import is_own, owner
+from maint.snapshots.parts import DATABASE, DEPLOYMENT, REDACTED_COPY, open_part, read_part
+from maint.snapshots.parts import LICENSE as LICENSE_PART
 
 Run = Callable[[Any], Any]
 
@@ -109,7 +117,7 @@ def test_a_redacted_export_is_kept_as_audit_only(
     assert taken.snapshot.judgement.redaction is Redaction.REDACTED
     assert taken.verification.result is Trust.VERIFIED
     assert taken.verification.level == 2
-    assert [entry.offered for entry in entries(place)] == [False]
+    assert [(entry.offered, entry.drawback) for entry in entries(place)] == [(False, "not restorable")]
     assert "AUDIT-ONLY" in (place.folder(taken.snapshot.id) / "RESTORE.txt").read_text()
 
 
@@ -160,6 +168,82 @@ def test_a_disk_that_gives_back_other_bytes_is_noticed(place: Any, run: Run, mon
     with pytest.raises(WorkFailed):
         run(take(place))
     assert files(place) == []
+
+
+class Failing(LocalStore):
+    """A store that takes everything but files whose names end so."""
+
+    end = ""
+
+    def create(self, name: str) -> Any:
+        if name.endswith(self.end):
+            raise StoreFailed("the disk is full")
+        return super().create(name)
+
+
+@pytest.mark.parametrize("name", [LICENSE_PART, DATABASE])
+def test_a_store_that_fails_at_a_further_part_is_no_lack_of_that_part(
+    place: Any, run: Run, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "license.txt").write_bytes(LICENSE)
+    place.manage(license=tmp_path / "license.txt")
+    backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
+    place.settings = place.settings.model_copy(update={"backup": backup})
+    place.store = Failing(place.root)
+    place.store.end = name
+    with pytest.raises(StoreFailed, match="the disk is full"):
+        run(take(place))
+    assert files(place) == []
+
+
+class Forgetful(AgeSeal):
+    """Gives back other bytes than were encrypted, as a machine does whose memory is broken."""
+
+    @contextmanager
+    def unwrap(self, source: Any, identities: Any) -> Iterator[Any]:
+        with super().unwrap(source, identities) as stream:
+            yield BytesIO(stream.read().replace(b"example.internal", b"example.infernal"))
+
+
+def test_a_machine_that_decrypts_other_bytes_than_it_encrypted_takes_no_backup(place: Any, run: Run) -> None:
+    place.seal = Forgetful()
+    with pytest.raises(WorkFailed, match="is not what was written"):
+        run(take(place))
+    assert files(place) == []
+
+
+def test_an_export_of_which_nothing_more_comes_is_not_asked_for_again(place: Any, run: Run) -> None:
+    class Late(Cut):
+        late = True
+
+    class Silent(BytesIO):
+        length = None
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise Late("nothing more came for 60 s")
+
+    asked = []
+
+    @contextmanager
+    def deployment(*, redacted: bool = False) -> Iterator[BytesIO]:
+        asked.append(redacted)
+        yield Silent()
+
+    place.manager.deployment = deployment
+    with pytest.raises(CannotReach, match="nothing more came"):
+        run(take(place))
+    assert asked == [False]
+
+
+def test_what_tells_this_state_folder_from_others_is_never_guessed(place: Any) -> None:
+    place.state.mkdir(exist_ok=True)
+    (place.state / "owner").write_text("somebody")
+    with pytest.raises(Invalid, match="is damaged: what this state folder left in the stores"):
+        owner(place)
+    (place.state / "owner").unlink()
+    (place.state / "owner").mkdir()
+    with pytest.raises(Invalid, match="is damaged"):
+        is_own(place, "0" * 16)
 
 
 def test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them(place: Any, run: Run) -> None:

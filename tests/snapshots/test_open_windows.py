@@ -8,7 +8,16 @@ import pytest
 
 from maint.adapters.stores.local import LocalStore
 from maint.errors import WorkFailed
-from maint.snapshots.open_windows import OpenedFile, announce, announced, close_announced, is_ours
+from maint.snapshots.open_windows import (
+    Announced,
+    OpenedFile,
+    announce,
+    announced,
+    announced_here,
+    close_announced,
+    is_ours,
+    was_closed,
+)
 
 HOSTS = {"cm": OpenedFile("absent", "0" * 64)}
 
@@ -46,3 +55,14 @@ def test_a_window_of_which_no_store_takes_the_record_is_not_opened(place: Any, s
     place.settings = place.settings.model_copy(update={"backup": None})
     announce(place, "run-1", "2026-11-21T02:15:00.123Z", HOSTS)
     assert (announced(place).open, close_announced(place, "run-1", "")) == ([], [])
+    assert announced_here(place) == Announced()
+
+
+def test_that_a_window_was_closed_is_known_only_where_a_record_says_so(place: Any, second: Path) -> None:
+    opened_at = "2026-11-21T02:15:00.123Z"
+    announce(place, "run-1", opened_at, HOSTS)
+    assert not was_closed(place, "run-1", opened_at)
+    assert close_announced(place, "run-1", opened_at) == []
+    assert [was_closed(place, run, opened_at) for run in ("run-1", "run-2")] == [True, False]
+    block(place.root)
+    assert not was_closed(place, "run-1", opened_at)

@@ -1,6 +1,7 @@
 """Several stores: each gets what it lacks, each is believed only for what it holds itself."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +22,7 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import add_hold, begin_restore, read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
+from tests.snapshots.liar import Liar
 
 Run = Callable[..., Any]
 
@@ -185,6 +187,31 @@ def test_rotten_bytes_are_not_copied(place: Any, second: Path, run: Run) -> None
     (problem,) = run(replicate(place))
     assert "is not what was stored" in problem
     assert ids(place, place.copies[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda folder: (folder / DEPLOYMENT).unlink(), f"was not copied to .*{DEPLOYMENT} is missing in"),
+        (lambda folder: (folder / MANIFEST).write_bytes(b"{}"), "was not copied to .*second: "),
+    ],
+)
+def test_what_is_no_whole_snapshot_is_not_copied_and_every_run_says_so(
+    place: Any, second: Path, run: Run, damage: Callable[[Path], None], words: str
+) -> None:
+    snapshot = taken(place, run)
+    damage(place.folder(snapshot))
+    for _ in range(2):
+        (problem,) = run(replicate(place))
+        assert re.search(f"{snapshot} {words}", problem)
+    assert ids(place, place.copies[0]) == []
+
+
+def test_a_copy_that_does_not_give_back_what_it_took_is_told(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    place.copies = [Liar(place.copies[0], lambda name, _: b"rotten" if name.endswith(DEPLOYMENT) else None)]
+    (problem,) = run(replicate(place))
+    assert f"the copy of {snapshot} in {second} is not sound: failed" in problem
 
 
 def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Path, run: Run) -> None:

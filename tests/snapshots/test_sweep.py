@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import begin, others_storing, storing, unfinished
 from maint.snapshots.manifest import new_id, stamp
+from maint.snapshots.records import add_hold, read_kinds, read_records
 
 Run = Callable[..., Any]
 
@@ -106,6 +108,17 @@ def test_flags_of_whom_nobody_knows_stay_and_are_told_until_they_are_a_day_old(p
         assert len(others_storing(place)) == 2
     left = {name.rpartition("/")[2] for name in place.store.names("prod/under-way")}
     assert left == {name for name, hours in flags.items() if hours < 24}
+
+
+def test_a_record_under_another_name_than_its_own_counts_for_nothing(place: Any, run: Run) -> None:
+    snapshot = run(take(place)).snapshot
+    add_hold(place, snapshot.id, "an audit", None, "ops")
+    (held,) = place.root.rglob("*-hold-*.json")
+    for end in ("", ".sig"):
+        other = str(held).replace("-hold-", "-prune-") + end
+        Path(other).write_bytes(Path(f"{held}{end}").read_bytes())
+    assert [one.kind for one in read_records(place) if one.kind != "verify"] == ["hold"]
+    assert read_kinds(place, "prune")[1] != []
 
 
 def test_an_odd_signature_among_the_records_stays(place: Any) -> None:

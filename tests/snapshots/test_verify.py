@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
@@ -19,7 +20,7 @@ from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import capture, writer
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, newest_restorable
-from maint.snapshots.manifest import MANIFEST, decode
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, decode, encode
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Verification
@@ -345,14 +346,11 @@ def test_a_damaged_note_of_what_was_seen_is_an_error_with_a_way_out(place: Any, 
     assert newest_restorable(place) == taken
 
 
-def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run: Run) -> None:
-    """Its bytes were read back as written, and are others when it is judged."""
-    place.store = Liar(place.store, lambda name, times: b"rotten" if DEPLOYMENT in name and times > 2 else None)
-    with pytest.raises(WorkFailed, match=r"must not be relied on: deployment.* is not what was stored"):
-        run(take(place))
-    (entry,) = entries(place)
-    assert not entry.restorable
-    assert entry.verified is not None and entry.verified.result is Trust.FAILED
+def test_files_of_the_manager_that_are_others_than_its_manifest_says_are_damage(place: Any, taken: Any) -> None:
+    content = encode(replace(taken, manager_files=("/etc/another",)))
+    (place.folder(taken.id) / MANIFEST).write_bytes(content)
+    (place.folder(taken.id) / SIGNATURE).write_bytes(place.sign.sign(content))
+    assert "it holds other files than the manifest lists" in words(verify(place, taken.id))
 
 
 def test_a_password_that_cannot_be_read_says_nothing_of_a_snapshot(place: Any, taken: Any) -> None:

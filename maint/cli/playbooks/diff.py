@@ -8,7 +8,7 @@ from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
 from maint.errors import Differences, Invalid
 from maint.files import Damaged, decoded
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json, spelled
 from maint.model.plan import Action, Plan
 
@@ -26,19 +26,55 @@ def diff(
     """Show which actions two saved plans do not share, and what differs in those that they do."""
     first, second = _read(before), _read(after)
     found = list(_differences(first, second))
-    lines = [_line(one) for one in found]
+    lines = list(_lines(found)) or [_line(one) for one in found]
     same = f"both plans of {second.source} would do the same"
     flags.screen().emit({"differences": list(found)}, "\n".join(lines) or same)
     if found and exit_code:
         raise Differences(
-            f"{show_count(len(found), 'difference')} between the plans",
+            f"{show_count(len(lines), 'difference')} between the plans",
             hint="look at what is listed, and save a new plan where they should be the same",
         )
 
 
+def _lines(found: Sequence[Mapping[str, Json]]) -> Iterator[str]:
+    """Yield what people read of differences: each said once, and nothing that only a run needs."""
+    summaries = {one["action"]: f"{one['before']} {one['after']}" for one in found if one["key"] == "summary"}
+    told = set[Json]()
+    for one in found:
+        action, before, after = one["action"], one["before"], one["after"]
+        if one["key"] == "arguments" and isinstance(before, Mapping) and isinstance(after, Mapping):
+            for name in {**before, **after}:
+                pair = (before.get(name), after.get(name))
+                if pair[0] != pair[1] and not all(_tells(summaries.get(action, ""), value) for value in pair):
+                    told.add(action)
+                    yield _line(_changed(str(action), name, *pair))
+        elif one["key"] == "facts" and isinstance(before, Mapping) and isinstance(after, Mapping):
+            names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+            if action not in told:
+                yield f"~ {action}: what was found when it was planned ({', '.join(names)})"
+        elif one["key"] != "scope":
+            told.add(action)
+            yield _line(one)
+
+
+def _tells(summary: str, value: Json) -> bool:
+    """Whether a value stands in the words of an action."""
+    if isinstance(value, list):
+        return all(_tells(summary, one) for one in value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value) in summary or show_duration(value) in summary
+    return isinstance(value, str) and value in summary
+
+
 def _line(one: Mapping[str, Json]) -> str:
-    changed = f": {one['key']} {spelled(one['before'])} → {spelled(one['after'])}" if one["key"] else ""
+    changed = f": {one['key']} {_shown(one['before'])} → {_shown(one['after'])}" if one["key"] else ""
     return f"{one['sign']} {one['action']}{changed}"
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(map(str, value)) or "none"
+    return spelled(value)
 
 
 def _read(name: str) -> Plan:
@@ -61,6 +97,7 @@ def _read(name: str) -> Plan:
 def _differences(before: Plan, after: Plan) -> Iterator[Mapping[str, Json]]:
     """Yield actions that only one plan has (`-`, `+`), and the keys in which shared ones differ (`~`)."""
     heads: dict[str, tuple[Json, Json]] = {"playbook": (before.source, after.source), "site": (before.site, after.site)}
+    heads["limit"] = (list(before.limit), list(after.limit))
     for name in {**before.parameters, **after.parameters}:
         heads[f"parameter {name}"] = (before.parameters.get(name), after.parameters.get(name))
     yield from (_changed("plan", key, old, new) for key, (old, new) in heads.items() if old != new)
@@ -71,7 +108,7 @@ def _differences(before: Plan, after: Plan) -> Iterator[Mapping[str, Json]]:
         elif key not in left:
             yield _one("+", right[key])
         else:
-            yield from _in_both(left[key], right[key])
+            yield from _in_both(key, left[key], right[key])
     shared = [key for key in left if key in right]
     if shared != [key for key in right if key in left]:
         yield _changed("plan", "order of actions", " → ".join(shared), " → ".join(key for key in right if key in left))
@@ -88,11 +125,11 @@ def _named(actions: Sequence[Action]) -> dict[str, Action]:
     return found
 
 
-def _in_both(before: Action, after: Action) -> Iterator[Mapping[str, Json]]:
+def _in_both(name: str, before: Action, after: Action) -> Iterator[Mapping[str, Json]]:
     old, new = before.to_json(), after.to_json()
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
-            yield _changed(f"{after.kind} {after.target}", key, old.get(key), new.get(key))
+            yield _changed(name, key, old.get(key), new.get(key))
 
 
 def _one(sign: str, action: Action) -> Mapping[str, Json]:

@@ -1,7 +1,9 @@
 """`maint playbook history`: who ran what, when, from where, with which version, and how it ended; and forgetting it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 from maint import __version__
@@ -9,15 +11,17 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, number, option, seconds_of
+from maint.cli.playbooks.approve import open_questions
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.suggestions import meant
 from maint.engine import journal
 from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, RunState
 from maint.engine.lock import site_lock
-from maint.errors import UsageError
+from maint.errors import Refused, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration
 from maint.model.json import Json
+from maint.steps.flow import answered
 from maint.steps.services.kept_settings import expire
 from maint.steps.undo_records import KEPT_FOR
 
@@ -46,7 +50,7 @@ def history(
             raise UsageError("--keep and --age belong to --prune", hint="`maint playbook history --prune --dry-run`")
         wanted = Wanted(playbook, outcome or (), _since(since, site.clock.now()) if since else None, user)
         runs = journal.history(site.state)
-        _show(screen, [past for past in runs if wanted.fits(past)])
+        _show(site, screen, [past for past in runs if wanted.fits(past)])
         known = sorted({past.plan.source for past in runs})
         if playbook and playbook not in known:
             words = f"there are runs of {', '.join(known) or 'no playbook'}"
@@ -66,8 +70,11 @@ def _since(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo else moment.astimezone()
 
 
-def _show(screen: Screen, runs: Sequence[RunState]) -> None:
-    rows = [[past.id, past.plan.source, past.state, past.actor, _took(past), _told(past)] for past in runs]
+def _show(site: ConfiguredSite, screen: Screen, runs: Sequence[RunState]) -> None:
+    rows = [
+        [past.id, past.plan.source, past.state, past.actor, _took(past), _told(past, site.state, site.clock.now())]
+        for past in runs
+    ]
     heads = ["RUN", "PLAYBOOK", "STATE", "WHO", "TOOK", "NOTE"]
     screen.emit({"runs": [_json(past) for past in runs]}, table(heads, rows))
 
@@ -79,12 +86,26 @@ def _took(past: RunState) -> str:
     return show_duration((datetime.fromisoformat(past.at) - datetime.fromisoformat(past.started)).total_seconds())
 
 
-def _told(past: RunState) -> str:
+def _told(past: RunState, state: Path, now: datetime) -> str:
     again = len(past.attempts) - 1
     words = [f"taken up {show_count(again, 'time')}"] if again else []
     words += [past.detail] if past.state == "dismissed" else []
+    words += list(_waits(state, past, now)) if past.state == "unfinished" else []
     words += [f"by version {past.version}"] if past.version != __version__ else []
     return "; ".join(words)
+
+
+def _waits(state: Path, past: RunState, now: datetime) -> Iterator[str]:
+    """Yield what a run waits for, and who has answered since; nothing of one that was killed."""
+    questions = list(open_questions(past))
+    if not questions and past.detail:
+        yield past.detail
+    for _, record in questions:
+        until = datetime.fromisoformat(str(record.notes["until"]))
+        yield f"{'waits' if now <= until else 'waited'} for a person until {until:%Y-%m-%d %H:%M} UTC"
+        with suppress(Refused):  # a damaged answer is told to whoever resumes
+            if said := answered(state, past.id, str(record.notes["token"])):
+                yield f"{'approved' if said.yes else 'rejected'} by {said.by}"
 
 
 def _json(past: RunState) -> Json:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -56,8 +57,6 @@ _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM, _LEAST = 3, 10_000_000  # times the newest snapshot that should be free; bytes
-
-
 SKIP = "skip"  # could not be tried here, and that is no fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
@@ -88,18 +87,22 @@ def doctor(
     screen = flags.screen()
     lines = [*_once(_examined(flags, *ages))]
     found = [{"label": one.label, "state": one.state, "words": one.words, "hint": one.hint or None} for one in lines]
-    # A command to copy stays in a piece, as all does that stands between backquotes.
-    hints = [f"  → `{one.hint}`" if _COMMAND.fullmatch(one.hint) else one.hint and f"  → {one.hint}" for one in lines]
-    rows = [[one.label, one.state, one.words + hint] for one, hint in zip(lines, hints, strict=True)]
+    rows = [[", ".join(one.label for one in alike), *seen] for (*seen, _), alike in groupby(lines, _seen)]
     screen.emit({"checks": found}, table(["WHAT", "STATE", "SEEN"], rows))
     states = {one.state for one in lines}
     return 1 if FAIL in states else 7 if WARN in states else 0
 
 
+def _seen(line: Line) -> tuple[str, str, str]:
+    """Return what people see beside the label, a command to copy in a piece, and what parts it from those around it."""
+    hint = f"  → `{line.hint}`" if _COMMAND.fullmatch(line.hint) else line.hint and f"  → {line.hint}"
+    return line.state, line.words + hint, "" if line.state == FAIL else line.label
+
+
 def _once(lines: Iterable[Line]) -> Iterator[Line]:
     """Yield lines; where one fails for the reason of another, it names that one and does not tell it again."""
     told: dict[tuple[str, str], str] = {}
-    for line in lines:
+    for line in dict.fromkeys(lines):
         first = told.setdefault((line.words, line.hint), line.label)
         again = line.state == FAIL and first != line.label
         yield replace(line, words=f"cannot be told, for the reason of `{first}`", hint="") if again else line
@@ -144,6 +147,8 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "runs": lambda: _runs(site),
             "notices": lambda: _notices(site),
         }
+        if backup is None:  # the reason of most others
+            looks = {"backup": looks["backup"], **looks}
         for label, look in looks.items():
             try:
                 yield from _guarded(label, look, lab)
@@ -224,17 +229,16 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     ssh = site.settings.ssh
     private = [path for path in sorted((site.state / "keys").glob("*")) if path.suffix != ".pub"]
     private += [ssh.key] if ssh and ssh.key else []
-    shared = [path for path in private if path.stat().st_mode & 0o077]
-    empty = [path for path in private if not path.stat().st_size]
-    blamed = [Line("keys", FAIL, f"{path} can be read by others", f"chmod 600 {path}") for path in shared]
-    blamed += [
-        Line("keys", FAIL, f"{path} is empty", "put the key back from where a copy of it is kept") for path in empty
-    ]
+    wrong = {path: ("can be read by others", f"chmod 600 {path}") for path in private if path.stat().st_mode & 0o077}
+    kept = "put the key back from where a copy of it is kept"
+    wrong |= {path: ("is empty", kept) for path in private if not path.stat().st_size}
+    blamed = [Line("keys", FAIL, f"{path} {what}", hint) for path, (what, hint) in wrong.items()]
     uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}
     for name, use in uses.items() if not blamed else ():
         if site.state / "keys" / name in private:
             blamed += _guarded("keys", partial(_loaded, use))
-    yield from blamed or [Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")]
+    none = [] if private else [Line("keys", SKIP, "there is no private key yet; the first backup makes its own")]
+    yield from blamed or none or [Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")]
 
 
 def _loaded(use: Callable[[], str]) -> Iterator[Line]:
@@ -326,9 +330,8 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
     if now < _BUILT:
         yield Line("clock", FAIL, f"it shows {now:%Y-%m-%d %H:%M} UTC", "set the clock (timedatectl)")
     elif ahead:
-        yield Line(
-            "clock", FAIL, f"snapshots are from the future: {', '.join(ahead)}", "this clock or theirs was wrong"
-        )
+        words = f"snapshots are from the future: {', '.join(ahead)}"
+        yield Line("clock", FAIL, words, "this clock or theirs was wrong")
     else:
         yield Line("clock", OK, f"{now:%Y-%m-%d %H:%M} UTC")
 
@@ -361,13 +364,12 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     first, held = ({*committed_ids(one)} for one in (site, with_store(site, copy)))
+    words = show_count(len(held), "snapshot")
     if lacking := sorted(first - held):
-        words = (
-            f"{show_count(len(held), 'snapshot')}; it lacks {len(lacking)} of the first store, such as {lacking[-1]}"
-        )
+        words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}"
         yield Line(label, WARN, words, "`maint backup create` copies what is lacking")
     else:
-        yield Line(label, OK, show_count(len(held), "snapshot"))
+        yield Line(label, OK, words)
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:

@@ -102,8 +102,11 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
     if not plots.available():
         return {}
+    until = (
+        facts.seen if facts.late else datetime.fromtimestamp(0, UTC)
+    )  # a plot of one that is late goes on until then
     told = msgspec.structs.replace(
-        facts, seen=datetime.fromtimestamp(0, UTC), read=None, problem="", unusable="", config="", checks=None,
+        facts, seen=until, read=None, problem="", unusable="", config="", checks=None,
         runs=(), ended=(), windows=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS

@@ -9,6 +9,7 @@ from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
 from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
+from maint.cli.width import STAYS
 from maint.engine.journal import RunState
 from maint.engine.plan import AdhocStep
 from maint.errors import UsageError
@@ -34,7 +35,7 @@ def list_jobs(flags: Flags, filters: Filters = None) -> None:
 def _schedule_of(raw: Json) -> str:
     job = Job(raw if isinstance(raw, dict) else {})
     dag = job.type == "airflow" and job.schedule.get("enabled", True)  # a DAG may hold its times itself
-    when = str(job.schedule.get("cronExpression") or "on") if job.scheduled or dag else "none"
+    when = str(job.schedule.get("cronExpression") or "on").replace(" ", STAYS) if job.scheduled or dag else "none"
     return f"{when} (paused)" if job.paused and when != "none" else when
 
 

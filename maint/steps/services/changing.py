@@ -159,10 +159,11 @@ def refuse_unkept(sight: Sight, place: Place, name: str, source: str) -> None:
 def carry_out(site: Site, work: Work, change: Change) -> Progress:
     """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
     place, name = change.place, change.name
+    now_is = "is unset" if change.wanted is None else "is set"
     live = current(site.manager, place, name) or Setting(name)
     if is_so(live, change.wanted):
         if work.noted(_SENT):
-            return done(f"{name} of {place} is set, by an earlier attempt{put_back_by(site.state, work.run)}")
+            return done(f"{name} of {place} {now_is}, by an earlier attempt{put_back_by(site.state, work.run)}")
         return unchanged(f"{name} of {place} is so already")
     now = print_of(site, live)
     if now != change.before and now != _left_by(site, work.run, change):
@@ -193,7 +194,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
         raise WorkFailed(
             f"whether {name} of {place} was set cannot be read: the manager hides it", detail=[lost], hint=hint
         )
-    return done(f"{name} of {place} is set{put_back_by(site.state, work.run)}")
+    return done(f"{name} of {place} {now_is}{put_back_by(site.state, work.run)}")
 
 
 def _left_by(site: Site, run: str, change: Change) -> str | None:

@@ -47,9 +47,11 @@ def test_parameters_actions_and_what_changed_in_them_are_told(save) -> None:
     before, after = save("a", BOOK), save("b", other, "--set", "most=4")
     said = maint("playbook", "diff", before, after, "--exit-code")
     assert said.code == 8
-    assert "~ plan: parameter most 3 → 4" in said.out
-    assert "wait for 5m → wait for 6m" in said.out
-    assert "+ READ B: ask a person" in said.out
+    assert said.out.splitlines() == [
+        "~ plan: parameter most 3 → 4",
+        "~ pause this run: summary wait for 5m → wait for 6m",
+        "+ READ B: ask a person, for at most 1h: go on",
+    ]
     assert maint("playbook", "diff", before, after).code == 0
     signs = [one["sign"] for one in maint("playbook", "diff", after, before, "-o", "json").json["differences"]]
     assert set(signs) == {"~", "-"}

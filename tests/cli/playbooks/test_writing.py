@@ -97,16 +97,19 @@ def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:
         '  - {name: C, do: host.run, with: {hosts: "{{ other }}", command: x}}\n'
         "  - {name: D, do: host.fetch, with: {host: nod-1, path: /a, to: /b}}\n"
         "  - {name: E, do: vc.smoke, with: {vc: etl}}\n"
+        "  - {name: F, do: vc.smoke, with: {vc: '{{ etl'}}\n"
     )
     said = maint("playbook", "lint", str(book), "--config", "config.yaml", "-o", "json")
     assert said.code == 3
     found = [(one["line"], one["message"], one["hint"]) for one in said.json["mistakes"]]
     assert found[0] == (8, "site prod has no host 'node-2'", "did you mean 'node-1'?")
+    assert "end of template" in found.pop()[1]
     assert [(line, words) for line, words, _ in found[1:]] == [
         (8, "site prod has no group of hosts 'bsae'"),
         (10, "site prod has no host 'nod-1'"),
         (11, "site prod has no virtual cluster 'etl'"),
     ]
+    book.write_text("".join(book.read_text().splitlines(True)[:-1]))
     without = maint("playbook", "lint", str(book))
     assert (without.code, "hosts and names are not checked" in without.err) == (0, True)
 

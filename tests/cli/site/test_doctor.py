@@ -313,7 +313,8 @@ def test_a_reason_is_told_once(loaded):
     found = checks(loaded("doctor", "-o", "json")).values()
     told = [one["words"] for one in found if one["state"] == "FAIL" and "has no `backup:`" in one["words"]]
     assert len(told) == 1
-    assert sum("for the reason of" in one["words"] for one in found) >= 2
+    assert sum("for the reason of `backup`" in one["words"] for one in found) >= 2
+    assert loaded("doctor").out.count("for the reason of `backup`") == 2, "neighbours that fail alike are one row"
 
 
 @pytest.mark.parametrize("proxy", ["http://user:secret@proxy.example:3128", "user:secret@proxy.example:3128"])

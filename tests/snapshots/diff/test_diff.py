@@ -7,6 +7,7 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
 from maint.lab.siteconfig import SITE
@@ -200,6 +201,15 @@ def test_a_redacted_copy_that_is_not_what_was_signed_is_not_read(place: Any, run
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(WorkFailed, match="is not what was stored"):
         of_snapshot(place, snapshot, redacted=True)
+
+
+def test_where_there_is_no_redacted_copy_the_way_without_one_is_named(place: Any, run: Any) -> None:
+    snapshot = run(take(place)).snapshot
+    bare = replace(snapshot, parts=tuple(part for part in snapshot.parts if part.name != REDACTED_COPY))
+    with pytest.raises(WorkFailed, match="has no redacted copy") as caught:
+        of_snapshot(place, bare, redacted=True)
+    assert "where the private key is" in caught.value.hint
+    assert of_snapshot(place, bare, redacted=False).source == "raw"
 
 
 def test_the_latest_snapshot_is_no_safety_copy(place: Any, run: Any) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from maint.config.schema import PartsSettings
 from maint.deployment.sensitive import readable
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.heal import fill, heal, values_of
-from maint.snapshots.parts import read_deployment
+from maint.snapshots.parts import DATABASE, read_deployment, read_part
 
 
 def hidden(value: Any) -> Any:
@@ -39,9 +40,19 @@ def test_filling_a_redacted_document_from_the_full_one_gives_the_full_one(deploy
     assert document == full
 
 
+def test_two_things_of_one_name_are_filled_each_with_its_own() -> None:
+    twins = [{"name": "x", "value": "one", "sensitive": True}, {"name": "x", "value": "two", "sensitive": True}]
+    document = hidden({"items": twins})
+    assert fill(document, values_of({"items": twins}).get) == (2, [])
+    assert document == {"items": twins}
+
+
 @pytest.fixture
 def pair(place: Any, run: Any) -> Any:
-    """A full snapshot and a redacted one of a day later, in which a host has moved."""
+    """A full snapshot and a redacted one of a day later, in which a host has moved; both with the database."""
+    backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
+    place.settings = place.settings.model_copy(update={"backup": backup})
+    place.shell.dump = b"CREATE TABLE x ();\n-- PostgreSQL database dump complete\n"
     older = run(take(place)).snapshot
     place.clock.sleep(86400)
     document = hidden(json.loads(place.manager.content))
@@ -54,7 +65,7 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
     place: Any, run: Any, pair: Any
 ) -> None:
     older, redacted = pair
-    assert not redacted.restorable
+    assert (redacted.restorable, redacted.has(DATABASE)) == (False, True)
     healed = run(heal(place, redacted, values_of(read_deployment(place, older)).get, f"snapshot {older.id}"))
     assert (healed.left, healed.snapshot.restorable, healed.verification.result) == ([], True, Trust.VERIFIED)
     stored = load(place, healed.snapshot.id)
@@ -66,6 +77,7 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
     salts = [user["pwSalt"] for user in read_deployment(place, older)["users"] if "pwSalt" in user]
     assert [user["pwSalt"] for user in document["users"] if "pwSalt" in user] == salts
     assert load(place, redacted.id) == redacted
+    assert read_part(place, stored, DATABASE) == read_part(place, redacted, DATABASE) == place.shell.dump
 
 
 def test_what_cannot_be_filled_is_listed_and_keeps_it_audit_only(place: Any, run: Any, pair: Any) -> None:

@@ -28,7 +28,7 @@ from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate, with_store
-from maint.snapshots.verify import verify
+from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect, object_name, unused
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.writer import SnapshotWriter
@@ -54,10 +54,18 @@ def commit(site: Any, numbers: Sequence[int], purpose: Purpose = Purpose.BACKUP)
     site.clock.time += timedelta(minutes=1)
     snapshot_id = new_id(site.clock.now())
     writing = SnapshotWriter(site, snapshot_id, recipients_of(site))
-    judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={})
+    judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={}, findings=())
     objects = tuple(stored(site, number) for number in sorted(set(numbers)))
     snapshot = Snapshot(
-        snapshot_id, "prod", site.clock.now(), purpose, False, (), {"tool": "0"}, judgement, objects=objects
+        id=snapshot_id,
+        site="prod",
+        taken_at=site.clock.now(),
+        purpose=purpose,
+        restorable=False,
+        parts=(),
+        versions={"tool": "0"},
+        judgement=judgement,
+        objects=objects,
     )
     writing.commit(writing.with_recipe(snapshot))
     return snapshot_id
@@ -202,6 +210,19 @@ def test_each_copy_keeps_what_its_own_snapshots_need(place: Place, tmp_path: Pat
     assert there(place) == needed(place) == {f"{number:064x}" for number in (2, 3)}
     assert there(copy) == needed(copy) == {f"{number:064x}" for number in (2, 3, 4)}
     assert {entry.id for entry in entries(copy)} == {new, alone}
+
+
+def test_files_that_have_rotted_in_a_copy_are_copied_anew(place: Place, tmp_path: Path) -> None:
+    place.copies = [LocalStore(tmp_path / "second")]
+    copy: Any = with_store(place, place.copies[0])
+    snapshot = commit(place, [1, 2])
+    assert to_the_end(replicate(place)) == []
+    path = tmp_path / "second" / object_name("prod", f"{1:064x}")
+    path.write_bytes(b"y")
+    assert record(copy, verify(copy, snapshot, 1))
+    assert to_the_end(replicate(place)) == []
+    assert path.read_bytes() == b"x"
+    assert verify(copy, snapshot, 1).broken_bytes == []
 
 
 def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: Api, run: Run) -> None:

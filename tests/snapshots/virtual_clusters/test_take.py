@@ -1,29 +1,37 @@
 """Virtual clusters in snapshots: what is kept, what is not fetched twice, and what is not believed."""
 
 import hashlib
+import itertools
 import json
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from maint.errors import Refused, WorkFailed
-from maint.model.snapshot import Trust
+from maint.errors import Refused, StoreFailed, WorkFailed
+from maint.model.snapshot import Snapshot, StoredFile, Trust
+from maint.ports.streams import Cut
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.heal import heal, values_of
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
 from maint.snapshots.verify import verify
+from maint.snapshots.virtual_clusters.blobs import Objects, Stopped, retry_truncated
 from maint.snapshots.virtual_clusters.capture import take_alone
-from maint.snapshots.virtual_clusters.document import clusters_in, decode, drift_of
+from maint.snapshots.virtual_clusters.document import clusters_in, decode, drift_of, part_name
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.snapshots.snapshot import TakeCluster, TakeClusterArguments
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.heal.test_heal import hidden
-from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, hide_from_lists, lie_about
+from tests.snapshots.liar import Liar
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, Signed, hide_from_lists, lie_about
 
 Run = Callable[[Any], Any]
 
@@ -144,6 +152,81 @@ def test_a_stored_file_that_is_damaged_fails_the_verification(
     assert judged.broken_bytes
 
 
+def resigned(ground: Ground, snapshot: Snapshot, **changes: Any) -> Snapshot:
+    """Let a snapshot's manifest say something else, signed with the site's own key."""
+    changed = replace(snapshot, **changes)
+    content = encode(changed)
+    (ground.folder(snapshot.id) / MANIFEST).write_bytes(content)
+    (ground.folder(snapshot.id) / SIGNATURE).write_bytes(ground.sign.sign(content))
+    return changed
+
+
+def test_a_file_that_a_document_names_and_the_manifest_does_not_is_missed(
+    ground: Ground, alone: Callable[..., Taken]
+) -> None:
+    snapshot = alone().snapshot
+    resigned(ground, snapshot, objects=())
+    judged = verify(ground, snapshot.id, 2)
+    assert (judged.result, "is not stored" in judged.words) == (Trust.FAILED, True)
+
+
+def test_a_file_that_the_manifest_names_and_no_document_is_looked_at_all_the_same(
+    ground: Ground, api: Api, alone: Callable[..., Taken]
+) -> None:
+    more = StoredFile("f" * 64, 4, hashlib.sha256(b"more").hexdigest())
+    with ground.store.create(object_name("prod", more.id)) as file:
+        file.write(b"more")
+    snapshot = alone().snapshot
+    resigned(ground, snapshot, objects=(*snapshot.objects, more))
+    assert verify(ground, snapshot.id, 2).result is Trust.VERIFIED
+    (ground.root / object_name("prod", more.id)).write_bytes(b"less")
+    assert verify(ground, snapshot.id, 2).result is Trust.FAILED
+
+
+def test_a_document_that_a_store_swaps_within_one_verification_fails_it(
+    ground: Ground, alone: Callable[..., Taken]
+) -> None:
+    snapshot = alone().snapshot
+    lies = lambda name, times: b"forged" if name.endswith(part_name(VC)) and times > 1 else None  # noqa: E731
+    ground.store = Liar(ground.store, lies)
+    judged = verify(ground, snapshot.id, 2)
+    assert judged.result is Trust.FAILED
+    assert f"{part_name(VC)}: " in judged.words and "is not what was stored" in judged.words
+
+
+def test_a_store_that_does_not_keep_a_file_fails_the_backup(ground: Ground, run: Run) -> None:
+    ground.store = Liar(ground.store, lambda name, _: b"rotten" if "/objects/" in name else None)
+    with pytest.raises(StoreFailed, match="is not what was stored") as failed:
+        run(take(ground))
+    assert failed.value.detail == ("it was written a moment ago",)
+    assert list(ground.store.names("prod/objects")) == []
+
+
+def test_a_file_that_nobody_waits_for_any_more_is_left_half_way(ground: Ground) -> None:
+    objects, cluster, stop = Objects(ground, recipients_of(ground)), ground.virtual_cluster(VC), threading.Event()
+    stop.set()
+    resource = cluster.resource("etl-scripts")
+    assert resource is not None
+    with pytest.raises(Stopped):
+        objects.fetch(cluster, resource.name, resource.files[0], stop)
+    assert list(ground.store.names("prod/objects")) == []
+
+
+@pytest.mark.parametrize("cuts", [9, 10])
+def test_a_file_that_is_cut_each_time_is_asked_for_ten_times(ground: Ground, cuts: int) -> None:
+    answers = [*[Cut("cut")] * cuts, "whole", "never"]
+
+    def fetch() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Cut):
+            raise answer
+        return answer
+
+    with pytest.raises(Cut) if cuts == 10 else nullcontext():
+        assert retry_truncated(ground.clock, fetch) == "whole"
+    assert answers == (["whole", "never"] if cuts == 10 else ["never"])
+
+
 def test_a_file_that_is_not_what_its_signature_says_is_a_problem_and_the_rest_is_kept(
     ground: Ground, api: Api, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +245,7 @@ def test_a_virtual_cluster_that_cannot_be_reached_leaves_the_managers_part(groun
     assert taken.snapshot.restorable
     assert clusters_in(taken.snapshot) == [VC]
     assert [one.name for one in taken.snapshot.virtual_clusters if one.problems] == ["far-vc"]
+    assert verify(ground, taken.snapshot.id, 2).result is Trust.VERIFIED  # of what is there
 
 
 def test_alone_it_must_be_reached(ground: Ground, run: Run) -> None:
@@ -218,6 +302,44 @@ def test_a_resource_that_changes_while_it_is_read_is_read_again(
     assert scripts.files[0].signature == signature or signature in {file.signature for file in scripts.files}
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_virtual_cluster_that_never_rests_is_taken_with_that_said(
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch, hidden: bool
+) -> None:
+    api.resources["etl-data"]["hidden"] = hidden
+    hide_from_lists(monkeypatch)
+    plain, times = Api._resource, itertools.count()
+
+    def changing(self: Api, name: str, *, with_files: bool) -> Any:
+        found = plain(self, name, with_files=with_files)
+        return {**found, "modified": f"2026-01-01T00:00:{next(times):02d}Z"} if name == "etl-data" else found
+
+    monkeypatch.setattr(Api, "_resource", changing)
+    summary = alone().snapshot.virtual_clusters[0]
+    assert summary.problems == ("it changed while it was read, time and again",)
+
+
+def test_what_a_resource_lacks_of_itself_is_a_problem_by_its_name(
+    ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Signed._resource
+    api.add_file("made-env", "other.txt", b"numpy\n", type="python-env")
+
+    def lacking(self: Signed, name: str, *, with_files: bool) -> Any:
+        found = plain(self, name, with_files=with_files)
+        if name == "etl-data":
+            return {**found, "signature": "0" * 40}
+        for file in found.get("files", ()) if name == "etl-scripts" else ():
+            file.pop("signature") if file["path"] == "basket.py" else None
+        return found
+
+    monkeypatch.setattr(Signed, "_resource", lacking)
+    problems = alone().snapshot.virtual_clusters[0].problems
+    assert "etl-scripts/basket.py: it has no signature, so that nothing proves it" in problems
+    assert "resource etl-data: its files are not those that its signature speaks of" in problems
+    assert any(words.startswith("environment made-env: the API shows no requirements.txt") for words in problems)
+
+
 def test_a_resource_that_the_list_hides_is_fetched_by_name(
     ground: Ground, api: Api, alone: Callable[..., Taken], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,10 +367,12 @@ def test_a_job_that_a_dag_calls_and_the_list_hides_is_taken_with_all_that_it_nee
     assert drift_of(document, ground.virtual_cluster(VC)) == []
 
 
-def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken]) -> None:
-    api.jobs["pi-estimate"]["mounts"] = [{"resourceName": "our-repository"}]
+@pytest.mark.parametrize("job", ["pi-estimate", "nightly-pipeline"])
+def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken], job: str) -> None:
+    api.jobs[job]["mounts"] = [{"resourceName": "our-repository"}]
     document = read_document(ground, alone().snapshot, VC)
     assert any("our-repository" in words for words in document.uncovered)
+    assert {one.name for one in document.jobs} == set(api.jobs)
 
 
 def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground: Ground, run: Run) -> None:

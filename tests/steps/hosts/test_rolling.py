@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from maint.model.plan import Plan
 from tests.steps.hosts.conftest import run
 
 THREE = ["base-01.example.internal", "base-02.example.internal", "ds-01.example.internal"]
@@ -113,11 +114,30 @@ def test_members_of_each_come_so_many_at_a_time(lab):
 
 
 def test_a_limit_leaves_out_all_other_hosts_and_steps_without_one(lab):
-    steps = [touch(lab, "a"), touch(lab, "b", hosts=[THREE[2]]), {"do": "assert", "with": {"that": "true"}}]
+    fetch = [
+        {"do": "host.fetch", "with": {"host": one, "path": "/etc/hosts", "to": str(lab.local / one)}} for one in THREE
+    ]
+    steps = [
+        touch(lab, "a"),
+        touch(lab, "b", hosts=[THREE[2]]),
+        {"do": "assert", "with": {"that": "true"}},
+        fetch[1],
+        fetch[2],
+    ]
     said = lab("playbook", "run", book(lab, *steps), "--limit", f"{THREE[0]},{THREE[1]}", "--yes", "-o", "json")
     assert said.code == 0, said.err
     assert (touched(lab, "a"), touched(lab, "b")) == (THREE[:2], [])
-    assert [action["kind"] for action in said.json["actions"]] == ["host.run", "assert"]
+    assert [action["kind"] for action in said.json["actions"]] == ["host.run", "assert", "host.fetch"]
+    assert [one for one in THREE if (lab.local / one).exists()] == [THREE[1]]
+
+
+def test_whoever_is_asked_is_told_of_a_limit(lab):
+    path = book(lab, touch(lab, "a"), {"do": "approve", "with": {"question": "go on?"}})
+    said = lab("playbook", "plan", path, "--limit", "base")
+    assert "for site lab, limited to base (" in said.out
+    assert "go on? (limited to base)" in said.out
+    plan = lab("playbook", "plan", path, "--limit", "base", "-o", "json").json["plan"]
+    assert (plan["limit"], Plan.from_json({**plan}).limit) == (["base"], ["base"])
 
 
 def test_a_limit_may_name_a_group_and_refuses_what_nobody_knows(lab):

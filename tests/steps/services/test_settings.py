@@ -48,6 +48,7 @@ def test_undo_puts_back_what_a_run_changed(loaded, live, before):
     assert live(name) == words[1]
     said = loaded("playbook", "undo", run_id(loaded), "--yes")
     assert (said.code, live(name)) == (0, old), said.err
+    assert f"{name} of service hdfs of base is {'unset' if old is None else 'set'}; " in said.err
 
 
 def test_unset_is_null_and_comes_back(loaded, live):
