@@ -1,10 +1,11 @@
-"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, and the one form of a time."""
+"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, times for files and people."""
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -32,6 +33,16 @@ def show_duration(seconds: float) -> str:
 def show_time(time: datetime) -> str:
     """Return a time as every file and output of ours carries it, such as `2026-11-21T02:15:00.123Z`."""
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def tell_time(time: datetime) -> str:
+    """Return a time as people are told it, such as `2026-11-21 02:15 UTC`."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def tell_times(text: str) -> str:
+    """Return a text in which files and servers have put times as people are told them."""
+    return _STAMP.sub(lambda found: tell_time(datetime.fromisoformat(found[0])), text)
 
 
 def show_size(count: int) -> str:

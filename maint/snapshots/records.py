@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time
+from maint.model.formatting import show_time, tell_time
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -123,7 +123,7 @@ class Hold(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """The hold in one line."""
-        end = f" until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else ""
+        end = f" until {tell_time(self.until)}" if self.until else ""
         return f"held{f' by {self.by}' if self.by else ''}{end}: {self.reason}"
 
     def to_json(self) -> dict[str, Json]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.model.formatting import tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -351,8 +352,8 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
-        return Finding("time", False, f"it says that it was taken in the future: {taken:%Y-%m-%d %H:%M} UTC")
-    return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
+        return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")
+    return Finding("time", True, f"taken {tell_time(snapshot.taken_at)}")
 
 
 def _license(sight: Sight, content: _Content) -> Iterator[Finding]:

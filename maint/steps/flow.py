@@ -18,7 +18,7 @@ from maint.config.fields import Wait
 from maint.config.suggestions import meant
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import Damaged, create, load, writing
-from maint.model.formatting import show_count, show_duration, show_time
+from maint.model.formatting import show_count, show_duration, show_time, tell_times
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
 from maint.model.plan import Action, Effect
@@ -51,7 +51,7 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
         written = create(place, msgspec.json.encode(said) + b"\n")
     if not written:
         before = answered(state, run, token)
-        words = f"by {before.by} at {before.at}" if before else "already"
+        words = f"by {before.by} at {tell_times(before.at)}" if before else "already"
         raise Refused(f"this question was answered {words}", hint=f"`maint playbook resume {run}`")
 
 
@@ -114,7 +114,7 @@ class Approve(Step[ApproveArguments]):
                 detail=[f"asked: {question}"],
                 hint="talk to them; the same run asks again when it is resumed",
             )
-        words = f"approved by {said.by} at {said.at}" + (f": {said.note}" if said.note else "")
+        words = f"approved by {said.by} at {tell_times(said.at)}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}
         return done(words, dict(value))
 
