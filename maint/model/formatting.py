@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
+_SEVERAL = re.compile(r"(?<![aeiou])y$")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -55,9 +56,9 @@ def show_size(count: int) -> str:
     return f"{size:.1f} TB"
 
 
-def show_count(count: int, noun: str) -> str:
-    """Return how many there are of something, such as "1 job" and "2 jobs"; `noun` is the word for one."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def show_count(count: int | str, noun: str) -> str:
+    """Return how many there are of something, such as "1 job", "2 jobs" and "2 entries"; `noun` is the word for one."""
+    return f"{count} {noun if str(count) == '1' else _SEVERAL.sub('ie', noun) + 's'}"
 
 
 def show_counts(**counts: int) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time, tell_time
+from maint.model.formatting import show_count, show_time, tell_time
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -339,7 +339,8 @@ class Verification(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """The result in one line; always with depth and parts."""
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
-        line = f"{self.result}: level {self.depth} of {self.level}, {self.parts_checked} of {self.parts} parts{how}"
+        parts = f"{self.parts_checked} of {show_count(self.parts, 'part')}"
+        line = f"{self.result}: level {self.depth} of {self.level}, {parts}{how}"
         untold = [finding.words for finding in self.findings if finding.rule == KEY]
         return "; ".join([line, *(finding.words for finding in self.failures), *untold, *self.doubts])
 

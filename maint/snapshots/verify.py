@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
-from maint.model.formatting import tell_time
+from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -303,7 +303,7 @@ def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
     found, wrong = verdict.judgement.counts, _differing(snapshot, verdict)
-    words = wrong or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
+    words = wrong or f"{show_counts(host=found['hosts'], role=found['roles'], setting=found['items'])} as recorded"
     return Finding("counts", not wrong, words)
 
 

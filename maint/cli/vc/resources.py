@@ -15,7 +15,7 @@ from maint.config.paths import absolute
 from maint.engine.plan import AdhocStep
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.files import writing, written
-from maint.model.formatting import tell_times
+from maint.model.formatting import show_count, tell_times
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, VirtualClusterSight
@@ -113,7 +113,7 @@ def download(
             screen.emit({"file": str(place)}, f"would write {name}/{path} to {place}")
             return
         size = _fetch(cluster, site.clock, name, file, place)
-        screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
+        screen.emit({"file": str(place), "bytes": size}, f"{place}: {show_count(size, 'byte')}, as its signature says")
 
 
 @command(VC, GUARDS)
