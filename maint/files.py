@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
+TRIED = 1 << 16  # bytes that are written where it is tried whether any can be
 SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
 _HELD = 60.0  # seconds to wait for a folder that somebody holds
@@ -71,6 +72,25 @@ def visible(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+@contextmanager
+def unmade(folder: Path) -> Iterator[None]:
+    """Remove what the block makes of a folder and of its missing parents, as far as they are empty at the end."""
+    missing = [one for one in (folder, *folder.parents) if not visible(one)]
+    try:
+        yield
+    finally:
+        for one in missing:
+            with suppress(OSError):
+                one.rmdir()
+
+
+def try_writing(path: Path) -> None:
+    """Write a file that is not there, its folder too, and take both away again; NotWritten: it cannot be written."""
+    with unmade(path.parent):
+        if create(path, bytes(TRIED)):
+            remove(path)
 
 
 def refuse_filling(folder: Path, size: int) -> None:
@@ -342,7 +362,7 @@ def read_private(path: Path) -> bytes | None:
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise Invalid(f"{path} is not a plain file", hint="move it away")
+            raise Invalid(f"{path} is not a plain file", hint="correct its path, or move it away")
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
         with open(handle, "rb", closefd=False) as file:

@@ -1,7 +1,13 @@
-"""Read an Ed25519 private key as `ssh-keygen -N ''` writes it (OpenSSH's PROTOCOL.key), faster than the library."""
+"""Keys in files of the owner's: made when there is none; Ed25519 ones as `ssh-keygen -N ''` writes them are read."""
 
 import base64
 import binascii
+import secrets
+from pathlib import Path
+
+from maint.errors import Invalid
+from maint.files import create, read_private
+from maint.model.secret import Secret
 
 _BEGIN, _END = b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----END OPENSSH PRIVATE KEY-----\n"
 ALGORITHM = b"ssh-ed25519"
@@ -51,3 +57,23 @@ def _of_secret(secret: bytes, public: bytes) -> tuple[bytes, bytes] | None:
 def ssh_string(content: bytes) -> bytes:
     """Return content with its length before it (RFC 4251, 5)."""
     return len(content).to_bytes(4, "big") + content
+
+
+def load_or_make_key(folder: Path, name: str) -> Secret:
+    """Return a secret of 32 random bytes in hex, kept in a file (0600) that is made when there is none."""
+    path = folder / name
+    content = read_private(path) or make_key(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
+    text = content.decode("ascii", "replace").strip()
+    if len(text) != 2 * KEY_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise Invalid(f"{path} does not hold a key of {KEY_BYTES} bytes in hex", hint="put the old file back")
+    return Secret(text)
+
+
+def make_key(path: Path, content: bytes) -> bytes:
+    """Keep a fresh key; return it, or that of who was faster."""
+    if create(path, content):
+        return content
+    winner = read_private(path)
+    if not winner:
+        raise Invalid(f"{path} is empty", hint="put the old file back, or remove it to have a new one made")
+    return winner

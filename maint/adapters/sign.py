@@ -9,8 +9,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from maint.adapters.kept_key import make_key
-from maint.adapters.private_key import ALGORITHM, KEY_BYTES, public_blob, seed_of, ssh_string
+from maint.adapters.private_key import ALGORITHM, KEY_BYTES, make_key, public_blob, seed_of, ssh_string
 from maint.errors import Invalid, WorkFailed
 from maint.files import create, read_private
 from maint.model.secret import Secret

@@ -230,7 +230,8 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     if isinstance(failure, MaintError):
         hint = named_in(scrub(failure.way_on or ""), site.settings.name)  # whoever reads it has nothing else to go by
         more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": hint}
-    said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: f"{_how(failure)}: {words}"}
+    how = words if words.startswith(_how(failure)) else f"{_how(failure)}: {words}"
+    said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: how}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
     tell_age(site, screen, briefly=failure is not None)
 

@@ -169,7 +169,7 @@ class ConfiguredSite:
     @cached_property
     def fingerprint_key(self) -> Secret:
         """The key of the fingerprints that stand for secrets in redacted copies."""
-        from maint.adapters.kept_key import load_or_make_key
+        from maint.adapters.private_key import load_or_make_key
 
         reference = self._backup.fingerprint_key
         if not reference and self.settings.shared_state_key and not (self.state / "keys" / "fingerprint").exists():

@@ -14,7 +14,7 @@ from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Phase
 from maint.model.secret import scrub
-from maint.report.run import Attempt, Back, Hook, Line, RunReport
+from maint.report.run import Attempt, Back, Line, RunReport
 
 _LEFT = {
     "disaster-recovery": (
@@ -58,9 +58,10 @@ def report_of(past: RunState) -> RunReport:
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
         attempts=[
-            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version) for one in past.attempts
+            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version, one.heard)
+            for one in past.attempts
         ],
-        hooks=[Hook(one.hook, one.command, one.problem, one.at) for one in past.hooks],
+        hooks=past.hooks,
         back=back_of(past),
     )
 

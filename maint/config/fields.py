@@ -37,7 +37,7 @@ class Strict(BaseModel):
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_HOST = re.compile(r"(?!-)(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*(?<![_-])")  # no resolver takes more
 _RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}( \S.*)?")
 _API = re.compile(r"v([1-9][0-9]{0,2})")

@@ -195,7 +195,10 @@ class ReferencedSecrets:
                 hint="name another source in the config, such as file:PATH or env:NAME",
             )
         if words not in self._asked:
-            self._asked[words] = Secret(self._ask(f"{words or 'Password'}: "))
+            try:
+                self._asked[words] = Secret(self._ask(f"{words or 'Password'}: "))
+            except EOFError:
+                raise Refused("no password was typed", hint="type it, or name another source in the config") from None
         return self._asked[words]
 
 

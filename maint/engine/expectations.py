@@ -30,9 +30,7 @@ class BeforeForm(Form):
     """A playbook that was run before; it must have ended with 0 or 7."""
 
     playbook: str = Field(description="a shipped playbook's name, or a path from the test's folder to a .yaml file")
-    set_: dict[str, Scalar | list[Scalar]] = Field(
-        default_factory=dict, alias="set", description="values of its parameters"
-    )
+    set_: dict[str, Scalar | list[Scalar]] = Field({}, alias="set", description="values of its parameters")
 
 
 class WorldForm(Form):
@@ -41,13 +39,11 @@ class WorldForm(Form):
     deployment: str | None = Field(None, description="an export of a manager, from the test's folder; else the example")
     fresh: bool = Field(False, description="a server just installed")
     backed_up: bool = Field(False, description="a restorable snapshot is taken first")
-    after: list[BeforeForm] = Field(default_factory=list, description="playbooks that were run before, in order")
+    after: list[BeforeForm] = Field([], description="playbooks that were run before, in order")
     lost: bool = Field(False, description="the manager's database is lost, after all that")
-    virtual_clusters: list[str] = Field(default_factory=list, description="further, empty virtual clusters")
-    switches: dict[str, str | int | float] = Field(
-        default_factory=dict, description="behaviours; `maint help lab` lists them"
-    )
-    faults: list[FaultForm] = Field(default_factory=list, description="what goes wrong")
+    virtual_clusters: list[str] = Field([], description="further, empty virtual clusters")
+    switches: dict[str, str | int | float] = Field({}, description="behaviours; `maint help lab` lists them")
+    faults: list[FaultForm] = Field([], description="what goes wrong")
 
 
 class StateForm(Form):
@@ -75,7 +71,7 @@ class EndForm(Form):
     done: list[str] | None = Field(None, description="the steps that were done or had nothing to do, in order")
     failed: list[str] | None = Field(None, description="the steps that failed")
     skipped: list[str] | None = Field(None, description="the steps that were skipped")
-    state: list[StateForm] = Field(default_factory=list, description="facts afterwards")
+    state: list[StateForm] = Field([], description="facts afterwards")
 
 
 class ExpectationForm(Form):
@@ -86,9 +82,7 @@ class ExpectationForm(Form):
         default_factory=lambda: WorldForm.model_validate({}),
         description="the lab in which it is tried; else the example",
     )
-    set_: dict[str, Scalar | list[Scalar]] = Field(
-        default_factory=dict, alias="set", description="values of its parameters"
-    )
+    set_: dict[str, Scalar | list[Scalar]] = Field({}, alias="set", description="values of its parameters")
     answer: Literal["yes", "no"] | None = Field(
         None, description="what a person whom it asks answers; else nobody does"
     )

@@ -45,7 +45,7 @@ class StepForm(Form):
     name: str = Field(description="what the operator reads")
     do: str | None = Field(None, description="the step kind")
     playbook: str | None = Field(None, description="instead of `do`: the steps of another playbook")
-    with_: dict[str, object] = Field(default_factory=dict, alias="with", description="the arguments")
+    with_: dict[str, object] = Field({}, alias="with", description="the arguments")
     when: str | bool | None = Field(None, description="an expression; the step is done only where it holds")
     register_: Annotated[str, Field(pattern=NAME)] | None = Field(
         default=None, alias="register", description="the name under which its result is kept"
@@ -65,10 +65,8 @@ class PlaybookForm(Form):
     name: str = Field(description="its name")
     summary: str = Field(description="one line for `maint playbook list`")
     parameters: dict[Annotated[str, Field(pattern=NAME)], ParameterForm] = Field(
-        default_factory=dict, description="what the operator may set"
+        {}, description="what the operator may set"
     )
     steps: list[StepForm] = Field(description="the steps, in order")
-    on_failure: list[StepForm] = Field(default_factory=list, description="run when an earlier step failed")
-    finally_: list[StepForm] = Field(
-        default_factory=list, alias="finally", description="run in the end, whatever happened"
-    )
+    on_failure: list[StepForm] = Field([], description="run when an earlier step failed")
+    finally_: list[StepForm] = Field([], alias="finally", description="run in the end, whatever happened")

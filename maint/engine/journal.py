@@ -21,7 +21,7 @@ from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
-from maint.model.events import Outcome, Result
+from maint.model.events import Outcome, RanHook, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Phase, Plan
@@ -64,15 +64,7 @@ class Attempt(msgspec.Struct):
     ended: str = ""  # "" where it was killed
     state: str = ""
     version: str = ""  # of maint; "" in older journals, but for the first
-
-
-class RanHook(msgspec.Struct, frozen=True):
-    """A program of the site that ran around a run."""
-
-    hook: str  # before_run, after_run or on_failure
-    command: str
-    problem: str  # "" where it ended well
-    at: str
+    heard: str = ""  # its last line, where it was killed
 
 
 class RunState(msgspec.Struct):
@@ -356,6 +348,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended, past.at = None, ""
+        past.attempts[-1].heard = "" if past.attempts[-1].ended else past.last
         past.attempts.append(_attempt(line))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0

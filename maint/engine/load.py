@@ -19,7 +19,7 @@ from maint.errors import Invalid, Position, UsageError
 from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.steps.parameter_sources import LISTS
 
-_SECTIONS = ("steps", "on_failure", "finally")
+_SECTIONS = {"steps": "steps", "on_failure": "on_failure", "finally": "finally_"}  # and as fields
 F = TypeVar("F", ParameterForm, StepForm)
 
 
@@ -91,14 +91,14 @@ def examine(
     form, wrong = decoded(PlaybookForm, document)
     found.listed += wrong
     name = form.name if form else file
-    texts = _forms(document, ("parameters",), ParameterForm)
+    texts = form.parameters if form else _forms(document, ("parameters",), ParameterForm)
     parameters = [_parameter(document, str(key), one, found) for key, one in texts.items()]
     whole_name = name if library.texts.get(name) == text else str(Path(file).resolve())
     reader = StepReader(document, library.load, library.texts, (*within, whole_name), _names(document), found)
     steps = [
         reader.step(section, int(index), one)
-        for section in _SECTIONS
-        for index, one in _forms(document, (section,), StepForm).items()
+        for section, key in _SECTIONS.items()
+        for index, one in (enumerate(getattr(form, key)) if form else _forms(document, (section,), StepForm).items())
     ]
     with found:
         if form is not None and not form.steps:

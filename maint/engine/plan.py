@@ -16,13 +16,15 @@ from maint.engine.parameters import convert
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Position, Refused, UnknownName, UsageError
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Phase, Plan, Playbook, StepText
+from maint.model.plan import Action, Effect, Parameter, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.steps.guards import WAIVER
 from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS, source_of
 from maint.steps.step import Arguments, Step
+
+_OF = " of "  # stands between a part and its whole
 
 
 def make_plan(
@@ -84,38 +86,45 @@ def _whole(source: str, values: Mapping[str, Json], actions: Sequence[Action], s
 
 def _as_earlier_steps_leave_it(actions: Sequence[Action], sight: Sight) -> Iterator[Action]:
     """Yield the actions; none tells of what is there now where an earlier one changes that."""
+    last: dict[object, int] = {}  # what was changed, and by which step last
+    noted = 0  # so many steps
     for index, action in enumerate(actions):
-        before = range(index, 0, -1) if action.seen else ()
-        number = next((at for at in before if _changes(actions[at - 1], action, sight)), None)
-        if number is not None:
-            words = action.summary.replace(action.seen, f"as step {number} leaves it", 1)
-            action = replace(action, summary=words, effect=max(action.effect, Effect.CHANGE))
+        if action.seen:
+            for number, earlier in enumerate(actions[noted:index], noted + 1):
+                last |= dict.fromkeys(_changed(earlier, sight) if earlier.effect is not Effect.READ else (), number)
+            noted = index
+            if by := max(last.get(place, 0) for place in _seen(action, sight)):
+                words = action.summary.replace(action.seen, f"as step {by} leaves it", 1)
+                action = replace(action, summary=words, effect=max(action.effect, Effect.CHANGE))
         yield action
 
 
-def _changes(earlier: Action, later: Action, sight: Sight) -> bool:
-    """Whether an action changes what a later one has seen."""
-    if earlier.effect is Effect.READ or _cluster(earlier, sight) != _cluster(later, sight):
-        return False
-    if earlier.effect is Effect.DESTROY and earlier.target.startswith("manager "):  # all that it manages
-        return True
-    within = _within(earlier.target, later.target) or _within(later.target, earlier.target)
-    return within and _setting(earlier) == _setting(later)
+def _seen(action: Action, sight: Sight) -> Iterator[object]:
+    """Yield what another action may have changed of what this one has seen: itself, its parts, what it is a part of."""
+    about, name = _about(action, sight), action.target.removeprefix("cluster ")
+    yield from [(about[0], "all"), (*about, "is", action.target), (*about, "part of", name)]
+    yield from [(*about, "named", whole) for whole in _wholes(action.target)]
 
 
-def _cluster(action: Action, sight: Sight) -> str | None:
-    name = action.arguments.get("vc")
-    return sight.settings.virtual_cluster(name).name if isinstance(name, str) else None
+def _changed(action: Action, sight: Sight) -> Iterator[object]:
+    """Yield what an action changes, as `_seen` asks for it."""
+    about, name = _about(action, sight), action.target.removeprefix("cluster ")
+    yield from [(*about, "is", action.target), (*about, "named", name)]
+    yield from [(*about, "part of", whole) for whole in _wholes(action.target)]
+    if action.effect is Effect.DESTROY and action.target.startswith("manager "):  # all that it manages
+        yield about[0], "all"
 
 
-def _setting(action: Action) -> Json:
-    """Return the name of the setting that an action is about; None where it is about the state of a thing."""
-    return action.arguments.get("name") if action.kind.startswith("config.") else None
+def _about(action: Action, sight: Sight) -> tuple[str | None, str]:
+    """Return the virtual cluster and the setting that an action is about; not a setting's, but the state of a thing."""
+    cluster = action.arguments.get("vc")
+    name = action.arguments.get("name") if action.kind.startswith("config.") else None
+    return sight.settings.virtual_cluster(cluster).name if isinstance(cluster, str) else None, repr(name)
 
 
-def _within(target: str, other: str) -> bool:
-    """Whether a target is another one, or a part of it, such as a service of a cluster."""
-    return target == other or target.endswith(f" of {other.removeprefix('cluster ')}")
+def _wholes(target: str) -> Sequence[str]:
+    """Return the names of what a target is a part of, such as the cluster of a service."""
+    return [target[at + len(_OF) :] for at in range(len(target)) if target.startswith(_OF, at)]
 
 
 def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]:
@@ -130,9 +139,16 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
         hint = " ".join(f"--set {name}=…" for name in missing)
         raise Invalid(f"playbook {playbook.name!r} needs {', '.join(missing)}", hint=f"give {hint}")
     return {
-        item.name: convert(item.type, given[item.name]) if given.get(item.name) is not None else item.default
+        item.name: _converted(item, given[item.name]) if given.get(item.name) is not None else item.default
         for item in playbook.parameters
     }
+
+
+def _converted(item: Parameter, value: Json) -> Json:
+    try:
+        return convert(item.type, value)
+    except Invalid as error:
+        raise Invalid(f"parameter {item.name}: {error.message}", hint=error.hint) from None
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -278,7 +294,12 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         key = str(problem["loc"][0]) if problem["loc"] else ""
         at = step.argument_places.get(key, step.at)
         words = words_of(problem, values.get(key))
-        raise Invalid(f"{key}: {words}" if key else words, at=at) from None
+        hint = (
+            "it is filled from parameters: give others by `--set`, or correct it"
+            if is_template(dict(step.arguments))
+            else None
+        )
+        raise Invalid(f"{key}: {words}" if key else words, at=at, hint=hint) from None
 
 
 def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:

@@ -144,12 +144,12 @@ class StepReader:
         self._found.listed += argument_mistakes(step, item.with_, self._document, path)
 
     def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Keys) -> None:
-        if step.effect is not Effect.READ and _repeats(item, key):
-            raise Invalid(
-                f"`{key}` is for steps that only read; {step.kind} changes something",
-                at=self._document.where((*path, key)),
-                hint="`maint playbook resume` takes up a run that failed, and looks before it repeats",
-            )
+        if step.worst(item.with_) is not Effect.READ and _repeats(item, key):
+            hint = "`maint playbook resume` takes up a run that failed, and looks before it repeats"
+            if "reads" in step.arguments.model_fields:
+                hint = "say `reads: true` of what changes nothing"
+            words = f"`{key}` is for steps that only read; {step.kind} changes something"
+            raise Invalid(words, at=self._document.where((*path, key)), hint=hint)
 
     def _argument(self, step: Step[Arguments], key: str, value: Json, path: Keys, known: set[str]) -> None:
         if key in step.expressions and isinstance(value, str):

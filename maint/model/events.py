@@ -46,3 +46,12 @@ class Result(msgspec.Struct, frozen=True):
     value: Json = None
     partly: bool = False  # done, but not all that was hoped for: the run exits 7
     hint: str = ""  # what to do about the rest, when partly done
+
+
+class RanHook(msgspec.Struct, frozen=True):
+    """A program of the site that ran around a run."""
+
+    hook: str  # before_run, after_run or on_failure
+    command: str
+    problem: str  # "" where it ended well
+    at: str

@@ -8,6 +8,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from maint.model.formatting import show_time
+
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]  # in files of ours: one that says its zone
@@ -17,6 +19,12 @@ def objects_of(value: object) -> list[Mapping[str, Json]]:
     """Return the objects of a list, or of the list `items` of an object; none where there is no list."""
     listed = value.get("items") if isinstance(value, Mapping) else value
     return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list | tuple) else []
+
+
+def as_json(record: msgspec.Struct) -> dict[str, Json]:
+    """Return a record's fields as JSON has them, its own times as `show_time` spells them."""
+    fields = msgspec.to_builtins(record, builtin_types=(datetime,))
+    return {name: show_time(value) if isinstance(value, datetime) else value for name, value in fields.items()}
 
 
 def spelled(value: Json) -> str:

@@ -1,14 +1,20 @@
 """One backup: what was kept, how it was judged, and what became of it."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from maint.model.json import Json
+from maint.model.json import Moment
 
-FORMAT = "maint-snapshot/1"
+TIME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
+PATTERN = re.compile(rf"{TIME.pattern}-[0-9a-f]{{4}}")  # of an id
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+PartName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")]
 
 
 class Purpose(StrEnum):
@@ -37,21 +43,23 @@ class Trust(StrEnum):
 class Part(msgspec.Struct, frozen=True):
     """One stored file: size and SHA-256 as stored, and (`content_…`) of what is inside, unpacked."""
 
-    name: str
-    bytes: int
-    sha256: str
-    content_bytes: int
-    content_sha256: str
+    name: PartName
+    bytes: Count
+    sha256: Digest
+    content_bytes: Count
+    content_sha256: Digest
     restorable: bool = False
 
 
-class StoredFile(msgspec.Struct, frozen=True):
+class StoredFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file of a virtual cluster as it lies in the store, once for all snapshots that list it."""
 
-    id: str  # as documents name it
-    bytes: int
-    sha256: str
-    sealed_as: str = ""  # the id under which it lies, where it was encrypted anew
+    id: Digest  # as documents name it
+    bytes: Count
+    sha256: Digest
+    sealed_as: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = (
+        ""  # the id under which it lies, where it was encrypted anew
+    )
 
     @property
     def place(self) -> str:
@@ -64,12 +72,12 @@ class ClusterSummary(msgspec.Struct, frozen=True):
 
     name: str  # as the config calls it
     base_url: str
-    jobs: int = 0
-    resources: int = 0
-    files: int = 0
-    bytes: int = 0  # of all files
-    problems: Sequence[str] = ()  # what could not be read, in words
-    doubt: str = ""  # why what was found is not taken for the truth
+    jobs: Count
+    resources: Count
+    files: Count
+    bytes: Count  # of all files
+    problems: tuple[str, ...]  # what could not be read, in words
+    doubt: str  # why what was found is not taken for the truth
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -86,31 +94,31 @@ class Judgement(msgspec.Struct, frozen=True):
     redaction: Redaction
     flagged: bool  # whether config items carry `sensitive`
     hash_rule: bool | None  # whether the rule M7.3 fits the login just used; None: cannot tell
-    counts: Mapping[str, int]
-    findings: Sequence[Finding] = ()
+    counts: Mapping[str, Count]
+    findings: tuple[Finding, ...]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
-    """One backup; it exists only if its manifest exists."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="maint-snapshot/1"):
+    """One backup; it exists only if its manifest exists, which has these fields, in this order."""
 
-    id: str
+    id: Annotated[str, Meta(pattern=f"^{PATTERN.pattern}\\Z")]
     site: str
-    taken_at: datetime
+    taken_at: Moment
     purpose: Purpose
     restorable: bool
-    parts: Sequence[Part]
-    versions: Mapping[str, str]  # manager, api, tool
-    judgement: Judgement
-    account: str = ""  # the account that took it
-    uncovered: Sequence[str] = ()  # what the export cannot hold, in words
-    host_files: Mapping[str, Json] = {}  # path → what was seen on the manager host
-    recipients: Sequence[str] = ()
     manager: str = ""  # host name of the manager it came from
-    manager_files: Sequence[str] = ()  # paths of what the part with the manager's own files holds
+    account: str = ""  # the account that took it
+    versions: Mapping[str, str]  # manager, api, tool
+    parts: tuple[Part, ...]
+    judgement: Judgement
+    host_files: Mapping[str, Any] = {}  # path → what was seen on the manager host; Any: whatever JSON holds
+    uncovered: tuple[str, ...] = ()  # what the export cannot hold, in words
+    recipients: tuple[str, ...] = ()
+    manager_files: tuple[str, ...] = ()  # paths of what the part with the manager's own files holds
     healed_from: Mapping[str, str] = {}  # where a healed one comes from: redacted, from, at
     rekeyed_from: Mapping[str, str] = {}  # of what it is the same, encrypted for other recipients: snapshot, at
-    virtual_clusters: Sequence[ClusterSummary] = ()
-    objects: Sequence[StoredFile] = ()  # the files of its virtual clusters
+    virtual_clusters: tuple[ClusterSummary, ...] = ()
+    objects: tuple[StoredFile, ...] = ()  # the files of its virtual clusters
 
     def has(self, name: str) -> bool:
         """Tell whether there is a part of that name."""

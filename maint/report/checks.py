@@ -8,7 +8,7 @@ import msgspec
 
 from maint.model.finding import Contact, Finding, State
 from maint.model.formatting import fold, show_count
-from maint.model.json import Json
+from maint.model.json import Json, as_json
 from maint.render import from_file
 from maint.report.junit import HEAD, escaped, quoted
 
@@ -58,19 +58,11 @@ def _skipped(findings: Sequence[Finding]) -> bool:
 
 def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[str, Json]:
     """Return all findings, grouped, and which hosts answered."""
-    listed: list[Json] = [
-        {
-            "check": one.finding.check,
-            "severity": one.finding.severity.value,
-            "state": one.finding.state.value,
-            "observed": one.finding.observed,
-            "expected": one.finding.expected,
-            "source": one.finding.source,
-            "remedy": one.finding.remedy,
-            "hosts": list(one.hosts),
-        }
-        for one in group(findings)
-    ]
+    listed: list[Json] = []
+    for one in group(findings):
+        said = as_json(one.finding)
+        del said["host"]
+        listed.append({**said, "hosts": list(one.hosts)})
     hosts: list[Json] = [{"name": c.name, "reached": c.reached, "reason": c.reason or None} for c in contacts]
     return {"findings": listed, "hosts": hosts}
 

@@ -16,7 +16,7 @@ from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
 from maint.report.moment import Moment
 from maint.report.plots import LACKING, Plot
-from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
+from maint.report.site_facts import AT_WORK, Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
 from maint.report.troubles import FAIL, OK, WARN, Trouble, known_from, state_of, troubles
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
@@ -201,7 +201,7 @@ def _drill(one: Drill, now: datetime) -> Values:
 
 
 def _run(one: Run, now: datetime) -> Values:
-    state = FAIL if one.resumable else OK if one.state == "done" else WARN
+    state = FAIL if one.resumable else OK if one.state in ("done", AT_WORK) else WARN
     words = "partly done" if one.state == "partly" else one.state
     return {
         "id": one.id, "playbook": one.playbook, "state": state, "words": words, "at": moment(one.started, now),

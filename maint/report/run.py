@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from maint import files
+from maint.model.events import RanHook
 from maint.model.formatting import show_duration
-from maint.model.json import Json
+from maint.model.json import Json, as_json
 from maint.model.plan import Plan
 from maint.report.moment import Moment
 
@@ -44,15 +45,7 @@ class Attempt(msgspec.Struct, frozen=True):
     ended: str  # "" where it was killed
     state: str
     version: str = ""  # of maint; "" where the journal does not say
-
-
-class Hook(msgspec.Struct, frozen=True):
-    """A program of the site that ran before or after."""
-
-    hook: str
-    command: str
-    problem: str  # "" where it ended well
-    at: str
+    heard: str = ""  # when it was last heard of, where it was killed
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -70,7 +63,7 @@ class RunReport(msgspec.Struct, frozen=True):
     waived: str = ""  # why the backup guards were lifted
     version: str = ""  # of maint that began it
     attempts: Sequence[Attempt] = ()  # the first, and each that took it up
-    hooks: Sequence[Hook] = ()
+    hooks: Sequence[RanHook] = ()
     back: Sequence[Back] = ()  # of a run that brings several parts back, how each came
 
     def to_json(self) -> dict[str, Json]:
@@ -84,17 +77,14 @@ class RunReport(msgspec.Struct, frozen=True):
             "ended": self.ended,
             "state": self.state,
             "reason": self.reason,
-            "actions": [
-                {**{name: getattr(line, name) for name in Line.__struct_fields__}, "seconds": _seconds(line)}
-                for line in self.lines
-            ],
+            "actions": [{**as_json(line), "seconds": _seconds(line)} for line in self.lines],
             "left": list(self.left),
             "lists": {heading: list(items) for heading, items in self.lists.items()},
             "version": self.version,
-            "attempts": [{name: getattr(one, name) for name in Attempt.__struct_fields__} for one in self.attempts],
-            "hooks": [{name: getattr(one, name) for name in Hook.__struct_fields__} for one in self.hooks],
+            "attempts": [as_json(one) for one in self.attempts],
+            "hooks": [as_json(one) for one in self.hooks],
             "no_safety_net": self.waived,
-            "back": [{name: getattr(part, name) for name in Back.__struct_fields__} for part in self.back],
+            "back": [as_json(part) for part in self.back],
         }
 
 

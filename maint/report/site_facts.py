@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
+AT_WORK = "at work"  # of a run
 KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
 
 
@@ -53,7 +54,7 @@ class Run(msgspec.Struct, frozen=True):
     state: str
     started: datetime
     by: str
-    resumable: bool
+    resumable: bool  # it is to be taken up: no later run has done its work
     ended: datetime | None = None  # None: it is at work, or nobody knows
 
 

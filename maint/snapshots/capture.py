@@ -151,7 +151,7 @@ class _Run:
 class ExtraParts(msgspec.Struct, frozen=True):
     """What came of it."""
 
-    manager_files: Sequence[str] = ()  # those that are kept
+    manager_files: tuple[str, ...] = ()  # those that are kept
     missing: Sequence[str] = ()  # words on each part that is not there
     dumped: bool = False  # whether there is a dump
     wrong_password: str = ""  # why the truststore's password was not kept, where it opens nothing

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import asdict
 
 from maint.errors import WorkFailed
 from maint.model.formatting import show_count, show_time, tell_time
-from maint.model.json import Json
+from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import stamp, time_of
@@ -26,17 +25,12 @@ class Record(msgspec.Struct, frozen=True):
     kind: str
     snapshot: str
     site: str
-    at: datetime
-    facts: Mapping[str, Json] = {}
+    at: Moment
+    facts: Mapping[str, Any]  # Any: whatever JSON holds
 
 
-class _Read(msgspec.Struct, frozen=True):
+class _Read(Record, frozen=True):
     format: Literal["maint-record/1"]
-    kind: str
-    snapshot: str
-    site: str
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    facts: dict[str, Any]  # Any: whatever JSON holds
 
 
 def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Json], at: datetime | None = None) -> str:
@@ -97,7 +91,7 @@ def _read(sight: Sight, name: str) -> Record | None:
         return None
     if name != place or read.site != sight.settings.name:
         return None
-    return Record(read.kind, read.snapshot, read.site, read.at, read.facts)
+    return read
 
 
 PRUNE = "prune"
@@ -128,12 +122,7 @@ class Hold(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
-        return {
-            "reason": self.reason,
-            "at": show_time(self.at),
-            "by": self.by,
-            "until": show_time(self.until) if self.until else None,
-        }
+        return {name: value for name, value in as_json(self).items() if name != "run"}
 
 
 def end_of(day: date) -> datetime:
@@ -240,14 +229,9 @@ class Drill(msgspec.Struct, frozen=True):
 
     def to_json(self, now: datetime) -> dict[str, Json]:
         """Return it as JSON, its age in seconds."""
-        return {
-            "snapshot": self.snapshot,
-            "at": show_time(self.at),
-            "age": round((now - self.at).total_seconds(), 3),
-            "result": PASSED if self.passed else FAILED,
-            "reason": self.reason,
-            "rto_seconds": self.rto_seconds,
-        }
+        said = {name: value for name, value in as_json(self).items() if name != "passed"}
+        age = round((now - self.at).total_seconds(), 3)
+        return {**said, "age": age, "result": PASSED if self.passed else FAILED}
 
 
 def drills_in(past: Iterable[Record]) -> Sequence[Drill]:
@@ -346,19 +330,7 @@ class Verification(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
-        return {
-            "snapshot": self.snapshot,
-            "level": self.level,
-            "depth": self.depth,
-            "result": self.result.value,
-            "parts_checked": self.parts_checked,
-            "parts": self.parts,
-            "at": show_time(self.at),
-            "on_capture": self.on_capture,
-            "findings": [asdict(finding) for finding in self.findings],
-            "doubts": list(self.doubts),
-            "files_read": show_time(self.files_read) if self.files_read else None,
-        }
+        return {**as_json(self), "result": self.result.value}
 
 
 class Taken(msgspec.Struct, frozen=True):

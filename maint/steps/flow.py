@@ -50,9 +50,14 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
     with writing(place, "make room on its disk"):
         written = create(place, msgspec.json.encode(said) + b"\n")
     if not written:
-        before = answered(state, run, token)
-        words = f"by {before.by} at {tell_times(before.at)}" if before else "already"
-        raise Refused(f"this question was answered {words}", hint=f"`maint playbook resume {run}`")
+        refuse_answered(state, run, token)
+
+
+def refuse_answered(state: Path, run: str, token: str) -> None:
+    """Refuse where a question was answered already."""
+    if before := answered(state, run, token):
+        words = f"{'approved' if before.yes else 'rejected'} by {before.by} at {tell_times(before.at)}"
+        raise Refused(f"this question was {words}", hint=f"`maint playbook resume {run}` takes the answer")
 
 
 def answered(state: Path, run: str, token: str) -> Approval | None:
@@ -112,7 +117,7 @@ class Approve(Step[ApproveArguments]):
             raise Refused(
                 f"{said.by} said no{f': {said.note}' if said.note else ''}",
                 detail=[f"asked: {question}"],
-                hint="talk to them; the same run asks again when it is resumed",
+                hint=f"talk to them; then `maint playbook resume {work.run}` asks again",
             )
         words = f"approved by {said.by} at {tell_times(said.at)}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}
@@ -194,7 +199,7 @@ class NotifyArguments(Arguments):
     """What is told, and to whom."""
 
     message: str = Field(description="what is told, in a sentence or two")
-    to: list[str] = Field(default_factory=list, description="names under `notify` in the config; empty: all")
+    to: list[str] = Field([], description="names under `notify` in the config; empty: all")
 
 
 class Notify(Step[NotifyArguments]):

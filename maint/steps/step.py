@@ -66,6 +66,10 @@ class Step(Generic[A]):
         """Do it, yielding words on the way; looks first, so that doing it again after a crash is safe."""
         raise TypeError(f"{self.kind} has no effect")
 
+    def worst(self, given: Mapping[str, object]) -> Effect:
+        """Return the worst effect that it may plan with what stands under `with:`, templates not filled in."""
+        return self.effect
+
     def waits_for_restores(self, action: Action) -> bool:
         """Whether this is refused while a run that restores is unfinished."""
         return False

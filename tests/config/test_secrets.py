@@ -185,6 +185,16 @@ def test_a_prompt_without_a_terminal_is_refused(tmp_path: Path) -> None:
         secrets(tmp_path).resolve("prompt")
 
 
+def test_an_end_of_input_where_a_password_is_to_be_typed_is_refused(tmp_path: Path) -> None:
+    resolver = ReferencedSecrets(tmp_path, {}, ask=_ended)
+    with pytest.raises(Refused, match="no password was typed"):
+        resolver.resolve("prompt")
+
+
+def _ended(_: str) -> str:
+    raise EOFError
+
+
 def test_the_factory_password_is_that_of_a_fresh_manager(tmp_path: Path) -> None:
     assert secrets(tmp_path).resolve("factory:") == Secret("admin")
 

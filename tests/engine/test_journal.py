@@ -72,7 +72,8 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     bench.run(past.plan, past=past)
     found = [line["what"] for line in lines(bench.site)]
     assert found == ["run", "intent", "outcome", "intent", "resumed", "intent", "outcome", "ended"]
-    assert journals.find(bench.site.state, path.stem).state == "done"
+    done = journals.find(bench.site.state, path.stem)
+    assert done.state == "done" and [one.heard for one in done.attempts] == [lines(bench.site)[3]["time"], ""]
 
 
 @pytest.mark.parametrize("kept", range(6))
@@ -365,6 +366,21 @@ def test_a_disk_that_takes_nothing_begins_no_run_and_takes_no_dismissal(bench, m
     with pytest.raises(WorkFailed, match="No space left"):
         journals.dismiss(bench.site.state, past, NOW, "so")
     assert [path.suffix for path in (bench.site.state / "runs").iterdir()] == [".jsonl"]
+
+
+def test_a_run_whose_journal_cannot_be_opened_for_writing_is_not_gone_on_with(bench, monkeypatch):
+    bench.fails(SECOND_FAILS)
+    past, did = journals.unfinished(bench.site.state)[0], bench.did
+
+    def read_only(path, flags, *more, real=os.open, **named):
+        if str(path).endswith(".jsonl") and flags & os.O_WRONLY:
+            raise OSError(30, "Read-only file system")
+        return real(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", read_only)
+    error = bench.fails(past.plan, past=past)
+    assert (isinstance(error, WorkFailed), "Read-only file system" in error.message, bench.did) == (True, True, did)
+    assert "`maint playbook resume`" in error.hint
 
 
 def test_a_torn_line_that_cannot_be_taken_back_ends_the_journal(bench, monkeypatch):

@@ -30,7 +30,7 @@ SNAPSHOT = Snapshot(
     restorable=True,
     parts=(),
     versions={"manager": "7.6.5", "api": "v49", "tool": "0.1.0"},
-    judgement=Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}),
+    judgement=Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}, findings=()),
     host_files=SEEN,
 )
 OUTLINE = DeploymentSummary(hosts=5, settings={"WEB_TLS": "true", "AUTO_TLS_TYPE": "ALL", "KEYSTORE_PATH": KEYSTORE})

@@ -36,4 +36,5 @@ def test_a_disk_that_cannot_be_looked_into_keeps_nobody_from_a_backup(
 
 def test_a_store_that_is_away_tells_no_size(place: Any) -> None:
     place.root.rename(place.root.with_name("away"))
+    place.root.write_text("a file where the folder should be")
     assert largest(place) == 0

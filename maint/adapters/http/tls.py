@@ -17,10 +17,10 @@ _LIMIT = 10.0  # seconds
 _REASONS = {
     9: "the certificate is not valid yet",
     10: "the certificate has expired",
-    18: "the certificate is self-signed and not in the CA file",
-    19: "the chain ends in a root that is not in the CA file",
-    20: "no certificate in the CA file has issued it",
-    21: "no certificate in the CA file has issued it",
+    18: "the certificate is self-signed, and not one that is believed",
+    19: "the chain ends in a root that is not believed",
+    20: "no authority that is believed has issued it",
+    21: "no authority that is believed has issued it",
     62: "the certificate is for another host name",
     64: "the certificate is for another address",
 }

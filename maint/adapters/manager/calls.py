@@ -10,9 +10,8 @@ from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, une
 from maint.adapters.http.request import JSON, Call, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
-from maint.adapters.manager.probe import peer_of
 from maint.adapters.manager.refusals import PROXY, refusal
-from maint.adapters.manager.session import ManagerSession
+from maint.adapters.manager.session import ManagerSession, peer_of
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json

@@ -91,16 +91,7 @@ def _open_s3(location: str, access: Access | None) -> Store:
     if not parts.hostname or parts.port or parts.username:
         raise Invalid(f"{location!r} names no bucket", hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
     own = given.backup.s3.of(parts.netloc)
-    service = Service(
-        endpoint=own.endpoint,
-        region=own.region,
-        access_key=given.secrets.resolve(own.access_key),
-        secret_key=given.secrets.resolve(own.secret_key),
-        ca=str(own.ca) if own.ca else None,
-        proxy=own.proxy,
-        lock=own.lock,
-        lock_mode=own.lock_mode.upper(),
-    )
+    service = Service(own, given.secrets.resolve(own.access_key), given.secrets.resolve(own.secret_key))
     return S3Store(service, parts.netloc, unquote(parts.path))
 
 

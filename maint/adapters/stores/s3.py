@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from maint.adapters.stores.stored_files import (
     STAGING,
+    TRIAL,
     Writer,
     is_left_over,
     passed,
@@ -114,7 +115,7 @@ class S3Store:
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        passing = any(part in _PASSING for part in name.split("/"))
+        passing = any(part in _PASSING or part.startswith(TRIAL) for part in name.split("/"))
         kept = {} if passing else self._service.retention()
         upload = _Upload(self._client, self._bucket, key, kept, self._takes_pieces)
         try:
@@ -162,13 +163,13 @@ class S3Store:
             session.set_config_variable(variable, "/dev/null")
         client = session.create_client(
             "s3",
-            region_name=service.region,
-            endpoint_url=service.endpoint,
+            region_name=service.said.region,
+            endpoint_url=service.said.endpoint,
             aws_access_key_id=service.access_key.reveal(),
             aws_secret_access_key=service.secret_key.reveal(),
             config=Config(
                 retries={"total_max_attempts": 1},
-                s3={"addressing_style": "path" if service.endpoint else "auto"},
+                s3={"addressing_style": "path" if service.said.endpoint else "auto"},
                 request_checksum_calculation="when_required",
                 ignore_configured_endpoint_urls=True,
             ),

@@ -4,7 +4,6 @@ import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -15,6 +14,7 @@ from botocore.awsrequest import AWSResponse
 from maint.adapters.http.answers import read_reply
 from maint.adapters.http.request import BLOCK, Call, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
+from maint.config.stores import S3Settings
 from maint.model.secret import Secret
 
 PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
@@ -24,23 +24,18 @@ _LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each pi
 
 
 class Service(msgspec.Struct, frozen=True):
-    """Where and how an S3-compatible service is reached; no endpoint is Amazon's own."""
+    """Where and how an S3-compatible service is reached."""
 
-    endpoint: str | None
-    region: str
+    said: S3Settings
     access_key: Secret
     secret_key: Secret
-    ca: str | None = None
-    proxy: str | None = None  # None: what the environment says
-    lock: float | None = None  # seconds for which nobody can remove what is written
-    lock_mode: str = "COMPLIANCE"
 
     def retention(self) -> dict[str, object]:
         """Return what asks for object lock when an object is written now."""
-        if self.lock is None:
+        if self.said.lock is None:
             return {}
-        until = datetime.now(UTC) + timedelta(seconds=self.lock)
-        return {"ObjectLockMode": self.lock_mode, "ObjectLockRetainUntilDate": until}
+        until = datetime.now(UTC) + timedelta(seconds=self.said.lock)
+        return {"ObjectLockMode": self.said.lock_mode.upper(), "ObjectLockRetainUntilDate": until}
 
 
 class Wire:
@@ -48,12 +43,12 @@ class Wire:
 
     def __init__(self, service: Service, address: str) -> None:
         peer = Peer(
-            ca=Path(service.ca) if service.ca else None,
+            ca=service.said.ca,
             ca_hint="backup.s3.ca must name a PEM file",
             authority_hint="give backup.s3.ca the authority's certificate",
             name_setting="backup.s3.endpoint",
             unreachable=lambda _: UP,
-            proxy=service.proxy or _proxy_for(address),
+            proxy=service.said.proxy or _proxy_for(address),
             usual_proxy=True,
             keep_open=_AT_ONCE,
         )

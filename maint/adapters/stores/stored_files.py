@@ -15,6 +15,7 @@ from maint.errors import Invalid, StoreFailed
 from maint.files import as_file
 
 STAGING = ".staging-"
+TRIAL = "trial-"  # begins the names of what is written to see whether anything can be, and taken away at once
 ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
 _SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{16}")
 

@@ -5,6 +5,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
 
+import msgspec
+
 from maint.cli.command import command
 from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
@@ -20,7 +22,6 @@ from maint.model.formatting import show_count, show_counts, show_duration, show_
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
-from maint.snapshots.manifest import clusters_json
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import Drill, drills, last_good
@@ -176,7 +177,7 @@ def _facts(snapshot: Snapshot) -> dict[str, Json]:
             {"name": part.name, "bytes": part.bytes, "sha256": part.sha256, "restorable": part.restorable}
             for part in snapshot.parts
         ],
-        "virtual_clusters": clusters_json(snapshot.virtual_clusters),
+        "virtual_clusters": msgspec.to_builtins(snapshot.virtual_clusters),
     }
 
 

@@ -1,8 +1,11 @@
 """A configuration that is being made: what was answered so far, tried from a private folder before anything is kept."""
 
+import getpass
+import json
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,11 +25,16 @@ _NOBODY = f"age1{'q' * 58}"  # has a recipient's form
 
 
 class Draft:
-    """The values of a site, nested as in the file, and the files that go with it; answers are tried in `staging`."""
+    """The values of a site, nested as in the file, and the files that go with it; answers are tried in `staging`.
 
-    def __init__(self, target: Path, name: str, staging: Path, screen: Screen) -> None:
-        self.target, self.name, self.screen = target, name, screen
+    Args:
+        dry_run: whether nothing may be written outside `staging`, not for a moment.
+    """
+
+    def __init__(self, target: Path, name: str, staging: Path, screen: Screen, *, dry_run: bool) -> None:
+        self.target, self.name, self.screen, self.dry_run = target, name, screen, dry_run
         self.values: dict[str, Json] = {}
+        self.forget_secrets()
         self._staging = staging
         self._files: dict[Path, bytes] = {}
 
@@ -34,6 +42,11 @@ class Draft:
     def folder(self) -> Path:
         """The folder of the configuration; what belongs to it goes beside it."""
         return self.target.parent
+
+    def forget_secrets(self) -> None:
+        """Have each secret looked up, or typed, anew."""
+        ask = getpass.getpass if sys.stdin.isatty() else None
+        self._secrets = ReferencedSecrets(self.folder, os.environ, ask=ask)  # it may name any variable, MAINT_… too
 
     def add(self, section: str, **values: Json) -> None:
         """Set keys of a section."""
@@ -54,10 +67,21 @@ class Draft:
         """Return what a file holds or will hold; nothing where there is none."""
         if path in self._files:
             return self._files[path]
-        return path.read_bytes() if path.is_file() else b""
+        with files.reading(path):
+            return path.read_bytes() if path.is_file() else b""
+
+    def free(self, path: Path) -> bool:
+        """Whether a file may be made there: nothing is there, or will be."""
+        return path != self.target and path not in self._files and not files.visible(path)
+
+    def try_writing(self, path: Path) -> None:
+        """Try whether a file can be written, where that may be tried; WorkFailed: it cannot."""
+        if not self.dry_run:
+            with files.writing(path):
+                files.try_writing(path)
 
     def _tried(self, path: Path) -> Path:
-        return self._staging / path.name
+        return self._staging / str([*self._files].index(path)) / path.name
 
     @contextmanager
     def site(self) -> Iterator[ConfiguredSite]:
@@ -68,22 +92,25 @@ class Draft:
         values.pop("backup", None)
         if "store" in backup:
             values["backup"] = {"recipients": [_NOBODY], **backup}
-        text = filled(self.name, values)
-        for path in self._files:
-            text = text.replace(str(path), str(self._tried(path)))
         tried = self._staging / "tried.yaml"
-        files.replace(tried, text.encode())
+        files.replace(tried, filled(self.name, {key: self._moved(value) for key, value in values.items()}).encode())
         environ = {key: value for key, value in os.environ.items() if not key.startswith("MAINT_")}
         try:
             settings = load_settings(ConfigFlags(config=str(tried), state=str(self._staging / "state")), environ)
         except Invalid as error:
             raise self._wrong(error, tried) from error
-        secrets = ReferencedSecrets(self.folder, os.environ)  # a reference may name any variable, MAINT_… too
-        site = ConfiguredSite(settings.site(self.name), secrets, self.screen.warn)
+        site = ConfiguredSite(settings.site(self.name), self._secrets, self.screen.warn)
         try:
             yield site
         finally:
             site.close()
+
+    def _moved(self, value: Json) -> Json:
+        """Return a value that names the files of `staging` in the place of those that are not written yet."""
+        if isinstance(value, Mapping):
+            return {key: self._moved(one) for key, one in value.items()}
+        path = Path(value.removeprefix("file:")) if isinstance(value, str) else None
+        return str(value).replace(str(path), str(self._tried(path))) if path in self._files else value
 
     def _wrong(self, error: Invalid, tried: Path) -> UsageError:
         """Return what is said of an answer that no configuration may hold, without the file in which it was tried."""
@@ -92,9 +119,11 @@ class Draft:
         return UsageError(message, detail=detail, hint="correct that answer, or its flag")
 
     def write(self) -> list[Path]:
-        """Write the files, the configuration last; WorkFailed: one cannot be written, or is there by now."""
+        """Write what the configuration names, and it last; WorkFailed: a file cannot be written, or is there by now."""
         written = list[Path]()
-        for path, content in {**self._files, self.target: filled(self.name, self.values).encode()}.items():
+        said = json.dumps(self.values)
+        named = {path: content for path, content in self._files.items() if json.dumps(str(path))[1:-1] in said}
+        for path, content in {**named, self.target: filled(self.name, self.values).encode()}.items():
             with files.writing(path):
                 if path == self.target and not files.create(path, content):
                     raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")

@@ -12,7 +12,7 @@ import msgspec
 from maint import files
 from maint.cli.command import command
 from maint.cli.config import trials
-from maint.cli.config.asking import Asker
+from maint.cli.config.asking import Asker, Question
 from maint.cli.config.draft import Draft
 from maint.cli.lab.switches import lab_folder
 from maint.cli.options import Flags, argument, option
@@ -64,8 +64,10 @@ def init(
     Without a terminal flags alone answer; without any of them it writes a sample of all keys.
     """
     target = absolute(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL)
-    if target.exists():
+    if files.visible(target):
         raise Refused(f"{target} is there already", hint=_THERE)
+    if not all(str(one).isprintable() for one in (target, *msgspec.structs.astuple(answers))):
+        raise UsageError("a flag, or the file's name, holds a character that cannot be shown", hint="type it anew")
     source = sys.stdin if sys.stdin.isatty() else None
     if answers.sample or (source is None and not answers.given):
         _write_sample(flags, target)
@@ -96,7 +98,9 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
             hint="give these flags; `maint config init --help` says what each means, --sample writes a sample",
         )
     with TemporaryDirectory(prefix="maint-init-") as folder:
-        draft = Draft(target, flags.site or (lab.name if lab else "prod"), Path(folder), screen)
+        name = flags.site or (lab.name if lab else "prod")
+        draft = Draft(target, name, Path(folder), screen, dry_run=flags.dry_run)
+        draft.try_writing(target)
         if answers.proxy:
             draft.values["proxy"] = answers.proxy
         try:
@@ -106,49 +110,56 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
             raise
         if flags.dry_run:
             screen.emit({"path": str(target), "written": [], "next": []}, f"would write {target}")
+            screen.say("nothing was written, so that files can be written there was not tried")
             return
         written = [str(path) for path in draft.write()]
     following = _following(target)
     screen.emit({"path": str(target), "written": list(written), "next": list(following)}, str(target))
-    screen.say("\n".join([f"written: {', '.join(written)}", "next:", *(f"  {line}" for line in following)]))
+    screen.say(f"written: {', '.join(written)}\nnext (doctor asks for the backup and the drill that follow it):")
+    screen.say("\n".join(f"  {line}" for line in following))
 
 
 def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None) -> None:
     """Ask the six questions, in an order in which each answer can be tried."""
-
-    def reach(text: str) -> None:
-        trials.manager(draft, asker, text, ca=answers.ca, fingerprint=answers.fingerprint, plain=answers.plain)
-
+    vouched = answers.ca or answers.fingerprint
     draft.screen.say("1 of 6: the manager")
-    asker.settle("its address (HOST; HOST:PLAIN:TLS for ports that are not 7180 and 7183)", answers.manager, "", reach)
+    asker.settle(
+        lambda at: trials.manager(draft, asker, at, vouched=vouched, plain=answers.plain),
+        Question("its address (HOST; HOST:PLAIN:TLS for ports that are not 7180 and 7183)", answers.manager),
+    )
     if lab:
         bootstrap = lab.manager.bootstrap
         draft.add("manager", bootstrap={"username": bootstrap.username, "password": bootstrap.password})
         draft.add("manager", license=str(lab.manager.license))
     draft.screen.say("2 of 6: the login")
-    username = answers.username or asker.words("account for its API", "admin")
-    words = "where its password is (file:PATH, which only you can read; env:NAME; command:PROGRAM)"
-    asker.settle(words, answers.password, "", lambda text: trials.login(draft, username, text))
+    where = "where its password is (file:PATH, which only you can read; env:NAME; command:PROGRAM)"
+    asker.settle(
+        lambda username, password: trials.login(draft, username, password),
+        Question("account for its API", answers.username, "admin"),
+        Question(where, answers.password),
+    )
     draft.screen.say("3 of 6: redaction")
-    with_window = answers.ssh != "none"
-    default = "window" if _redacts(draft, asker) and with_window else "problem"
+    default = "window" if _redacts(draft, asker) and answers.ssh != "none" else "problem"
     words = f"what a backup does while the API redacts: {', '.join(trials.REDACTIONS)}"
-    asker.settle(words, answers.on_redacted, default, lambda text: trials.redaction(draft, text))
+    asker.settle(lambda word: trials.redaction(draft, word), Question(words, answers.on_redacted, default))
     draft.screen.say("4 of 6: SSH to the manager's host")
     known = lab.ssh.known_hosts.read_bytes() if lab and lab.ssh and lab.ssh.known_hosts else b""
-    key = answers.ssh_key or (asker.words("private key (Enter: those that ssh uses)") if not answers.ssh else "")
+    usual = trials.USUAL_KEYS
     host = draft.section("manager").get("host", "")
     asker.settle(
-        "account and address (USER@HOST:PORT), or none", answers.ssh, f"root@{host}",
-        lambda text: trials.ssh(draft, asker, text, key=key, host_key=answers.host_key, known=known),
-    )  # fmt: skip
+        lambda at, key: trials.ssh(draft, asker, at, key, host_key=answers.host_key, known=known),
+        Question("account and address (USER@HOST:PORT), or none", answers.ssh, f"root@{host}"),
+        Question(
+            f"private key, or {usual}: those that ssh uses", answers.ssh_key or (answers.ssh and usual), usual, "none"
+        ),
+    )
     draft.screen.say("5 of 6: the store")
-    usual = str(_beside(draft.target, "backups"))
-    asker.settle("where snapshots go", answers.store, usual, lambda text: trials.store(draft, text))
+    place = Question("where snapshots go", answers.store, str(_beside(draft.target, "backups")))
+    asker.settle(lambda at: trials.store(draft, asker, at), place)
     draft.screen.say("6 of 6: the recipient")
     words = "public key that snapshots are encrypted for (age1…), or new:FILE to make a key pair"
-    fresh = f"new:{draft.folder / 'recovery.key'}"
-    asker.settle(words, answers.recipient, fresh, lambda text: trials.recipient(draft, text))
+    key = Question(words, answers.recipient, f"new:{draft.folder / 'recovery.key'}")
+    asker.settle(lambda text: trials.recipient(draft, text), key, needed=True)
 
 
 def _redacts(draft: Draft, asker: Asker) -> bool:

@@ -2,22 +2,32 @@
 
 import hashlib
 import os
+import secrets
 import ssl
+from contextlib import nullcontext
 from pathlib import Path
 
+from maint import files
 from maint.adapters.http.proxy import way
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
+from maint.adapters.stores.stored_files import TRIAL
 from maint.cli.config.asking import Asker
 from maint.cli.config.draft import Draft
 from maint.config.paths import absolute
-from maint.errors import CannotReach, LoginRefused, Refused, UsageError
+from maint.config.schema import HostSettings
+from maint.errors import CannotReach, Invalid, LoginRefused, Refused, StoreFailed, UsageError
 from maint.model.fleet import Standing
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.manager import Door
+from maint.model.manager import Door, Presence
+from maint.ports import Store
 
 _LIMIT = 10.0  # seconds
+_WHOSE = (
+    "no authority that is believed vouches for it; is this its certificate (y, n, or the PEM file of its authority)"
+)
+USUAL_KEYS = "usual"  # the word for the private keys that ssh uses by itself
 REDACTIONS = ("window", "problem", "accept")
 MEANING = {
     "window": "for as long as a backup's export takes, redaction is switched off; the server restarts twice",
@@ -31,21 +41,22 @@ def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
     host, rest = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
-    elif text.count(":") <= len(ports):
+    elif text.count(":") <= len(ports) and "::" not in text:
         host, _, rest = text.partition(":")
     given = [word for word in rest.split(":") if word]
     if not host or not all(word.isdigit() and 0 < int(word) < 65536 for word in given) or len(given) > len(ports):
-        raise UsageError(f"{text!r} is no address", hint="such as cm.example.internal, with its ports after colons")
+        raise UsageError(
+            f"{text!r} is no address", hint="such as cm.example.internal, without https://, its ports after colons"
+        )
     return host, [int(word) for word in given] + list(ports[len(given) :])
 
 
-def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str, plain: bool) -> None:
+def manager(draft: Draft, asker: Asker, text: str, *, vouched: str, plain: bool) -> None:
     """Reach the manager; its certificate is shown, and believed only if its authority is named or somebody says so.
 
     Args:
         text: HOST, or HOST:PLAIN:TLS.
-        ca: PEM file of the authority; "" for none.
-        fingerprint: of the certificate that may be believed.
+        vouched: what vouches for its certificate: PEM file of the authority, or the fingerprint; "" for neither.
         plain: whether a manager without TLS will do.
 
     Raises:
@@ -53,12 +64,10 @@ def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str,
         Refused: nobody believes its certificate, or it serves without TLS and nobody said that this will do.
     """
     host, (plain_port, tls_port) = place_of(text, 7180, 7183)
-    draft.values.pop("manager", None)
-    draft.add("manager", host=host, plain_port=plain_port, tls_port=tls_port)
-    if ca:
-        draft.add("manager", ca=str(absolute(ca)))
-    with draft.site() as site:
-        found = site.manager.presence()
+    draft.values["manager"] = {"host": host, "plain_port": plain_port, "tls_port": tls_port}
+    if vouched and not _is_print(vouched):
+        draft.add("manager", ca=str(absolute(vouched)))
+    found = _presence(draft)
     draft.screen.say(f"  port {plain_port}: {found.plain}; port {tls_port}: {found.tls}")
     if found.door is Door.CLOSED:
         raise CannotReach(f"no port of {host} serves the management API", hint="is it up, and are its ports right?")
@@ -73,9 +82,16 @@ def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str,
     if found.chain is None:
         draft.screen.say("  its certificate is verified")
         return
-    if ca:
-        raise CannotReach(f"{host}'s certificate is not accepted", detail=found.chain.split("; "), hint=found.remedy)
-    _believe(draft, asker, (host, tls_port), fingerprint)
+    _believe(draft, asker, (host, tls_port), vouched)
+
+
+def _presence(draft: Draft) -> Presence:
+    with draft.site() as site:
+        return site.manager.presence()
+
+
+def _is_print(text: str) -> bool:
+    return text.lower().startswith("sha256:")
 
 
 def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
@@ -84,30 +100,60 @@ def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
     return way(str(draft.values["proxy"]), f"https://{host}:{place[1]}") if "proxy" in draft.values else None
 
 
-def _believe(draft: Draft, asker: Asker, place: tuple[str, int], fingerprint: str) -> None:
-    """Show a certificate that no authority vouches for, and pin it once somebody believes it."""
+def _believe(draft: Draft, asker: Asker, place: tuple[str, int], vouched: str) -> None:
+    """Show a certificate that is not believed, until something vouches for it or somebody says that it is not his."""
     proxy = _proxy_to(draft, place)
-    raw = presented_der(place, place[0], _LIMIT, proxy)
-    print_ = "SHA256:" + hashlib.sha256(raw).hexdigest()
-    for line in (*presented(place, place[0], _LIMIT, proxy), f"fingerprint: {print_}"):
-        draft.screen.say(f"  {line}")
-    if fingerprint and fingerprint.lower() != print_.lower():
-        raise CannotReach(f"{place[0]} shows another certificate than --fingerprint names", hint="who answers there?")
-    if not fingerprint and not asker.yes("no authority that is known vouches for it; is this its certificate?"):
+    with files.explaining(f"{place[0]} shows no certificate", "is it up, and are its ports right?", CannotReach):
+        pem = ssl.DER_cert_to_PEM_cert(presented_der(place, place[0], _LIMIT, proxy))
+    print_ = "SHA256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    shown = "\n".join(f"  {line}" for line in (*presented(place, place[0], _LIMIT, proxy), f"fingerprint: {print_}"))
+    if not asker.there:
+        draft.screen.say(shown)
+    question = f"{shown}\n{_WHOSE}"
+    while True:
+        try:
+            answer = vouched
+            if not answer:
+                answer, question = asker.words(question, "n"), _WHOSE
+            _vouch(draft, place[0], answer, print_, pem)
+        except CannotReach as error:
+            if not asker.there:
+                raise
+            asker.fails(error)
+            vouched = ""
+        else:
+            return
+
+
+def _vouch(draft: Draft, host: str, answer: str, print_: str, pem: str) -> None:
+    """Believe a certificate because of an answer: y, its fingerprint, or the PEM file of its authority."""
+    if answer.lower() in ("n", "no"):
         raise Refused(
-            f"nobody believes the certificate of {place[0]}",
+            f"nobody believes the certificate of {host}",
+            detail=[f"fingerprint: {print_}"],
             hint="--ca FILE names its authority, such as cm-auto-global_cacerts.pem; --fingerprint the certificate",
         )
-    pem = ssl.DER_cert_to_PEM_cert(raw).encode()
-    draft.add("manager", ca=draft.keep(draft.folder / f"{draft.name}-ca.pem", pem))
-    with draft.site() as site:
-        chain = site.manager.presence().chain
-    if chain is not None:
-        raise CannotReach(
-            f"the certificate of {place[0]} cannot be used",
-            detail=chain.split("; "),
-            hint="`maint site status` shows the certificate; name its authority under `ca:`, or have it renewed",
-        )
+    if _is_print(answer) and answer.lower() != print_.lower():
+        raise CannotReach(f"{host} shows another certificate than --fingerprint names", hint="who answers there?")
+    if pinned := _is_print(answer) or answer.lower() in ("y", "yes"):
+        draft.add("manager", ca=draft.keep(_pin(draft, pem), pem.encode()))
+    else:
+        draft.add("manager", ca=str(absolute(answer)))
+    found = _presence(draft)
+    if found.chain is None:
+        draft.screen.say("  its certificate is pinned" if pinned else "  its certificate is verified")
+        return
+    way = "`maint site status` shows the certificate; name its authority, or have it renewed"
+    raise CannotReach(
+        f"{host}'s certificate is not accepted", detail=found.chain.split("; "), hint=way if pinned else found.remedy
+    )
+
+
+def _pin(draft: Draft, pem: str) -> Path:
+    """Return where a certificate is kept: beside the configuration, in no other's place."""
+    names = (f"{draft.name}-ca{number}.pem" for number in ("", *(f"-{one}" for one in range(2, 1000))))
+    places = (draft.folder / name for name in names)
+    return next(path for path in places if draft.kept(path) in (b"", pem.encode()))
 
 
 def login(draft: Draft, username: str, password: str) -> None:
@@ -115,6 +161,7 @@ def login(draft: Draft, username: str, password: str) -> None:
     if password.startswith("file:"):
         password = f"file:{absolute(password.removeprefix('file:'))}"
     draft.add("manager", username=username, password=password)
+    draft.forget_secrets()
     with draft.site() as site:
         site.secrets.resolve(password)
         if site.manager.log_in().bootstrap:
@@ -145,12 +192,12 @@ def redaction(draft: Draft, word: str) -> None:
     draft.add("backup", on_redacted=word)
 
 
-def ssh(draft: Draft, asker: Asker, text: str, *, key: str, host_key: str, known: bytes = b"") -> None:
+def ssh(draft: Draft, asker: Asker, text: str, key: str, *, host_key: str, known: bytes = b"") -> None:
     """Reach the manager's host over SSH; its key is shown, and recorded beside the configuration once believed.
 
     Args:
         text: USER@HOST:PORT, or `none`.
-        key: file of the private key; "" for those that ssh uses by itself.
+        key: file of the private key; `usual` for those that ssh uses by itself.
         host_key: fingerprint of the host key that may be believed.
         known: host keys that are believed already.
 
@@ -162,63 +209,114 @@ def ssh(draft: Draft, asker: Asker, text: str, *, key: str, host_key: str, known
     draft.values.pop("hosts", None)
     if text == "none":
         draft.screen.warn("without SSH no window can be opened, no host checked and no server restarted")
+        if draft.section("backup").get("on_redacted") == "window":
+            draft.add("backup", on_redacted="problem")
+            draft.screen.warn(f"so on_redacted is problem: {MEANING['problem'].partition(';')[0]}")
         return
     user, at, address = text.rpartition("@")
     host, (port,) = place_of(address, 22)
     path = draft.folder / "known_hosts"
     draft.keep(path, draft.kept(path) or known)
     draft.add("ssh", user=user if at else "root", known_hosts=str(path))
-    if key:
+    if key != USUAL_KEYS:
         draft.add("ssh", key=str(absolute(key)))
-    one: dict[str, Json] = {"name": host, "address": host, "port": port, "groups": ["manager"]}
+    name = host if len(host) <= 64 and ":" not in host else "manager"
+    one: dict[str, Json] = {"name": name, "address": host, "port": port, "groups": ["manager"]}
     draft.values["hosts"] = [one]
-    _know(draft, asker, path, host_key)
     with draft.site() as site:
-        (reply,) = site.fleet.ask(site.settings.hosts, {host: b"echo here\n"}, timeout=_LIMIT * 2)
+        _know(draft, asker, site.settings.hosts[0], host_key)
+    with draft.site() as site:
+        (reply,) = site.fleet.ask(site.settings.hosts, {name: b"echo here\n"}, timeout=_LIMIT * 2)
     if reply.reason or reply.out.strip() != b"here":
         raise CannotReach(f"{host}: {reply.reason or 'its shell printed something else'}", hint=reply.hint)
     draft.screen.say(f"  let in on {host}; its answer took {reply.seconds:.1f} s")
 
 
-def _know(draft: Draft, asker: Asker, path: Path, host_key: str) -> None:
-    """Show the key that the host presents, and record it once somebody believes it."""
+def _know(draft: Draft, asker: Asker, host: HostSettings, host_key: str) -> None:
+    """Show the key that a host presents, and record it once somebody believes it."""
+    path = draft.folder / "known_hosts"
     with draft.site() as site:
-        (host,) = site.settings.hosts
         (seen,) = site.fleet.keys([host], timeout=_LIMIT)
     if seen.reason:
-        raise CannotReach(f"{host.name} shows no host key: {seen.reason}", hint="are address and port right?")
-    draft.screen.say(f"  {seen.recorded_as} shows {seen.type} {seen.fingerprint}, which is {seen.standing.value}")
+        raise CannotReach(f"{host.address} shows no host key: {seen.reason}", hint="are address and port right?")
+    words = f"  {seen.recorded_as} shows {seen.type} {seen.fingerprint}, which is {seen.standing.value}"
     if seen.standing is Standing.KNOWN:
+        draft.screen.say(words)
         return
     if seen.standing is not Standing.UNKNOWN:
+        draft.screen.say(words)
         raise Refused(
-            f"the host key of {host.name} is {seen.standing.value}", hint=f"look at {path}: who answers there?"
+            f"the host key of {host.address} is {seen.standing.value}", hint=f"look at {path}: who answers there?"
         )
-    if host_key != seen.fingerprint and (host_key or not asker.yes("is this its key?")):
+    if host_key != seen.fingerprint and (host_key or not asker.yes(f"{words}\nis this its key?")):
         raise Refused(
-            f"nobody believes the host key of {host.name}", hint=f"if it is its own: --host-key {seen.fingerprint}"
+            f"nobody believes the host key of {host.address}",
+            detail=[words.strip()],
+            hint="compare it with `ssh-keygen -lf` on that host; if it is its own, answer y"
+            if asker.there
+            else f"if it is its own: --host-key {seen.fingerprint}",
         )
     line = f"{seen.recorded_as} {seen.type} {seen.key}\n".encode()
     draft.keep(path, draft.kept(path) + line)
 
 
-def store(draft: Draft, text: str) -> None:
-    """See that snapshots can be written there; UsageError: it is no store, CannotReach: no answer, or no right."""
-    if "://" not in text:
-        text = str(absolute(text))
-    draft.add("backup", store=text)
-    if "://" in text:
-        with draft.site() as site:
-            draft.screen.say(f"  {text} answers: {show_count(sum(1 for _ in site.store.names(draft.name)), 'object')}")
-        return
-    there = next(folder for folder in (Path(text), *Path(text).parents) if folder.exists())
+def store(draft: Draft, asker: Asker, text: str) -> None:
+    """Write a file where snapshots are to go, and take it away again; in a dry run only look there.
+
+    Raises:
+        UsageError: it is no store.
+        CannotReach: no folder can be made or written to there.
+        StoreFailed: the store does not answer, or does not take a file.
+    """
+    folder = None if "://" in text else absolute(text)
+    draft.add("backup", store=text if folder is None else str(folder))
+    if text.startswith("sftp://") and draft.section("ssh") and asker.there:
+        host, (port,) = place_of(text.removeprefix("sftp://").partition("/")[0].rpartition("@")[2], 22)
+        _know(draft, asker, HostSettings.model_construct(name="store", address=host, port=port), "")
+    where = text if folder is None else str(folder)
+    with draft.site() as site:
+        try:
+            if folder is None:
+                count = show_count(sum(1 for _ in site.store.names(draft.name)), "object")
+                draft.screen.say(f"  {where} answers: {count}")
+            if draft.dry_run:
+                if folder is not None:
+                    _look(folder)
+                draft.screen.say(f"  that {where} takes a file was not tried: a dry run writes none")
+                return
+            with files.unmade(folder / draft.name) if folder else nullcontext():
+                _write(site.store, f"{draft.name}/{TRIAL}{secrets.token_hex(8)}")
+        except (StoreFailed, Invalid) as error:
+            if folder is not None:
+                words = f"{where} cannot be written to"
+                raise CannotReach(words, detail=[error.message, *error.detail], hint=error.hint) from None
+            if text.startswith("s3://"):
+                error.hint = f"{error.hint}; endpoint and keys stand in the file under backup.s3: `maint help stores`"
+            raise
+    draft.screen.say(f"  {where} can be written to: a file was put there and taken away again")
+
+
+def _look(folder: Path) -> None:
+    """Raise CannotReach where it can be seen without writing that nothing can be written."""
+    there = next(one for one in (folder, *folder.parents) if files.visible(one))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise CannotReach(f"{there} cannot be written to", hint="name another folder, or look at who owns it")
-    draft.screen.say(f"  {text} can be written to" + ("" if Path(text).exists() else "; the first backup makes it"))
+
+
+def _write(store: Store, name: str) -> None:
+    with store.create(name) as file:
+        file.write(bytes(files.TRIED))
+    store.remove(name)
 
 
 def recipient(draft: Draft, text: str) -> None:
-    """Take a public key (`age1…`), or make a pair (`new:FILE`); Refused: the file is there, or lies in the store."""
+    """Take a public key (`age1…`), or make a pair (`new:FILE`).
+
+    Raises:
+        UsageError: it is neither.
+        Refused: the file is there, or lies in the store.
+        WorkFailed: it cannot be written.
+    """
     if not text.startswith("new:"):
         draft.add("backup", recipients=[text])
         with draft.site():
@@ -226,13 +324,17 @@ def recipient(draft: Draft, text: str) -> None:
         return
     path = absolute(text.removeprefix("new:"))
     at = str(draft.section("backup").get("store", ""))
-    if at.startswith("/") and path.is_relative_to(at):
+    if at.startswith("/") and path.resolve().is_relative_to(Path(at).resolve()):
         raise Refused(f"{path} lies in the store, with what it opens", hint="name a file elsewhere")
-    if path.exists():
+    if not draft.free(path):
         raise Refused(f"{path} is there already", hint="name another file, or give its public key")
+    draft.try_writing(path)
     identity, public = AgeSeal().new_identity()
     draft.keep(path, f"{identity.reveal()}\n".encode())
     draft.add("backup", recipients=[public], identity=f"file:{path}")
+    if draft.dry_run:
+        draft.screen.say(f"  a key pair would be made, its private key in {path} (0600)")
+        return
     draft.screen.say(f"  key pair made for {public}")
     draft.screen.say(f"  its private key goes to {path} (0600)")
     draft.screen.say("  keep a copy of it elsewhere: without it no backup can be read")

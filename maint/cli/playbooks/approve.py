@@ -15,7 +15,7 @@ from maint.errors import Refused
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Action
-from maint.steps.flow import Approval, answer
+from maint.steps.flow import Approval, answer, refuse_answered
 from maint.steps.registry import STEPS
 
 
@@ -31,6 +31,7 @@ def approve(
         past = journal.find(site.state, run_id)
         action, record = _question(past)
         question, token, now = str(action.arguments["question"]), str(record.notes["token"]), site.clock.now()
+        refuse_answered(site.state, past.id, token)
         if now > datetime.fromisoformat(str(record.notes["until"])):
             hint = f"`maint playbook resume {past.id}` asks again"
             raise Refused(f"the question of run {past.id} is too old to be answered", detail=[question], hint=hint)
@@ -41,7 +42,7 @@ def approve(
         answer(site.state, past.id, token, Approval(not reject, actor(), show_time(now), note))
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
-            screen.say(f"`maint playbook resume {past.id}` goes on")
+            screen.say(f"`maint playbook resume {past.id}` {'ends with that' if reject else 'goes on'}")
         data: dict[str, Json] = {
             "run": past.id,
             "question": question,

@@ -105,7 +105,7 @@ def _waits(state: Path, past: RunState, now: datetime) -> Iterator[str]:
         yield f"{'waits' if now <= until else 'waited'} for a person until {tell_time(until)}"
         with suppress(Refused):  # a damaged answer is told to whoever resumes
             if said := answered(state, past.id, str(record.notes["token"])):
-                yield f"answered by {said.by}"
+                yield f"{'approved' if said.yes else 'rejected'} by {said.by}"
 
 
 def _json(past: RunState) -> Json:

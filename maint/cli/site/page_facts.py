@@ -13,6 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
+from maint.engine.lock import is_held
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count, tell_times
@@ -21,6 +22,7 @@ from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
 from maint.report.plots import MARKS
 from maint.report.site_facts import (
+    AT_WORK,
     AUDIT_ONLY,
     DAMAGED,
     OTHER,
@@ -231,18 +233,20 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
 
 
 def _runs(state: Path) -> Sequence[Run]:
-    whole = journal.history(state)
+    whole, stopped = journal.history(state), journal.unfinished(state)
+    at_work = next((past.id for past in stopped if past.ended is None), "") if is_held(state) else ""
+    unfinished = {past.id for past in stopped} - {at_work}
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
-    chosen = {past.id: past for past in whole if past.resumable or past.id >= first}
+    chosen = {past.id: past for past in whole if past.id in unfinished or past.id >= first}
     return [
         Run(
             past.id,
             past.plan.source,
-            past.state,
+            AT_WORK if past.id == at_work else past.state,
             datetime.fromisoformat(past.started),
             past.actor,
-            past.resumable,
-            datetime.fromisoformat(past.at) if past.at else None,
+            past.id in unfinished,
+            datetime.fromisoformat(past.at) if past.at and past.id != at_work else None,
         )
         for past in sorted(chosen.values(), key=lambda past: past.started, reverse=True)
     ]

@@ -5,8 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from maint.model.formatting import show_time
-from maint.model.json import Json
+from maint.model.json import Json, as_json
 from maint.snapshots.catalogue import Entry, stored_bytes
 from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import Drill
@@ -27,16 +26,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     def to_json(self, now: datetime) -> dict[str, Json]:
         """Return it as JSON, with its age in seconds."""
-        return {
-            "seen": show_time(self.seen),
-            "age": round((now - self.seen).total_seconds(), 3),
-            "snapshots": self.snapshots,
-            "restorable": self.restorable,
-            "damaged": self.damaged,
-            "bytes": self.bytes,
-            "last_verified": show_time(self.last_verified) if self.last_verified else None,
-            "last_drill": show_time(self.last_drill) if self.last_drill else None,
-        }
+        return {**as_json(self), "age": round((now - self.seen).total_seconds(), 3)}
 
 
 def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Summary:

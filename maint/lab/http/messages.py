@@ -1,7 +1,10 @@
-"""Requests and responses as every server of the lab has them, and the errors that its calls raise."""
+"""Requests and responses as every server of the lab has them, its errors, and the table that finds what answers."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, ClassVar
+from itertools import zip_longest
+from typing import Any, BinaryIO, ClassVar, Generic, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -70,3 +73,32 @@ class ApiError(Exception):
         self.message = message
         value = {**self.fixed, "message": message, **more}
         self.response = Response(status, value, headers=headers or {}, remark=remark)
+
+
+T = TypeVar("T")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+class Routes(Generic[T]):
+    """The calls of a server; `{name}` is one word of the path, `{name:a|b}` one of these, `{name*}` all the rest."""
+
+    def __init__(self, calls: Mapping[str, T]) -> None:
+        self.table = {_pattern(spelled): route for spelled, route in calls.items()}
+
+    def find(self, method: str, path: str) -> tuple[T, dict[str, str]] | None:
+        """Return what answers a call, and the values of its placeholders, decoded."""
+        for pattern, route in self.table.items():
+            found = pattern.fullmatch(f"{method} {path}")
+            if found:
+                return route, {name: unquote(value) for name, value in found.groupdict().items()}
+        return None
+
+    def methods(self, path: str) -> list[str]:
+        return [method for method in _METHODS if self.find(method, path)]
+
+
+def _pattern(spelled: str) -> re.Pattern[str]:
+    split = re.split(r"\{(\w+)(\*|:[\w|]+)?\}", spelled)
+    words = (".+" if kind == "*" else (kind or ":[^/]+")[1:] for kind in split[2::3])
+    named = (f"(?P<{name}>{word})" for name, word in zip(split[1::3], words, strict=True))
+    return re.compile("".join(part for pair in zip_longest(map(re.escape, split[::3]), named) for part in pair if part))

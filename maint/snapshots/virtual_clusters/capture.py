@@ -37,8 +37,8 @@ from maint.snapshots.writer import SnapshotWriter
 class Clusters(msgspec.Struct, frozen=True):
     """What came of the virtual clusters."""
 
-    summaries: Sequence[ClusterSummary] = ()  # a line each
-    objects: Sequence[StoredFile] = ()
+    summaries: tuple[ClusterSummary, ...] = ()  # a line each
+    objects: tuple[StoredFile, ...] = ()
     uncovered: Sequence[str] = ()  # what is not in the snapshot
     files_read: datetime | None = None  # since when all these files are known to have been read
 
@@ -64,7 +64,7 @@ def take_clusters(
             yield f"virtual cluster {name} is left out: {failure.message}"
             uncovered.append(f"virtual cluster {name}: {failure.message}")
             address = site.settings.virtual_cluster(name).base_url
-            summaries.append(ClusterSummary(name, address, problems=(failure.message,)))
+            summaries.append(ClusterSummary(name, address, 0, 0, 0, 0, (failure.message,), ""))
             continue
         writer.document(part_name(name), encode(document))
         summary = _summary(site, document, accept_empty)
@@ -170,11 +170,11 @@ def _snapshot(site: Site, snapshot_id: str, purpose: Purpose, recipients: Sequen
         restorable=False,
         parts=(),
         versions={"tool": __version__},
-        judgement=Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={}),
+        judgement=Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={}, findings=()),
         uncovered=("the manager's configuration", *taken.uncovered),
         recipients=tuple(recipients),
-        virtual_clusters=tuple(taken.summaries),
-        objects=tuple(taken.objects),
+        virtual_clusters=taken.summaries,
+        objects=taken.objects,
     )
 
 

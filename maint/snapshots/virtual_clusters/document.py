@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import asdict
 
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot, StoredFile
@@ -36,12 +37,12 @@ class ClusterDocument(msgspec.Struct, frozen=True):
     taken_at: str
     user: str  # who read it
     info: Object  # what it says of itself
-    resources: Sequence[Resource]  # with their files, as the API sent them
-    jobs: Sequence[Job]
     users: Sequence[str]  # names of users that have secrets there, as the config knows them
-    objects: Mapping[str, str]  # signature of a file → id of what is stored
     uncovered: Sequence[str]  # what the API cannot give
     problems: Sequence[str]  # what could not be read
+    resources: Sequence[Resource]  # with their files, as the API sent them
+    jobs: Sequence[Job]
+    objects: Mapping[str, str]  # signature of a file → id of what is stored
     # files that the signed manifest lists, by id; known once it was read from a snapshot
     listed: Mapping[str, StoredFile] = {}
 
@@ -59,10 +60,10 @@ class _Read(msgspec.Struct, frozen=True):
     info: dict[str, Any]  # Any, here and below: whatever JSON holds
     resources: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
-    users: list[str]
+    users: tuple[str, ...]
     objects: dict[str, str]
-    uncovered: list[str]
-    problems: list[str]
+    uncovered: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def part_name(cluster: str) -> str:
@@ -83,20 +84,9 @@ def clusters_in(snapshot: Snapshot) -> Sequence[str]:
 
 def encode(document: ClusterDocument) -> bytes:
     """Return a document's bytes; escaped, since names may hold what UTF-8 does not."""
-    content: dict[str, Json] = {
-        "format": FORMAT,
-        "name": document.name,
-        "base_url": document.base_url,
-        "taken_at": document.taken_at,
-        "user": document.user,
-        "info": document.info,
-        "users": list(document.users),
-        "uncovered": list(document.uncovered),
-        "problems": list(document.problems),
-        "resources": [resource.raw for resource in document.resources],
-        "jobs": [job.raw for job in document.jobs],
-        "objects": dict(document.objects),
-    }
+    fields = {name: value for name, value in asdict(document).items() if name != "listed"}
+    sent = {"resources": [one.raw for one in document.resources], "jobs": [one.raw for one in document.jobs]}
+    content: dict[str, Json] = {"format": FORMAT, **fields, **sent}
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -106,18 +96,9 @@ def decode(content: bytes) -> ClusterDocument:
         read = msgspec.convert(json.loads(content), _Read)  # which reads halves of characters too
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise damaged("it is not a document of a virtual cluster") from None
+    fields = {name: value for name, value in asdict(read).items() if name != "format"}
     return ClusterDocument(
-        name=read.name,
-        base_url=read.base_url,
-        taken_at=read.taken_at,
-        user=read.user,
-        info=read.info,
-        resources=tuple(Resource(raw) for raw in read.resources),
-        jobs=tuple(Job(raw) for raw in read.jobs),
-        users=tuple(read.users),
-        objects=read.objects,
-        uncovered=tuple(read.uncovered),
-        problems=tuple(read.problems),
+        **{**fields, "resources": tuple(map(Resource, read.resources)), "jobs": tuple(map(Job, read.jobs))}
     )
 
 

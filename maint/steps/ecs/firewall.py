@@ -96,7 +96,7 @@ def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
 class RestoreArguments(Arguments):
     """Which hosts; all of which rules are kept when left out."""
 
-    hosts: list[str] = Field(default_factory=list, description="these hosts; empty: all of which rules are kept")
+    hosts: list[str] = Field([], description="these hosts; empty: all of which rules are kept")
     replaced: bool = Field(False, description="the rules that were replaced when others were put back")
 
 

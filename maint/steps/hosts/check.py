@@ -27,8 +27,8 @@ class CheckArguments(HostsArguments):
     """Which hosts by which checks, and what a finding does; all hosts of the config where none are named."""
 
     every: ClassVar[bool] = True
-    checks: list[str] = Field(default_factory=list, description="ids of checks; else all of the phase")
-    checks_in: list[str] = Field(default_factory=list, description="groups of checks")
+    checks: list[str] = Field([], description="ids of checks; else all of the phase")
+    checks_in: list[str] = Field([], description="groups of checks")
     phase: str = Field(RUNNING, description="`running`, `before-install`, `before-restore` or `before-backup`")
     on_failure: Literal["fail", "warn", "register"] = Field(
         "fail",

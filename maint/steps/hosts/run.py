@@ -35,6 +35,9 @@ class RunCommand(Step[RunArguments]):
     kind = "host.run"
     effect = Effect.CHANGE
 
+    def worst(self, given: Mapping[str, object]) -> Effect:
+        return Effect.READ if given.get("reads") is True else self.effect
+
     def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
         hosts = chosen_hosts(sight, args)
         needed = hosts

@@ -18,8 +18,8 @@ class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
     every: ClassVar[bool] = False  # whether all hosts of the config are meant where none are named
-    hosts: list[str] = Field(default_factory=list, description="names of hosts in the config")
-    groups: list[str] = Field(default_factory=list, description="all hosts of these groups")
+    hosts: list[str] = Field(default=[], description="names of hosts in the config")
+    groups: list[str] = Field(default=[], description="all hosts of these groups")
 
     @model_validator(mode="after")
     def _some_are_named(self) -> Self:

@@ -23,8 +23,8 @@ _NOT_IDLE = ("STARTED", "STARTING", "BUSY", "NA")
 class RolesArguments(Arguments):
     """Which roles of the monitoring service."""
 
-    only: list[str] = Field(default_factory=list, description="these types; empty: all")
-    without: list[str] = Field(default_factory=list, description="not these types")
+    only: list[str] = Field([], description="these types; empty: all")
+    without: list[str] = Field([], description="not these types")
 
 
 class StartManagement(Step[RolesArguments]):

@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 import msgspec
 from pydantic import Field
 
 from maint import files
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import CannotReach, Invalid, Refused, Transient, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -23,7 +24,6 @@ from maint.snapshots.open_windows import (
 )
 from maint.steps.hosts.fan_out import texts
 from maint.steps.manager import java_options, server_options
-from maint.steps.manager.exporting import refuse_partial
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version, require_ssh
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
@@ -253,3 +253,27 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
+
+
+_LESSER = ("ROLE_CLUSTER_ADMIN", "Cluster Administrator")
+
+
+def refuse_partial(sight: Sight) -> None:
+    """Refuse where the manager hides Navigator's settings from this account; WorkFailed where its API is too old."""
+    sight.manager.require_api(sight.settings.manager.api.deployment)
+    account = sight.manager.log_in().name
+    try:
+        if not any(role.type.startswith("NAVIGATOR") for role in sight.manager.management_roles()):
+            return
+        found = sight.manager.get(f"/users/{quote(account, safe='')}")
+    except (CannotReach, Transient, WorkFailed):  # the export itself will tell
+        return
+    roles = found.get("authRoles") if isinstance(found, Mapping) else None
+    listed = roles if isinstance(roles, list) else []
+    named = [one.get("name") or one.get("displayName") for one in listed if isinstance(one, Mapping)]
+    if named and all(name in _LESSER for name in named):
+        raise Refused(
+            f"no export that {account} takes can be restored: it is Cluster Administrator only, and the manager hides"
+            " Navigator's settings from that role",
+            hint="give the account the role Full Administrator, or name another one under `manager.username`",
+        )

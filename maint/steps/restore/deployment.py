@@ -35,7 +35,7 @@ class SnapshotArguments(Arguments):
 class EditedArguments(SnapshotArguments):
     """Which snapshot, and which of its hosts have become others (`OLD=NEW`)."""
 
-    map_hosts: list[str] = Field(default_factory=list, description="hosts that have become others, each `OLD=NEW`")
+    map_hosts: list[str] = Field([], description="hosts that have become others, each `OLD=NEW`")
 
 
 class PutArguments(EditedArguments, Kept):
@@ -170,9 +170,7 @@ _SHOWN = 20  # differences named in a message; the value registered holds them a
 class CompareArguments(EditedArguments):
     """With which snapshot, which of its hosts have become others, and which clusters alone are compared."""
 
-    clusters: list[str] = Field(
-        default_factory=list, description="only these clusters and what was brought back with them"
-    )
+    clusters: list[str] = Field([], description="only these clusters and what was brought back with them")
 
 
 class CompareDeployment(Step[CompareArguments]):

@@ -26,7 +26,7 @@ from maint.steps.step import Progress, Step, done
 class ReadyArguments(EditedArguments):
     """Which snapshot, edited how, and whether the licence must be installed already."""
 
-    clusters: list[str] = Field(default_factory=list, description="only these clusters, to be added to what is there")
+    clusters: list[str] = Field([], description="only these clusters, to be added to what is there")
     license: bool = Field(False, description="whether a licence must be installed already")
 
 

@@ -28,7 +28,7 @@ class CommandArguments(PlaceArguments):
 
     name: str = Field(description="as the manager's API spells it, such as deployClientConfig")
     # Any: whatever JSON can spell
-    arguments: dict[str, Any] = Field(default_factory=dict, description="what it takes as JSON; no secrets")
+    arguments: dict[str, Any] = Field({}, description="what it takes as JSON; no secrets")
 
     @model_validator(mode="after")
     def _can_be_sent(self) -> Self:

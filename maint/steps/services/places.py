@@ -27,7 +27,7 @@ class ServiceArguments(Arguments):
 class RoleArguments(ServiceArguments):
     """Which roles of a service: by name, type or host; all that are named must fit."""
 
-    roles: list[str] = Field(default_factory=list, description="these, by name")
+    roles: list[str] = Field([], description="these, by name")
     type: str = Field("", description="those of a type, such as DATANODE")
     host: str = Field("", description="those on a host")
 

@@ -26,7 +26,7 @@ class RestoreArguments(PlaceArguments):
     """Which settings of what, from which snapshot."""
 
     snapshot: str = Field("", description="its id; empty: the newest restorable one")
-    properties: list[str] = Field(default_factory=list, description="these settings; empty: all that differ")
+    properties: list[str] = Field([], description="these settings; empty: all that differ")
 
 
 class RestoreSettings(Step[RestoreArguments]):

@@ -31,9 +31,7 @@ class CreateJobArguments(VcArguments):
 class UpdateJobArguments(JobArguments, Guarded):
     """What changes, and why what it was is not to be sealed first."""
 
-    changes: dict[str, JsonValue] = Field(
-        default_factory=dict, description="keys of the definition; those of `schedule` one by one"
-    )
+    changes: dict[str, JsonValue] = Field({}, description="keys of the definition; those of `schedule` one by one")
 
 
 class PauseArguments(JobArguments):

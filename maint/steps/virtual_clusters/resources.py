@@ -40,7 +40,7 @@ class CreateResourceArguments(ResourceArguments):
 
     type: str = Field("files", description="or `python-env`, or a newer word")
     hidden: bool = Field(False, description="left out of lists for people")
-    more: dict[str, JsonValue] = Field(default_factory=dict, description="further keys as the API takes them")
+    more: dict[str, JsonValue] = Field({}, description="further keys as the API takes them")
 
 
 class UploadArguments(ResourceArguments, Guarded):

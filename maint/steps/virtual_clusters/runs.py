@@ -40,7 +40,7 @@ class RunJobArguments(JobArguments):
     """Which job, with which variables, and whether to wait for the run's end."""
 
     wait: bool = Field(False, description="wait; a run that fails fails the step")
-    variables: dict[str, str] = Field(default_factory=dict, description="texts for `{{{name}}}`")
+    variables: dict[str, str] = Field({}, description="texts for `{{{name}}}`")
 
 
 class RunArguments(VcArguments):
@@ -332,9 +332,7 @@ class OnceArguments(VcArguments):
     """What runs, and the local files that it needs."""
 
     definition: dict[str, JsonValue] = Field(description="the job's, as the API takes it, without name and mounts")
-    files: list[str] = Field(
-        default_factory=list, description="local files for the resource, the application among them"
-    )
+    files: list[str] = Field([], description="local files for the resource, the application among them")
     keep_log: bool = Field(
         False, description="keep `driver/stdout`, sealed in the state folder, until the command has shown it"
     )

@@ -17,7 +17,7 @@ from maint.lab.running import Lab
 from tests.house.source import ROOT
 from tests.servers import ConnectProxy
 from tests.steps.conftest import copy
-from tests.steps.operator import environment, maint
+from tests.steps.operator import Said, environment, maint
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,8 @@ def test_without_a_terminal_the_missing_flags_are_named_and_nothing_is_written(l
 def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
     said = maint("config", "init", "site.yaml", *flags(lab), "--dry-run")
     assert (said.code, "let in as admin" in said.err) == (0, True), said.err
+    assert f"that {here / 'backups'} takes a file was not tried" in said.err
+    assert "key pair made" not in said.err
     assert list(here.iterdir()) == []
 
 
@@ -118,7 +120,10 @@ def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
         ({"host_key": ""}, 5, "nobody believes the host key"),
         ({"host_key": "SHA256:other"}, 5, "nobody believes the host key"),
         ({"store": "/dev/null/store"}, 4, "cannot be written to"),
-        ({"recipient": "new:backups/recovery.key"}, 5, "lies in the store"),
+        ({"store": "/proc/nope"}, 4, "cannot be written to"),
+        ({"recipient": "new:/proc/nope/key"}, 1, "cannot be written"),
+        ({"recipient": f"new:{'a' * 300}"}, 1, "File name too long"),
+        ({"recipient": "new:absent/../backups/recovery.key"}, 5, "lies in the store"),
         ({"recipient": "age1short"}, 2, "age1"),
     ],
 )
@@ -193,27 +198,42 @@ def test_through_a_proxy_a_certificate_is_shown_and_pinned_and_what_is_written_g
         )
 
 
-def test_on_a_terminal_a_wrong_answer_is_given_again_and_keys_are_believed_by_yes(lab, here):
+def test_on_a_terminal_each_answer_that_a_failed_trial_depends_on_is_asked_again(lab, here):
     given = dict(zip(*[iter(flags(lab))] * 2, strict=True))
     typed = [
-        "127.0.0.1:1:2", given["--manager"], "y",  # the certificate is the manager's
-        "", given["--password"], "",
-        given["--ssh-key"], given["--ssh"], "y",
-        "", "",
+        "127.0.0.1:1:2", f"{'a' * 300}", given["--manager"], "n", "", "n", "/absent.pem", given["--ca"],
+        "nobody", "Tops3cret", "admin", given["--password"],
+        "never", "",
+        given["--ssh"], "/absent/key", "", given["--ssh-key"], "n", "", "", "", "y",
+        "/proc/nope", "a" * 300, "/dev/null/store", "s\x1b[Dtore", "backups",
+        "new:site.yaml", "new:known_hosts", "new:backups/key", "age1short", "",
     ]  # fmt: skip
+    told = typed_to(here, typed)
+    assert told.code == 0, told.out
+    for words in (
+        "no port of 127.0.0.1 serves", "must be a host name", "fingerprint: SHA256:", "nobody believes",
+        "/absent.pem cannot be used", "must be a reference to a secret", "none of window, problem, accept",
+        "nobody believes the host key", "/proc/nope cannot be written to", "File name too long", "Not a directory",
+        "no terminal shows", "site.yaml is there already", "known_hosts is there already", "lies in the store",
+        "must be an age public key",
+    ):  # fmt: skip
+        assert words in told.out
+    assert "in the CA file" not in told.out
+    assert not (here / "backups").exists()
+    assert (here / "recovery.key").stat().st_mode & 0o777 == 0o600
+    assert {label for label, state in states(here / "site.yaml").items() if state == "FAIL"} == {"backup"}
+
+
+def typed_to(folder: Path, lines: list[str]) -> Said:
+    """Type answers to the questions on a terminal, then an end of input; return all that was shown."""
     ours, theirs = pty.openpty()
     words = [sys.executable, "-c", "from maint.cli.start import main; main()", "config", "init", "site.yaml"]
-    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), cwd=here)
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), cwd=folder)
     os.close(theirs)
-    os.write(ours, "".join(f"{line}\n" for line in typed).encode())
+    os.write(ours, "".join(f"{line}\n" for line in lines).encode() + b"\x04")
     told = b""
     with suppress(OSError):  # how Linux says that nobody is at the other end any more
         while block := os.read(ours, 4096):
             told += block
     os.close(ours)
-    shown = told.decode()
-    assert process.wait() == 0, shown
-    assert "no port of 127.0.0.1 serves the management API" in shown
-    assert "fingerprint: SHA256:" in shown
-    assert (here / "recovery.key").stat().st_mode & 0o777 == 0o600
-    assert {label for label, state in states(here / "site.yaml").items() if state == "FAIL"} == {"backup"}
+    return Said(process.wait(), told.decode(), "")

@@ -40,7 +40,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     third = run(found, folder, "third", ASK)
     assert "waits for a person until 2" in found("playbook", "history").out
     assert found("playbook", "approve", third).code == 0
-    assert f"UTC; answered by {actor()}" in found("playbook", "history").out
+    assert f"UTC; approved by {actor()}" in found("playbook", "history").out
     assert found("playbook", "dismiss", third, "--reason", "not wanted").code == 0
     return found
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from maint.adapters.clock import SystemClock
+from maint.engine.lock import site_lock
 from maint.files import keep_record, locked
 from maint.report.site_facts import HostChecks, HostResult
 from maint.steps.manager.window_record import Window
@@ -80,6 +82,15 @@ def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Op
     assert paged("backup", "create").code not in (0, 7)
     run = paged("playbook", "history", "-o", "json").json["runs"][-1]["id"]
     assert f"run {run} (export) has failed" in (_pages(paged) / f"{SITE}.html").read_text()
+    resumed = f"maint playbook resume {run}"
+    journal = paged.state / "runs" / f"{run}.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))  # as while it is at work
+    with site_lock(paged.state, SITE, "backup create", SystemClock()):
+        page = _page(paged)
+        assert "at work" in page and resumed not in page
+    assert resumed in _page(paged)
+    journal.write_bytes(whole)
     assert paged("playbook", "dismiss", run, "--reason", "looked at").code == 0
     assert f"run {run} (export) has failed" not in (_pages(paged) / f"{SITE}.html").read_text()
 

@@ -14,7 +14,7 @@ from maint.snapshots.archive import Kind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.extra_parts import lacking
-from maint.snapshots.parts import MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
+from maint.snapshots.parts import DATABASE, MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
 from maint.snapshots.verify import verify
 from maint.snapshots.writer import restore_guide
 
@@ -154,9 +154,11 @@ def test_folders_links_owners_and_modes_are_told() -> None:
 
 
 def test_at_a_site_without_ssh_what_lies_on_hosts_is_left_out_and_said(place: Any, run: Any) -> None:
+    choose(place, database=True)
     place.settings = place.settings.model_copy(update={"ssh": None})
     taken = run(take(place))
     assert taken.snapshot.restorable
+    assert f"{DATABASE}: no `ssh:` is configured" in taken.snapshot.uncovered
     assert f"{MANAGER_FILES}: no `ssh:` is configured" in taken.snapshot.uncovered
     assert "the files on the manager host were not looked for: no `ssh:` is configured" in taken.snapshot.uncovered
 

@@ -54,10 +54,18 @@ def commit(site: Any, numbers: Sequence[int], purpose: Purpose = Purpose.BACKUP)
     site.clock.time += timedelta(minutes=1)
     snapshot_id = new_id(site.clock.now())
     writing = SnapshotWriter(site, snapshot_id, recipients_of(site))
-    judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={})
+    judgement = Judgement(Redaction.UNKNOWN, flagged=False, hash_rule=None, counts={}, findings=())
     objects = tuple(stored(site, number) for number in sorted(set(numbers)))
     snapshot = Snapshot(
-        snapshot_id, "prod", site.clock.now(), purpose, False, (), {"tool": "0"}, judgement, objects=objects
+        id=snapshot_id,
+        site="prod",
+        taken_at=site.clock.now(),
+        purpose=purpose,
+        restorable=False,
+        parts=(),
+        versions={"tool": "0"},
+        judgement=judgement,
+        objects=objects,
     )
     writing.commit(writing.with_recipe(snapshot))
     return snapshot_id

@@ -170,7 +170,7 @@ def test_a_run_under_a_timer_is_approved_from_a_terminal_and_taken_up(operator: 
     assert operator("playbook", "approve", run, "--note", "agreed", "--dry-run").code == 0
     assert operator("playbook", "approve", run, "--note", "agreed").code == 0
     again = operator("playbook", "approve", run)
-    assert (again.code, "was answered by" in again.err) == (5, True)
+    assert (again.code, "was approved by" in again.err) == (5, True)
     said = operator("playbook", "resume", run)
     assert said.code == 0, said.err
     lines = [line for line in operator.journal() if line["what"] == "outcome" and line["value"]]
@@ -230,4 +230,10 @@ def test_a_question_whose_time_is_over_is_not_answered(operator: Operator, tmp_p
     run = waiting(operator, str(path))
     said = operator("playbook", "approve", run)
     assert (said.code, "too old to be answered" in said.err) == (5, True), said.err
+    past = journals.find(operator.state, run)
+    no = approval.Approval(False, "bob@host", past.started)
+    approval.answer(operator.state, run, str(past.record(0).notes["token"]), no)
+    for words in ((), ("--dry-run",)):
+        said = operator("playbook", "approve", run, *words)
+        assert (said.code, "was rejected by bob@host" in said.err) == (5, True), said.err
     assert operator("playbook", "dismiss", run, "--reason", "tried").code == 0

@@ -39,6 +39,16 @@ def changing(hosts, path):
     return path
 
 
+def test_a_command_that_reads_looks_again_until_it_says_so(hosts):
+    log = f"{hosts.folder}/tries"
+    step = run(hosts.names[0], f"echo x >> {log}; wc -l < {log}", reads=True, output=True)
+    again = {"until": f"result['{hosts.names[0]}'] | int > 2", "timeout": "1m", "retry": {"pause": "10ms"}}
+    said = hosts.play({**step, **again})
+    assert (said.code, values(said)) == (0, [{hosts.names[0]: "3"}]), said.err
+    said = hosts.play({**run(hosts.names[0], "true"), **again})
+    assert (said.code, "say `reads: true`" in said.err) == (3, True)
+
+
 def test_output_is_not_kept_unless_asked_for(hosts):
     said = hosts.play(run(hosts.names[0], "echo a-secret-word", reads=True))
     assert (said.code, values(said)) == (0, [None])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from maint.lab.http.routes import Routes
+from maint.lab.http.messages import Routes
 from maint.lab.manager.api import clusters, commands, hosts, manager, security, services, settings
 from maint.lab.manager.api.messages import Handler, all_of, one, part
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from maint.lab.http.messages import Response
-from maint.lab.http.routes import Routes
+from maint.lab.http.messages import Response, Routes
 from maint.lab.virtual_clusters.api import archive, job_runs, jobs, repositories, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
