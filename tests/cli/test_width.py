@@ -89,7 +89,6 @@ def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks
     ]
 
 
-@pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])
 def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs(loaded: Operator) -> None:
     assert re.search(r"Laboratory, until \d{4}-\d\d-\d\d 00:00 UTC", loaded("site", "status").out)
     assert re.fullmatch(r"Laboratory, until .*T00:00:00.000Z", loaded("site", "status", "-o", "json").json["licence"])
@@ -105,6 +104,7 @@ def test_one_of_a_kind_is_told_as_one(count: int | str, noun: str, told: str) ->
     assert show_count(count, noun) == told
 
 
+@pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])
 def test_a_plan_goes_on_below_its_words(effect: str) -> None:
     line = f"   2. {effect} The manager answers: probe the version, and see who is let in"
     assert folded(line, 50).splitlines() == [
