@@ -257,7 +257,12 @@ def expression(text: str, *, at: Position | None = None) -> Template:
 def _expression(text: str) -> _Source:
     if not text.strip() or "{{" in text or "{%" in text:
         raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
-    tree = _parsed("{{ (" + text + "\n) }}")
+    try:
+        tree = _parsed("{{ (" + text + "\n) }}")
+    except jinja2.TemplateSyntaxError as error:
+        if error.lineno > (last := text.count("\n") + 1):  # what stands there is ours
+            raise jinja2.TemplateSyntaxError("the expression ends too early", last) from None
+        raise
     value = _single(tree)
     if value is None:
         raise jinja2.TemplateSyntaxError("this is not an expression", 1)
@@ -350,8 +355,8 @@ class _Guard:
                 f"there is no template {error.name}", hint="it ships with maint: install maint anew"
             ) from None
         if isinstance(error, jinja2.TemplateSyntaxError):
-            where = error.name or "the text"
-            raise Invalid(f"line {error.lineno} of {where}: {error.message}", at=self._at) from None
+            place = f"line {error.lineno} of {error.name or 'the text'}: " if error.name or error.lineno > 1 else ""
+            raise Invalid(f"{place}{error.message}", at=self._at) from None
         raise Invalid(_place_in_file(error.__traceback__) + _words(error), at=self._at) from None
 
 

@@ -74,8 +74,8 @@ def run(flags: Flags, name: Name, values: Values = None, limit: Limit = "") -> i
 
 
 def _run(flags: Flags, name: str, values: list[str] | None, limit: str) -> int:
-    only = [word for word in limit.replace(",", " ").split() if word]
-    return run_playbook.run_playbook(flags, library().find(name), pairs_of("--set", values, "cluster=base"), only=only)
+    given = pairs_of("--set", values, "cluster=base")
+    return run_playbook.run_playbook(flags, library().find(name), given, only=limit.replace(",", " ").split())
 
 
 @command(STORE_ALONE)

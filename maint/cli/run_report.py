@@ -58,7 +58,8 @@ def report_of(past: RunState) -> RunReport:
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
         attempts=[
-            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version) for one in past.attempts
+            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version, one.heard)
+            for one in past.attempts
         ],
         hooks=past.hooks,
         back=back_of(past),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
 from maint.errors import MaintError, UsageError
 from maint.model.events import Outcome, Result
@@ -33,16 +34,7 @@ class HostLimit(msgspec.Struct):
     @staticmethod
     def of(sight: Sight, names: Sequence[str]) -> "HostLimit":
         """Return the limit that names of hosts and groups make; UsageError: the config has no such host or group."""
-        if not names:
-            return HostLimit(sight)
-        configured = (*sight.settings.hosts_in("manager"), *sight.settings.hosts)
-        groups = {host.name: {host.name, *host.groups} for host in configured}
-        known = set[str]().union(*groups.values())
-        for name in names:
-            if name not in known:
-                hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
-                raise UsageError(f"--limit: site {sight.settings.name} has no host or group {name!r}", hint=hint)
-        return HostLimit(sight, frozenset(host for host, has in groups.items() if has & set(names)), names)
+        return HostLimit(sight, limited_to(sight.settings, names), names) if names else HostLimit(sight)
 
     def hosts_of(self, args: Arguments) -> Sequence[str]:
         """Return the hosts that a step works on, without those beyond the limit; none where it names none."""
@@ -79,6 +71,17 @@ class HostLimit(msgspec.Struct):
                 f"--limit leaves nothing: no step of {playbook} names one of these hosts",
                 hint="its plan without --limit shows the hosts of each step",
             )
+
+
+def limited_to(site: SiteSettings, names: Sequence[str]) -> frozenset[str]:
+    """Return the hosts that a limit leaves; UsageError: the config has no host or group of such a name."""
+    groups = {host.name: {host.name, *host.groups} for host in (*site.hosts_in("manager"), *site.hosts)}
+    known = set[str]().union(*groups.values())
+    for name in names:
+        if name not in known:
+            hint = meant(name, sorted(known), f"the config has {', '.join(sorted(known)) or 'none'}")
+            raise UsageError(f"--limit: site {site.name} has no host or group {name!r}", hint=hint)
+    return frozenset(host for host, has in groups.items() if has & set(names))
 
 
 def share(of: int | str, members: Sequence[object]) -> int:

@@ -64,6 +64,7 @@ class Attempt(msgspec.Struct):
     ended: str = ""  # "" where it was killed
     state: str = ""
     version: str = ""  # of maint; "" in older journals, but for the first
+    heard: str = ""  # its last line, where it was killed
 
 
 class RunState(msgspec.Struct):
@@ -347,6 +348,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended, past.at = None, ""
+        past.attempts[-1].heard = "" if past.attempts[-1].ended else past.last
         past.attempts.append(_attempt(line))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0

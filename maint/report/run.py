@@ -45,6 +45,7 @@ class Attempt(msgspec.Struct, frozen=True):
     ended: str  # "" where it was killed
     state: str
     version: str = ""  # of maint; "" where the journal does not say
+    heard: str = ""  # when it was last heard of, where it was killed
 
 
 class RunReport(msgspec.Struct, frozen=True):

@@ -81,12 +81,18 @@ def test_a_tree_that_python_itself_cannot_walk_is_told() -> None:
         tree(b'{"clusters" : ' + b'{"a":' * 900 + b"1" + b"}" * 901)
 
 
+_SETTINGS = b'{"clusters" : [ {"name" : "c", "services" : [ {"name" : "s", "config" : {"items" : [%b]}} ]} ]}'
+
+
 @pytest.mark.parametrize(
     ("content", "rule", "words"),
     [
         (b'{"clusters" : [null, {"name" : "c"}]}', "shape", "clusters"),
         (b'{"clusters" : [], "clusters" : []}', "duplicates", "clusters"),
         (b'{"clusters" : [], "managerSettings" : {"items" : ["x"]}}', "shape", "a list of settings has elements that"),
+        (_SETTINGS % b'"x"', "shape", "a list of settings has elements that"),
+        (_SETTINGS % b'{"name" : "", "value" : "v", "sensitive" : false}', "shape", "a setting has no name"),
+        (_SETTINGS % b'{"value" : "v", "name" : "", "sensitive" : false}', "shape", "a setting has no name"),
     ],
 )
 def test_what_stands_where_it_may_not_is_told_whether_read_whole_or_member_by_member(

@@ -72,7 +72,8 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     bench.run(past.plan, past=past)
     found = [line["what"] for line in lines(bench.site)]
     assert found == ["run", "intent", "outcome", "intent", "resumed", "intent", "outcome", "ended"]
-    assert journals.find(bench.site.state, path.stem).state == "done"
+    done = journals.find(bench.site.state, path.stem)
+    assert done.state == "done" and [one.heard for one in done.attempts] == [lines(bench.site)[3]["time"], ""]
 
 
 @pytest.mark.parametrize("kept", range(6))

@@ -127,7 +127,7 @@ MISTAKES = {
     "expression that is none": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    when: '1 +'\n",
         "book.yaml:6:11",
-        "unexpected",
+        "book.yaml:6:11: the expression ends too early",
     ),
     "template that is none": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {target: '{{ a'}\n",

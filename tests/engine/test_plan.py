@@ -9,6 +9,8 @@ from maint.config.schema import BackupSettings
 from maint.engine.parameters import convert
 from maint.errors import Invalid, UsageError
 from maint.model.plan import Effect, ParameterType, Phase, Plan
+from maint.steps.registry import STEPS
+from tests.engine.conftest import Changing
 
 HEAD = "name: x\nsummary: X.\n"
 TARGETS = (
@@ -173,6 +175,21 @@ def test_the_same_facts_give_the_same_digest_and_other_facts_another(bench, tmp_
     other = bench.plan(text)
     assert first.digest == again.digest
     assert (other.digest != first.digest, other.fingerprint != first.fingerprint) == (True, True)
+
+
+def test_what_a_step_has_seen_is_told_unless_an_earlier_one_changes_it_or_the_manager_of_it_goes(bench, monkeypatch):
+    class Seeing(Changing):
+        def plan(self, args, sight):
+            yield self.action(args.target, f"stop {args.target} (it runs)", {}, seen="it runs")
+
+    monkeypatch.setitem(STEPS, "try.see", Seeing())
+    then = "  - {name: B, do: try.see, with: {target: cluster base}}\n"
+    said = {}
+    for kind, target in ("read", "cluster base"), ("change", "cluster other"), ("destroy", "manager cm"):
+        first = f"steps:\n  - {{name: A, do: try.{kind}, with: {{target: {target}}}}}\n"
+        said[kind] = bench.plan(HEAD + first + then).actions[1].summary
+    as_it_was, as_left = "stop cluster base (it runs)", "stop cluster base (as step 1 leaves it)"
+    assert said == {"read": as_it_was, "change": as_it_was, "destroy": as_left}
 
 
 def test_parameters_are_part_of_the_digest(bench):

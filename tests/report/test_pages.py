@@ -92,7 +92,10 @@ def of_run(**more: Any) -> RunReport:
         ),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
-    attempts = [Attempt(at[0], "ops@box", "", "killed"), Attempt(at[1], "eva@other", at[2], "failed", "0.3.1")]
+    attempts = [
+        Attempt(at[0], "ops@box", "", "killed", heard=at[0]),
+        Attempt(at[1], "eva@other", at[2], "failed", "0.3.1"),
+    ]
     plan = Plan("export", "prod", {}, ())
     whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
     return msgspec.structs.replace(whole, **more)
@@ -302,4 +305,5 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
     assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span>' in page
     assert "maint 0.3.1" in page and "at its beginning</time> <small><span>2026-01-02</span> 10:00:00 UTC" in page
-    assert page.index("Taken up") > page.index("Begun") and "eva@other" in page and "killed" in page
+    assert page.index("Taken up") > page.index("Begun") and "eva@other" in page
+    assert re.search("killed</span> last heard of <time[^>]*>at its beginning", page)

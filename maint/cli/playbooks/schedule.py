@@ -14,6 +14,7 @@ from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar
 from maint.config.paths import absolute
+from maint.engine.hosts import limited_to
 from maint.engine.load import Library, library
 from maint.engine.plan import parameters, render
 from maint.engine.read_step import is_file, is_template
@@ -65,6 +66,7 @@ def schedule(
         print_one(flags, Dag(at, every), playbook.name, words)
         return 0
     settings = settings_of(flags)
+    limited_to(settings.site(), limit.replace(",", " ").split())
     rhythm = calendar(at, every, jitter)
     by = f"maint playbook schedule {shlex.quote(word)}"
     read = [Path(word)] if is_file(name) else []

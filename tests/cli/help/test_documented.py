@@ -65,7 +65,8 @@ def unknown(code: str) -> list[str]:
             names = {one.name for one in node.names}
             known |= names
             if (module := node.module or "").startswith("maint."):
-                file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+                file = ROOT.joinpath(*module.split("."))
+                file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
                 missing |= names - bound(ast.parse(file.read_text()))
     known |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     return sorted(missing | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known)

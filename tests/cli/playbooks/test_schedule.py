@@ -133,6 +133,7 @@ def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str
         (("retire-cluster", "--set", "cluster=base"), 5, "--confirm"),
         (("probe", "--at", "25:00"), 2, "no time of day"),
         (("probe", "--airflow"), 2, "neither a timer nor a line"),
+        (("probe", "--limit", "nowhere"), 2, "no host or group 'nowhere'"),
     ],
 )
 def test_what_would_fail_every_night_is_refused_now(

@@ -367,10 +367,12 @@ def test_a_job_that_a_dag_calls_and_the_list_hides_is_taken_with_all_that_it_nee
     assert drift_of(document, ground.virtual_cluster(VC)) == []
 
 
-def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken]) -> None:
-    api.jobs["pi-estimate"]["mounts"] = [{"resourceName": "our-repository"}]
+@pytest.mark.parametrize("job", ["pi-estimate", "nightly-pipeline"])
+def test_a_mount_that_is_no_resource_is_named(ground: Ground, api: Api, alone: Callable[..., Taken], job: str) -> None:
+    api.jobs[job]["mounts"] = [{"resourceName": "our-repository"}]
     document = read_document(ground, alone().snapshot, VC)
     assert any("our-repository" in words for words in document.uncovered)
+    assert {one.name for one in document.jobs} == set(api.jobs)
 
 
 def test_a_healed_snapshot_holds_the_virtual_clusters_of_the_redacted_one(ground: Ground, run: Run) -> None:
