@@ -86,12 +86,11 @@ def unmade(folder: Path) -> Iterator[None]:
                 one.rmdir()
 
 
-def try_writing(folder: Path) -> None:
-    """Write a file into a folder, which is made where it is missing, and take both away; NotWritten: it cannot be."""
-    with unmade(folder):
-        trial = folder / f"{STAGING}{secrets.token_hex(8)}"
-        replace(trial, bytes(TRIED))
-        remove(trial)
+def try_writing(path: Path) -> None:
+    """Write a file that is not there, its folder too, and take both away again; NotWritten: it cannot be written."""
+    with unmade(path.parent):
+        if create(path, bytes(TRIED)):
+            remove(path)
 
 
 def refuse_filling(folder: Path, size: int) -> None:

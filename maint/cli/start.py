@@ -20,6 +20,8 @@ def main() -> None:
     # its time else.
     gc.set_threshold(_GARBAGE)
     atexit.register(gc.freeze)
+    # Else whatever is installed here is looked through for plugins of pydantic, which nothing of ours needs.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Until `boundary` listens, and it is ready to end in order, Ctrl-C ends a command at once and without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the secrets of the platform

@@ -29,6 +29,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "a task failed, and": "airflow/test_outcome.py::test_only_what_would_end_the_same_way_is_never_tried_again",
         "maint: it said nothing": "airflow/test_outcome.py::test_the_reason_is_the_error_that_the_command_told",
         "a task is done, and": "airflow/test_child.py::test_what_is_no_json_or_too_much_is_no_result",
+        "a task is `up_for": "airflow/test_outcome.py::test_only_what_would_end_the_same_way_is_never_tried_again",
         "a killed task": "airflow/test_child.py::test_asked_to_end_it_is_waited_for_until_it_has_closed",
     },
     "bare-host": {

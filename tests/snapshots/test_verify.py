@@ -346,6 +346,16 @@ def test_a_damaged_note_of_what_was_seen_is_an_error_with_a_way_out(place: Any, 
     assert newest_restorable(place) == taken
 
 
+def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run: Run) -> None:
+    """Its bytes were read back as written, and are others when it is judged."""
+    place.store = Liar(place.store, lambda name, times: b"rotten" if DEPLOYMENT in name and times > 2 else None)
+    with pytest.raises(WorkFailed, match=r"must not be relied on: deployment.* is not what was stored"):
+        run(take(place))
+    (entry,) = entries(place)
+    assert not entry.restorable
+    assert entry.verified is not None and entry.verified.result is Trust.FAILED
+
+
 def test_files_of_the_manager_that_are_others_than_its_manifest_says_are_damage(place: Any, taken: Any) -> None:
     content = encode(replace(taken, manager_files=("/etc/another",)))
     (place.folder(taken.id) / MANIFEST).write_bytes(content)

@@ -10,7 +10,7 @@ from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, ask_change
 from maint.config.actor import actor
 from maint.engine.shared_runs import at_work
-from maint.errors import CannotReach, Invalid, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import CannotReach, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
@@ -80,7 +80,7 @@ def _carried_out(
             made.append((one, new))
         except StoreFailed:
             raise
-        except (WorkFailed, Refused, Invalid) as failure:
+        except (WorkFailed, Refused) as failure:
             problems.append(f"{one.old.id}: {failure.in_a_line}")
     problems += screen.follow(replicate(site)) if site.copies else []
     for one, new in made if prune_old else ():

@@ -78,7 +78,7 @@ class Draft:
         """Try whether a file can be written, where that may be tried; WorkFailed: it cannot."""
         if not self.dry_run:
             with files.writing(path):
-                files.try_writing(path.parent)
+                files.try_writing(path)
 
     def _tried(self, path: Path) -> Path:
         return self._staging / str([*self._files].index(path)) / path.name

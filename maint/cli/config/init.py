@@ -66,6 +66,8 @@ def init(
     target = absolute(file or flags.config or os.environ.get("MAINT_CONFIG") or _USUAL)
     if files.visible(target):
         raise Refused(f"{target} is there already", hint=_THERE)
+    if not all(str(one).isprintable() for one in (target, *msgspec.structs.astuple(answers))):
+        raise UsageError("a flag, or the file's name, holds a character that cannot be shown", hint="type it anew")
     source = sys.stdin if sys.stdin.isatty() else None
     if answers.sample or (source is None and not answers.given):
         _write_sample(flags, target)

@@ -45,7 +45,9 @@ def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
         host, _, rest = text.partition(":")
     given = [word for word in rest.split(":") if word]
     if not host or not all(word.isdigit() and 0 < int(word) < 65536 for word in given) or len(given) > len(ports):
-        raise UsageError(f"{text!r} is no address", hint="such as cm.example.internal, with its ports after colons")
+        raise UsageError(
+            f"{text!r} is no address", hint="such as cm.example.internal, without https://, its ports after colons"
+        )
     return host, [int(word) for word in given] + list(ports[len(given) :])
 
 
@@ -101,14 +103,18 @@ def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
 def _believe(draft: Draft, asker: Asker, place: tuple[str, int], vouched: str) -> None:
     """Show a certificate that is not believed, until something vouches for it or somebody says that it is not his."""
     proxy = _proxy_to(draft, place)
-    pem = ssl.DER_cert_to_PEM_cert(presented_der(place, place[0], _LIMIT, proxy))
+    with files.explaining(f"{place[0]} shows no certificate", "is it up, and are its ports right?", CannotReach):
+        pem = ssl.DER_cert_to_PEM_cert(presented_der(place, place[0], _LIMIT, proxy))
     print_ = "SHA256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
     shown = "\n".join(f"  {line}" for line in (*presented(place, place[0], _LIMIT, proxy), f"fingerprint: {print_}"))
     if not asker.there:
         draft.screen.say(shown)
+    question = f"{shown}\n{_WHOSE}"
     while True:
         try:
-            answer = vouched or asker.words(f"{shown}\n{_WHOSE}", "n")
+            answer = vouched
+            if not answer:
+                answer, question = asker.words(question, "n"), _WHOSE
             _vouch(draft, place[0], answer, print_, pem)
         except CannotReach as error:
             if not asker.there:
@@ -124,6 +130,7 @@ def _vouch(draft: Draft, host: str, answer: str, print_: str, pem: str) -> None:
     if answer.lower() in ("n", "no"):
         raise Refused(
             f"nobody believes the certificate of {host}",
+            detail=[f"fingerprint: {print_}"],
             hint="--ca FILE names its authority, such as cm-auto-global_cacerts.pem; --fingerprint the certificate",
         )
     if _is_print(answer) and answer.lower() != print_.lower():

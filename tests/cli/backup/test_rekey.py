@@ -1,5 +1,6 @@
 """`maint backup rekey` as an operator uses it: refused without the key, shown first, done once, old ones pruned."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_without_the_private_key_it_is_refused(changed: Any) -> None:
     said = changed("backup", "rekey", "--all")
     assert (said.code, "no private key" in said.err) == (5, True)
     assert changed("backup", "rekey").code == 2
+
+
+def test_a_password_that_cannot_be_read_is_a_matter_of_the_config_and_nothing_is_written(changed: Any) -> None:
+    path, before = Path(changed.config), stored(changed, "backups")
+    path.write_text(re.sub(r"password: \S*/password\S*", "password: env:UNSET", path.read_text(), count=1))
+    said = changed("backup", "rekey", "--all")
+    assert (said.code, "UNSET is not set" in said.err) == (3, True)
+    assert stored(changed, "backups") == before
 
 
 def test_a_key_that_does_not_open_a_snapshot_is_told_and_the_snapshot_stays(changed: Any) -> None:

@@ -103,6 +103,8 @@ def test_without_a_terminal_the_missing_flags_are_named_and_nothing_is_written(l
 def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
     said = maint("config", "init", "site.yaml", *flags(lab), "--dry-run")
     assert (said.code, "let in as admin" in said.err) == (0, True), said.err
+    assert f"that {here / 'backups'} takes a file was not tried" in said.err
+    assert "key pair made" not in said.err
     assert list(here.iterdir()) == []
 
 
@@ -120,6 +122,7 @@ def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
         ({"store": "/dev/null/store"}, 4, "cannot be written to"),
         ({"store": "/proc/nope"}, 4, "cannot be written to"),
         ({"recipient": "new:/proc/nope/key"}, 1, "cannot be written"),
+        ({"recipient": f"new:{'a' * 300}"}, 1, "File name too long"),
         ({"recipient": "new:absent/../backups/recovery.key"}, 5, "lies in the store"),
         ({"recipient": "age1short"}, 2, "age1"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from maint.config.schema import PartsSettings
 from maint.deployment.sensitive import readable
-from maint.errors import Refused, WorkFailed
+from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
@@ -78,6 +78,15 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
     assert [user["pwSalt"] for user in document["users"] if "pwSalt" in user] == salts
     assert load(place, redacted.id) == redacted
     assert read_part(place, stored, DATABASE) == read_part(place, redacted, DATABASE) == place.shell.dump
+
+
+def test_without_the_password_that_the_verification_tries_nothing_is_healed(place: Any, run: Any, pair: Any) -> None:
+    older, redacted = pair
+    values, before = values_of(read_deployment(place, older)).get, sorted(place.root.rglob("*"))
+    place.manage(password="env:UNSET")
+    with pytest.raises(Invalid, match="cannot resolve env:UNSET"):
+        run(heal(place, redacted, values, f"snapshot {older.id}"))
+    assert sorted(place.root.rglob("*")) == before
 
 
 def test_what_cannot_be_filled_is_listed_and_keeps_it_audit_only(place: Any, run: Any, pair: Any) -> None:
