@@ -123,8 +123,7 @@ class Reader:
             return False
         if len(self._frames) == 1 and not frame.empty:
             raise WorkFailed(
-                f"something follows the end of the JSON document near byte {self._byte(at)}",
-                hint=EXPORT_AGAIN,
+                f"something follows the end of the JSON document near byte {self._byte(at)}", hint=EXPORT_AGAIN
             )
         if text[at] == frame.close:
             self._leave(at + 1)

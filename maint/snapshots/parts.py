@@ -89,11 +89,7 @@ def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack) -
         stored = Tally(file)
         pack(content.read, cast(BinaryIO, stored))
     return Part(
-        name=name,
-        bytes=stored.bytes,
-        sha256=stored.sha256,
-        content_bytes=content.bytes,
-        content_sha256=content.sha256,
+        name=name, bytes=stored.bytes, sha256=stored.sha256, content_bytes=content.bytes, content_sha256=content.sha256
     )
 
 

@@ -36,6 +36,7 @@ from maint.snapshots.parts import (
     TRUSTSTORE,
     drain,
     flaw,
+    metered,
     open_part,
 )
 from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
@@ -274,11 +275,12 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
 def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Content:
     snapshot = asked.snapshot
     with open_part(sight, snapshot, part.name, asked.identities) as stream:
+        read = metered(sight, f"judging {part.name}", stream.read, part.content_bytes)
         if part.name == DEPLOYMENT:
-            verdict = Judge(asked.account, asked.password).verdict(blocks(stream.read))
+            verdict = Judge(asked.account, asked.password).verdict(blocks(read))
             return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
         if part.name == REDACTED_COPY:
-            _judge_copy(snapshot, Judge().verdict(blocks(stream.read)))
+            _judge_copy(snapshot, Judge().verdict(blocks(read)))
         elif part.name == LICENSE:
             return replace(content, license=stream.read())
         elif part.name == TRUSTSTORE:

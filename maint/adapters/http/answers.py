@@ -124,9 +124,7 @@ def decode(content: bytes, what: str, proxy: str) -> Json:
     except ValueError as error:
         why = f" that can be used: {error}" if str(error) in _UNUSABLE else ""
     raise WorkFailed(
-        f"{what}: the answer is not JSON{why}",
-        detail=(f"it begins with {beginning(content)!r}",),
-        hint=proxy,
+        f"{what}: the answer is not JSON{why}", detail=(f"it begins with {beginning(content)!r}",), hint=proxy
     )
 
 
