@@ -207,7 +207,7 @@ def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Jso
         + (f"; last verification: {seen.words}" if seen else ""),
         *_healed(snapshot),
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
-        "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
+        "holds: " + ", ".join(_held(key.replace("_", " "), count) for key, count in judgement.counts.items()),
         *(f"  {part.name}: {show_size(part.bytes)} stored, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
         *(words for one in snapshot.virtual_clusters for words in _cluster(one)),
         *(f"  rule {finding.rule}: {marks[finding.passed]}: {finding.words}" for finding in judgement.findings),
@@ -223,6 +223,10 @@ def _cluster(one: ClusterSummary) -> list[str]:
     head = f"  virtual cluster {one.name} ({one.base_url}): {show_counts(job=one.jobs, resource=one.resources)}, {size}"
     missing = [f"    MISSING: {words}" for words in one.problems]
     return [head, *missing, *([f"    DOUBT: {one.doubt}"] if one.doubt else [])]
+
+
+def _held(what: str, count: int) -> str:
+    return show_count(count, what[:-1]) if what.endswith("s") else f"{count} {what}"
 
 
 def _healed(snapshot: Snapshot) -> list[str]:
