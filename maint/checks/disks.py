@@ -81,7 +81,7 @@ def _inodes(host: HostFacts) -> Verdict:
     if not used:
         raise CouldNotTell("df shows no inodes")
     full = [f"{path} {percent} %" for path, percent in used.items() if percent >= 90]
-    return held(not full, ", ".join(full) or f"{len(used)} file systems")
+    return held(not full, ", ".join(full) or f"{show_count(len(used), 'file system')}")
 
 
 def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:

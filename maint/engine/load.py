@@ -145,12 +145,9 @@ def _parameter(document: Document, name: str, item: ParameterForm, found: Mistak
 def _checked_parameter(document: Document, name: str, item: ParameterForm) -> Parameter:
     at = document.where(("parameters", name, "type"))
     if item.type not in list(ParameterType):
-        kinds = ", ".join(ParameterType)
-        raise Invalid(
-            f"a parameter's type is one of {kinds}, not {item.type!r}",
-            at=at,
-            hint=meant(item.type, list(ParameterType), ""),
-        )
+        kinds = [str(kind) for kind in ParameterType]
+        words = f"a parameter's type is one of {', '.join(kinds)}, not {item.type!r}"
+        raise Invalid(words, at=at, hint=meant(item.type, kinds, ""))
     given = "default" in item.model_fields_set
     if item.from_ is not None:
         _source(document.where(("parameters", name, "from")), item, given=given)

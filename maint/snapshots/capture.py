@@ -288,7 +288,7 @@ def committed(site: Site, work: Work) -> Snapshot | None:
 
 def described(snapshot: Snapshot) -> str:
     """Return a snapshot in one line: its id, size and worth."""
-    size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
+    size = f"{show_size(snapshot.part(DEPLOYMENT).content_bytes)} of configuration"
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
     shown = list(broken(snapshot.judgement))

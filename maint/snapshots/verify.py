@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -304,7 +305,7 @@ def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
     found, wrong = verdict.judgement.counts, _differing(snapshot, verdict)
-    words = wrong or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
+    words = wrong or f"{show_counts(host=found['hosts'], role=found['roles'], setting=found['items'])} as recorded"
     return Finding("counts", not wrong, words)
 
 
@@ -353,8 +354,8 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
-        return Finding("time", False, f"it says that it was taken in the future: {taken:%Y-%m-%d %H:%M} UTC")
-    return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
+        return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")
+    return Finding("time", True, f"taken {tell_time(snapshot.taken_at)}")
 
 
 def _license(sight: Sight, content: _Content) -> Iterator[Finding]:

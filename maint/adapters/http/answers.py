@@ -12,7 +12,7 @@ from urllib3.exceptions import DecodeError, HTTPError
 
 from maint.adapters.http.request import BLOCK, MOST
 from maint.errors import CannotReach, WorkFailed
-from maint.model.formatting import show_size
+from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.secret import scrub
 from maint.ports.streams import Cut
@@ -218,7 +218,7 @@ class Streamed:
     def _cut(self, why: str) -> Cut:
         came = max(self._count, self._answer.raw.tell())  # the last bytes came, and were never handed out
         self.close()
-        return Cut(f"{self._what} was cut off after {came} bytes: {why}", hint="ask again")
+        return Cut(f"{self._what} was cut off after {show_count(came, 'byte')}: {why}", hint="ask again")
 
     def _no_object(self, text: bytes) -> WorkFailed:
         self.close()
