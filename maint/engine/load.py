@@ -31,21 +31,15 @@ class Library(msgspec.Struct, frozen=True):
 
     def load(self, name: str, within: Sequence[str] = ()) -> Playbook:
         """Return a playbook by name, or by its path; UsageError where there is none, Invalid where it has a mistake."""
-        if is_file(name):
-            return self._own(name, within)
-        if name not in self.texts:
+        own = is_file(name)
+        if not own and name not in self.texts:
             raise UsageError(
                 f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
             )
-        if name not in self.read:
-            self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
-        return self.read[name]
-
-    def _own(self, path: str, within: Sequence[str] = ()) -> Playbook:
-        text = read_text(Path(path))
-        key = f"{path}\n{text}"
+        text = read_text(Path(name)) if own else self.texts[name]
+        key, file = (f"{name}\n{text}", name) if own else (name, f"{name}.yaml")
         if key not in self.read:
-            self.read[key] = load(text, path, self, within=within)
+            self.read[key] = load(text, file, self, within=within)
         return self.read[key]
 
     def find(self, name: str, folder: Path | None = None) -> Playbook:

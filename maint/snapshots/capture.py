@@ -34,11 +34,7 @@ from maint.snapshots.writer import SnapshotWriter
 
 
 def take(
-    site: Site,
-    *,
-    purpose: Purpose = Purpose.BACKUP,
-    accept_empty: bool = False,
-    snapshot_id: str | None = None,
+    site: Site, *, purpose: Purpose = Purpose.BACKUP, accept_empty: bool = False, snapshot_id: str | None = None
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of the manager's configuration under the site's lock; yields words on the progress.
 

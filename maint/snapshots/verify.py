@@ -192,11 +192,7 @@ def _files(
 
 
 def _deeper(
-    sight: Sight,
-    snapshot: Snapshot,
-    seen: Verification,
-    asked: _Asked | None,
-    clusters: Sequence[Finding] | NoKeyFits,
+    sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding] | NoKeyFits
 ) -> Verification:
     has_deployment = snapshot.has(DEPLOYMENT)
     try:

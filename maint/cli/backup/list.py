@@ -111,10 +111,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
     from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
     failed = list[str]()
-    with (
-        followed(site, screen, "backup list") as begin,
-        at_work(site, "backup list, rebuilding", screen.say),
-    ):
+    with followed(site, screen, "backup list") as begin, at_work(site, "backup list, rebuilding", screen.say):
         begin()
         sweep(site)
         for entry in entries(site):

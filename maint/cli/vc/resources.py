@@ -28,8 +28,7 @@ Path_ = Annotated[str, option("--resource-path", "The file's path in the resourc
 
 @command(VC)
 def list_resources(
-    flags: Flags,
-    filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None,
+    flags: Flags, filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None
 ) -> None:
     """List the resources."""
     with reading(flags) as (cluster, screen):
