@@ -159,12 +159,7 @@ class Invalid(MaintError):
     exit_code = 3
 
     def __init__(
-        self,
-        message: str,
-        *,
-        at: Position | None = None,
-        detail: Sequence[str] = (),
-        hint: str | None = None,
+        self, message: str, *, at: Position | None = None, detail: Sequence[str] = (), hint: str | None = None
     ) -> None:
         super().__init__(f"{at}: {message}" if at else message, detail=detail, hint=hint)
         self.at = at

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from maint.config import resources
 from maint.errors import Invalid, Position
-from maint.model.formatting import show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size
 from maint.model.json import Json
 
 MAX_SOURCE = 64_000
@@ -161,6 +161,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "json": _to_json,
     "replace": _replace,
     "shell_quote": _shell,
+    "counted": lambda count, noun: show_count(int(count), noun),
     "size": lambda count: show_size(int(count)),
 }
 

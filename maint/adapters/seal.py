@@ -311,11 +311,7 @@ def _decrypt(read: Read, pipe: Pipe, identities: Sequence[_Identity]) -> None:
 def _undecryptable(error: Exception) -> WorkFailed:
     if "No matching keys" in str(error):
         return NoKeyFits("none of the private keys at hand opens it", hint="give a recipient's identity")
-    return WorkFailed(
-        "it cannot be decrypted: damaged, cut short, or no age file",
-        detail=[str(error)],
-        hint=_ANOTHER,
-    )
+    return WorkFailed("it cannot be decrypted: damaged, cut short, or no age file", detail=[str(error)], hint=_ANOTHER)
 
 
 def _compress(read: Read, write: Callable[[bytes], int | None]) -> None:
@@ -332,9 +328,7 @@ def _decompress(read: Read, pipe: Pipe) -> None:
             pipe.write(block)
     except zstandard.ZstdError as error:
         raise WorkFailed(
-            "it cannot be decompressed: damaged, or no zstd file",
-            detail=[str(error)],
-            hint=_ANOTHER,
+            "it cannot be decompressed: damaged, or no zstd file", detail=[str(error)], hint=_ANOTHER
         ) from None
     pipe.end()
 
@@ -370,22 +364,13 @@ def _frame(source: io.BufferedReader) -> Iterator[bytes]:
         tail = 4 if last and frame.has_checksum else 0
         yield decompressor.decompress(header + _exactly(source, (1 if kind == _RLE else size) + tail))
     if not decompressor.eof:
-        raise WorkFailed(
-            "it cannot be decompressed: it has no proper end",
-            hint=_ANOTHER,
-        )
+        raise WorkFailed("it cannot be decompressed: it has no proper end", hint=_ANOTHER)
     if source.read(1):
-        raise WorkFailed(
-            "it cannot be believed: something follows its end",
-            hint=_ANOTHER,
-        )
+        raise WorkFailed("it cannot be believed: something follows its end", hint=_ANOTHER)
 
 
 def _exactly(source: io.BufferedReader, size: int) -> bytes:
     block = source.read(size)
     if len(block) < size:
-        raise WorkFailed(
-            "it cannot be decompressed: cut short",
-            hint=_ANOTHER,
-        )
+        raise WorkFailed("it cannot be decompressed: cut short", hint=_ANOTHER)
     return block

@@ -133,13 +133,7 @@ def _to_be_signed(content: bytes) -> bytes:
 
 
 def _frame(public: bytes, signature: bytes) -> bytes:
-    fields = (
-        public_blob(public),
-        NAMESPACE.encode(),
-        b"",
-        b"sha512",
-        ssh_string(ALGORITHM) + ssh_string(signature),
-    )
+    fields = (public_blob(public), NAMESPACE.encode(), b"", b"sha512", ssh_string(ALGORITHM) + ssh_string(signature))
     return _MAGIC + (1).to_bytes(4, "big") + b"".join(map(ssh_string, fields))
 
 

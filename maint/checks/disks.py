@@ -13,10 +13,7 @@ PATHS = (
     "/opt/cloudera/parcel-cache", "/var/lib/cloudera-*",
 )  # fmt: skip
 # Folders with floors of their own in GiB: below the first a warning, below the second a failure.
-FLOORS = {
-    "/var/log/cloudera-scm-agent": (2, 1),
-    "/opt/cloudera/parcels": (10, 5),
-}
+FLOORS = {"/var/log/cloudera-scm-agent": (2, 1), "/opt/cloudera/parcels": (10, 5)}
 _STATE = "/var/lib/cloudera-"  # folders of agent, server and monitors
 # The usual folders of images, block storage and local volumes; the second where the first is not there.
 _ECS_FOLDERS = (("/docker", "/var/lib/docker"), ("/longhorn", "/var/lib/longhorn"), ("/local-path",))
@@ -84,7 +81,7 @@ def _inodes(host: HostFacts) -> Verdict:
     if not used:
         raise CouldNotTell("df shows no inodes")
     full = [f"{path} {percent} %" for path, percent in used.items() if percent >= 90]
-    return held(not full, ", ".join(full) or f"{len(used)} file systems")
+    return held(not full, ", ".join(full) or f"{show_count(len(used), 'file system')}")
 
 
 def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:

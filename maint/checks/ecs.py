@@ -205,11 +205,13 @@ def _resolv(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.text("resolv").splitlines() if line.strip() and line.strip()[0] not in "#;"]
     servers = [row[1] for row in rows if row[0] == "nameserver" and len(row) > 1]
     search = [row[1:] for row in rows if row[0] == "search"]
-    wrong = [f"{len(servers)} name servers"] if len(servers) > 3 or not servers else []
+    wrong = [show_count(len(servers), "name server")] if len(servers) > 3 or not servers else []
     wrong += [f"name server {server}" for server in servers if server.startswith("127.") and server != "127.0.0.53"]
     stub = "127.0.0.53" in servers
     wrong += [f"{len(search[-1])} search domains"] if search and len(search[-1]) > 6 else []
-    shown = f"{len(servers)} name servers, {len(search[-1]) if search else 0} search domains"
+    shown = (
+        f"{show_count(len(servers), 'name server')}, {show_count(len(search[-1]) if search else 0, 'search domain')}"
+    )
     if wrong:
         return broken("; ".join(wrong))
     return warned(f"{shown}; the stub of systemd-resolved, which pods cannot use") if stub else good(shown)
@@ -328,5 +330,5 @@ def _computing(host: HostFacts) -> tuple[bool, str]:
     free = [
         of - sum(_amount(text) for kind, text in asked if kind == what) for of, what in zip(whole, _ROOM, strict=True)
     ]
-    shown = f"free: {free[0]:g} of {whole[0]:g} processors, {free[1]:.0f} of {whole[1]:.0f} GiB"
+    shown = f"free: {free[0]:g} of {show_count(f'{whole[0]:g}', 'processor')}, {free[1]:.0f} of {whole[1]:.0f} GiB"
     return free[0] < _VCPU or free[1] < _MEMORY, shown

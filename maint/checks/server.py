@@ -63,7 +63,8 @@ def _server(host: HostFacts) -> Verdict:
     unit = host.unit("cloudera-scm-server")
     if unit.get("LoadState") == "not-found":
         return broken("not installed")
-    shown = f"{unit.get('ActiveState')}, {unit.get('SubState') or 'unknown'}, {unit.get('NRestarts') or 0} restarts"
+    again = show_count(unit.get("NRestarts") or 0, "restart")
+    shown = f"{unit.get('ActiveState')}, {unit.get('SubState') or 'unknown'}, {again}"
     if unit.get("ActiveState") != "active" or unit.get("SubState", "running") not in ("running", "exited", ""):
         return broken(shown)
     if unit.get("NRestarts") not in (None, "", "0"):

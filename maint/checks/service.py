@@ -78,7 +78,7 @@ def _endpoint(host: HostFacts) -> Verdict:
     days = min((until(line) - host.site.taken_at).total_seconds() / 86400 for line in ends)
     bare = [block.splitlines()[0] for block in blocks if "DNS:" not in block]
     if days < 7:
-        return failed(f"ends in {days:.0f} days")
+        return failed(f"ends in {show_count(round(days), 'day')}")
     if bare:
         return broken(f"{', '.join(bare)}: no names in the certificate")
     uncovered = [
@@ -93,9 +93,9 @@ def _endpoint(host: HostFacts) -> Verdict:
     if foreign:
         return warned(f"{', '.join(foreign)}: the configured `ca` vouches for the chain, this host does not", _TRUST)
     return (
-        warned(f"ends in {days:.0f} days")
+        warned(f"ends in {show_count(round(days), 'day')}")
         if days < 30
-        else held(True, f"{show_count(len(ends), 'endpoint')}, {days:.0f} days")
+        else held(True, f"{show_count(len(ends), 'endpoint')}, {show_count(round(days), 'day')}")
     )
 
 

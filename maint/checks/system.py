@@ -230,6 +230,5 @@ def _accounts(host: HostFacts) -> dict[str, str]:
 def _machine(host: HostFacts) -> Verdict:
     seen = host.fields("machine")
     memory = next((int(line.split()[1]) for line in host.lines("machine") if line.startswith("MemTotal")), 0)
-    return good(
-        f"{seen.get('cpus', '?')} processors, {memory >> 20} GiB, {seen.get('virt') or 'not known whether virtual'}"
-    )
+    cpus = show_count(seen.get("cpus", "?"), "processor")
+    return good(f"{cpus}, {memory >> 20} GiB, {seen.get('virt') or 'not known whether virtual'}")

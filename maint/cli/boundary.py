@@ -51,9 +51,7 @@ EXIT_CODES = {
         "another run holds the lock, or another machine the lease", "no", "the message names user, host and run; wait"
     ),
     7: ExitCode(
-        "partly done",
-        "yes",
-        "the lines above it say what is left; a redacted backup ends so (`maint help redaction`)",
+        "partly done", "yes", "the lines above it say what is left; a redacted backup ends so (`maint help redaction`)"
     ),
     8: ExitCode("there are differences, and --exit-code asked for it", "no", "look at what is listed"),
     BUG: ExitCode(

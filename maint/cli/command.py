@@ -97,10 +97,7 @@ def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> 
 
 
 def command(
-    *groups: Options,
-    outputs: Sequence[str] = (),
-    cls: type["OwnFirst"] | None = None,
-    several: Several | None = None,
+    *groups: Options, outputs: Sequence[str] = (), cls: type["OwnFirst"] | None = None, several: Several | None = None
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; see `Command` for what the arguments are."""
     return lambda function: Command(function, groups, outputs, cls or OwnFirst, several)

@@ -226,14 +226,8 @@ def state_home() -> Path:
 
 
 _CLIENT = "cde"
-_VARIABLES = {
-    "user": "CDE_USER",
-    "vcluster-endpoint": "CDE_VCLUSTER_ENDPOINT",
-    "tls-insecure": "CDE_TLS_INSECURE",
-    "tls-ca-certs": "CDE_TLS_CA_CERTS",
-    "auth-pass-file": "CDE_AUTH_PASS_FILE",
-    "connect_to": "CDE_CONNECT_TO",
-}
+_KEYS = ("user", "vcluster-endpoint", "tls-insecure", "tls-ca-certs", "auth-pass-file", "connect_to")
+_VARIABLES = {key: f"CDE_{key.upper().replace('-', '_')}" for key in _KEYS}
 
 
 def client_site(environ: Mapping[str, str]) -> SiteSettings | None:

@@ -19,6 +19,7 @@ from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import CannotReach, DeadlinePassed, MaintError, Refused
 from maint.files import visible
+from maint.model.formatting import tell_times
 from maint.model.manager import CLOSE_COMMAND
 
 
@@ -161,6 +162,6 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
         return
     if window is not None:
         screen.warn(
-            f"run {window.run} left the redaction window open at {window.opened_at}: "
+            f"run {window.run} left the redaction window open at {tell_times(window.opened_at)}: "
             f"everyone who may read the API sees passwords; `{CLOSE_COMMAND}` closes it"
         )

@@ -225,7 +225,7 @@ MANAGER: Options = {
     "license": _text("Without a config: the licence file.", "--license"),
 }
 GUARDS: Options = {
-    "no_safety_net": _text("Lift the backup guards, and say why; it is put on record.", "--no-safety-net"),
+    "no_safety_net": _text("Lift the backup guards, and say why; it is put on record.", "--no-safety-net")
 }
 VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is configured.", "--vc")}
 

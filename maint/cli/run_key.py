@@ -8,6 +8,7 @@ from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
 from maint.engine import journal
 from maint.errors import PartlyDone, Refused
+from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.ports import Site
 
@@ -43,7 +44,7 @@ def done_already(screen: Screen, past: journal.RunState) -> None:
     """Say that a run is done already; PartlyDone: so it ended then."""
     ended = [(action, past.record(index).result) for index, action in enumerate(past.plan.actions)]
     actions = [action_json(action, result) for action, result in ended if result]
-    words = f"done already: run {past.id} ({past.plan.source}), ended {past.at}"
+    words = f"done already: run {past.id} ({past.plan.source}), ended {tell_times(past.at)}"
     screen.say(words)
     if screen.output != "table":
         screen.emit({"run": past.id, "playbook": past.plan.source, "actions": actions, "done_already": True}, "")

@@ -27,6 +27,7 @@ from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
+from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.registry import source_of
@@ -241,7 +242,7 @@ def _taken_up(
     if flags.dry_run:
         _show_left(screen, past)
         return None
-    screen.say(f"taking up run {past.id}: {past.plan.source}, begun {past.started}")
+    screen.say(f"taking up run {past.id}: {past.plan.source}, begun {tell_times(past.started)}")
     return RunSession(site, past.plan, _options(site, flags), past, *limits_of(flags, site), answers=answers)
 
 
@@ -250,7 +251,7 @@ def _show_left(screen: Screen, past: journal.RunState) -> None:
     left = journal.left(past)
     rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in left]
     shown: list[Json] = [{**action.to_json(), "state": state} for action, state in left]
-    what = f"run {past.id} ({past.plan.source}, begun {past.started}) is {past.state}; left to do:"
+    what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"
     screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
 
 
@@ -261,7 +262,7 @@ def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunSt
     if len(found) > 1:
         raise Refused(
             f"{len(found)} runs of this site stopped before their end, and none is named",
-            detail=[f"{one.id}  {one.plan.source}, begun {one.started}, {one.state}" for one in found],
+            detail=[f"{one.id}  {one.plan.source}, begun {tell_times(one.started)}, {one.state}" for one in found],
             hint=f"`maint playbook resume {found[0].id}` takes up the newest;"
             " `maint playbook dismiss RUN --reason WORDS` gives one up",
         )
@@ -289,7 +290,7 @@ def _nothing(
     last, given = past or (runs[-1] if runs else None), None if past else asked.last(site.state)
     if last is None or not last.over or given:
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
-        seen += [f"`maint {given.command}`, given {given.at}, ended before its run began"] if given else []
+        seen += [f"`maint {given.command}`, given {tell_times(given.at)}, ended before its run began"] if given else []
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=seen,

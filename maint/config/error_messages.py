@@ -18,12 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def decode(
-    model: type[M],
-    document: Document,
-    path: KeyPath = (),
-    *,
-    hint: str | None = None,
-    context: object = None,
+    model: type[M], document: Document, path: KeyPath = (), *, hint: str | None = None, context: object = None
 ) -> M:
     """Read a part of a document as a model.
 
@@ -42,11 +37,7 @@ def decode(
 
 
 def decoded(
-    model: type[M],
-    document: Document,
-    path: KeyPath = (),
-    *,
-    context: object = None,
+    model: type[M], document: Document, path: KeyPath = (), *, context: object = None
 ) -> tuple[M | None, Sequence[Invalid]]:
     """Read a part of a document as a model, and return it, or None and one error for each wrong place; see `decode`."""
     data = document.at(path)
@@ -170,29 +161,19 @@ def _inner(value: Json, step: str | int) -> Json:
 
 _EXPECTED = {
     "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     "float_type": "a number",
     "bool_type": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "set_type": "a list",
-    "frozen_set_type": "a list",
-    "dict_type": "a mapping",
-    "mapping_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "a mapping"),
     "path_type": "a path",
     "none_required": "nothing",
-    "date_type": "a date such as 2027-06-30",
-    "date_parsing": "a date such as 2027-06-30",
-    "date_from_datetime_parsing": "a date such as 2027-06-30",
-    "date_from_datetime_inexact": "a date such as 2027-06-30",
-    "datetime_type": "a time such as 2027-06-30T12:00:00Z",
-    "datetime_parsing": "a time such as 2027-06-30T12:00:00Z",
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
+        "a date such as 2027-06-30",
+    ),
+    **dict.fromkeys(("datetime_type", "datetime_parsing"), "a time such as 2027-06-30T12:00:00Z"),
 }
-
 _LIMITS = {
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be {ge} or more",

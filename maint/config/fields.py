@@ -45,10 +45,13 @@ _STORE_SCHEMES = ("sftp", "s3")
 _LONGEST_WAIT = 366 * 86400.0  # seconds
 
 
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError("must be a name of letters, digits, dots, dashes and underscores, at most 64")
-    return text
+def _fitting(fits: Callable[[str], object], words: str) -> AfterValidator:
+    def judge(text: str) -> str:
+        if not fits(text):
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(judge)
 
 
 def _host(text: str) -> str:
@@ -60,23 +63,11 @@ def _host(text: str) -> str:
     return text
 
 
-def _cluster_name(text: str) -> str:
-    if not is_cluster_name(text):
-        raise ValueError("must have 3 to 30 letters, digits and hyphens, and begin with a letter")
-    return text
-
-
 def _recipient(text: str) -> str:
     if text.upper().startswith("AGE-SECRET-KEY-"):
         raise ValueError("is a private key; recipients are public keys (age1…)")
     if not _RECIPIENT.fullmatch(text):
         raise ValueError("must be an age public key: age1 and 58 more characters")
-    return text
-
-
-def _public_key(text: str) -> str:
-    if not _PUBLIC_KEY.fullmatch(text):
-        raise ValueError("must be an OpenSSH public key: ssh-ed25519 AAAA…")
     return text
 
 
@@ -195,18 +186,6 @@ def _wait(found: float) -> float:
     return found
 
 
-def _far_path(text: str) -> str:
-    if not text.startswith("/") or not text.isprintable() or text.endswith("/"):
-        raise ValueError("must be the absolute path of a file on that host")
-    return text
-
-
-def _said(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must say something, not be blank")
-    return text
-
-
 def _principal(text: str) -> str:
     if text.startswith("file:"):
         return check_reference(text)
@@ -215,15 +194,19 @@ def _principal(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
-ClusterName = Annotated[str, AfterValidator(_cluster_name)]
+Name = Annotated[
+    str, _fitting(_NAME.fullmatch, "must be a name of letters, digits, dots, dashes and underscores, at most 64")
+]
+ClusterName = Annotated[
+    str, _fitting(is_cluster_name, "must have 3 to 30 letters, digits and hyphens, and begin with a letter")
+]
 HostName = Annotated[str, AfterValidator(_host)]
 Address = Annotated[HostName, WrapValidator(_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 Reference = Annotated[str, AfterValidator(check_reference)]
 Recipient = Annotated[str, AfterValidator(_recipient)]
-PublicKey = Annotated[str, AfterValidator(_public_key)]
+PublicKey = Annotated[str, _fitting(_PUBLIC_KEY.fullmatch, "must be an OpenSSH public key: ssh-ed25519 AAAA…")]
 ApiVersion = Annotated[
     int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API.pattern}$"})
 ]
@@ -233,8 +216,14 @@ Proxy = Annotated[str, AfterValidator(_proxy)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 StoreAddress = Annotated[str, AfterValidator(_store), AfterValidator(_placed_store)]
 FilePath = Annotated[Path, BeforeValidator(_path), AfterValidator(_placed), WithJsonSchema({"type": "string"})]
-FarPath = Annotated[str, AfterValidator(_far_path)]
-Said = Annotated[str, AfterValidator(_said)]
+FarPath = Annotated[
+    str,
+    _fitting(
+        lambda text: text.startswith("/") and text.isprintable() and not text.endswith("/"),
+        "must be the absolute path of a file on that host",
+    ),
+]
+Said = Annotated[str, _fitting(str.strip, "must say something, not be blank")]
 Principal = Annotated[str, AfterValidator(_principal), AfterValidator(_placed_principal)]
 Text = Annotated[str, Field(min_length=1)]
 Duration = Annotated[

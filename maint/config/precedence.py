@@ -26,33 +26,14 @@ GENERAL: dict[str, str] = {
 }
 """Variables that speak of maint itself, and what they stand for."""
 
-OVERRIDES: dict[str, str] = {
-    "MAINT_MANAGER_HOST": "manager.host",
-    "MAINT_MANAGER_PLAIN_PORT": "manager.plain_port",
-    "MAINT_MANAGER_TLS_PORT": "manager.tls_port",
-    "MAINT_MANAGER_USERNAME": "manager.username",
-    "MAINT_MANAGER_PASSWORD": "manager.password",
-    "MAINT_MANAGER_BOOTSTRAP_PASSWORD": "manager.bootstrap.password",
-    "MAINT_MANAGER_CA": "manager.ca",
-    "MAINT_MANAGER_LICENSE": "manager.license",
-    "MAINT_SSH_USER": "ssh.user",
-    "MAINT_SSH_KEY": "ssh.key",
-    "MAINT_SSH_KNOWN_HOSTS": "ssh.known_hosts",
-    "MAINT_SSH_PORT": "ssh.port",
-    "MAINT_SSH_SUDO_PASSWORD": "ssh.sudo.password",
-    "MAINT_SSH_AT_ONCE": "ssh.at_once",
-    "MAINT_SSH_CONNECT_TIMEOUT": "ssh.connect_timeout",
-    "MAINT_SSH_COMMAND_TIMEOUT": "ssh.command_timeout",
-    "MAINT_APP_DOMAIN": "app_domain",
-    "MAINT_BACKUP_STORE": "backup.store",
-    "MAINT_BACKUP_IDENTITY": "backup.identity",
-    "MAINT_BACKUP_SIGNING_KEY": "backup.signing_key",
-    "MAINT_BACKUP_FINGERPRINT_KEY": "backup.fingerprint_key",
-    "MAINT_BACKUP_S3_ACCESS_KEY": "backup.s3.access_key",
-    "MAINT_BACKUP_S3_SECRET_KEY": "backup.s3.secret_key",
-    "MAINT_BACKUP_ON_REDACTED": "backup.on_redacted",
-    "MAINT_BACKUP_MINIMUM": "backup.minimum",
-}
+_OVERRIDABLE = (
+    "manager.host", "manager.plain_port", "manager.tls_port", "manager.username", "manager.password",
+    "manager.bootstrap.password", "manager.ca", "manager.license", "ssh.user", "ssh.key", "ssh.known_hosts",
+    "ssh.port", "ssh.sudo.password", "ssh.at_once", "ssh.connect_timeout", "ssh.command_timeout", "app_domain",
+    "backup.store", "backup.identity", "backup.signing_key", "backup.fingerprint_key", "backup.s3.access_key",
+    "backup.s3.secret_key", "backup.on_redacted", "backup.minimum",
+)  # fmt: skip
+OVERRIDES = {f"MAINT_{key.upper().replace('.', '_')}": key for key in _OVERRIDABLE}
 """Variables that replace one key of the site at hand; a password is still a reference, never the value."""
 
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"

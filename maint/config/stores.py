@@ -34,9 +34,7 @@ class S3Bucket(Strict):
         examples=["file:/etc/maint/offsite-access-key"],
     )
     secret_key: Reference | None = Field(
-        default=None,
-        description="reference to its secret access key",
-        examples=["file:/etc/maint/offsite-secret-key"],
+        default=None, description="reference to its secret access key", examples=["file:/etc/maint/offsite-secret-key"]
     )
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that its service must chain to", examples=["/etc/maint/offsite-ca.pem"]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from maint.errors import WorkFailed
+from maint.model.formatting import show_count
 
 Object: TypeAlias = dict[str, Any]  # a JSON object of which only parts are known (M7.2)
 # An object as it stands in the document: a key may stand twice, and the last counts.
@@ -122,8 +123,7 @@ class Reader:
             return False
         if len(self._frames) == 1 and not frame.empty:
             raise WorkFailed(
-                f"something follows the end of the JSON document near byte {self._byte(at)}",
-                hint=EXPORT_AGAIN,
+                f"something follows the end of the JSON document near byte {self._byte(at)}", hint=EXPORT_AGAIN
             )
         if text[at] == frame.close:
             self._leave(at + 1)
@@ -233,7 +233,7 @@ class Reader:
 
     def _cut(self) -> WorkFailed:
         if len(self._frames) == 1:
-            return _not_json(f": nothing readable in {self._fed} bytes")
+            return _not_json(f": nothing readable in {show_count(self._fed, 'byte')}")
         return WorkFailed(
             f"the deployment document ends at byte {self._fed}, before it is complete",
             hint="the connection was cut, or the file was: take it again",

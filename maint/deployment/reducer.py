@@ -3,16 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from maint.deployment.reader import (
-    CONTAINERS,
-    DEEPEST,
-    ITEM,
-    Object,
-    Pairs,
-    misshapen,
-    read_into,
-    too_deep,
-)
+from maint.deployment.reader import CONTAINERS, DEEPEST, ITEM, Object, Pairs, misshapen, read_into, too_deep
 
 # The values of an object are what the rules below returned for them: they are told apart where they are used.
 Fields: TypeAlias = Object

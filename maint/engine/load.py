@@ -31,21 +31,15 @@ class Library(msgspec.Struct, frozen=True):
 
     def load(self, name: str, within: Sequence[str] = ()) -> Playbook:
         """Return a playbook by name, or by its path; UsageError where there is none, Invalid where it has a mistake."""
-        if is_file(name):
-            return self._own(name, within)
-        if name not in self.texts:
+        own = is_file(name)
+        if not own and name not in self.texts:
             raise UsageError(
                 f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
             )
-        if name not in self.read:
-            self.read[name] = load(self.texts[name], f"{name}.yaml", self, within=within)
-        return self.read[name]
-
-    def _own(self, path: str, within: Sequence[str] = ()) -> Playbook:
-        text = read_text(Path(path))
-        key = f"{path}\n{text}"
+        text = read_text(Path(name)) if own else self.texts[name]
+        key, file = (f"{name}\n{text}", name) if own else (name, f"{name}.yaml")
         if key not in self.read:
-            self.read[key] = load(text, path, self, within=within)
+            self.read[key] = load(text, file, self, within=within)
         return self.read[key]
 
     def find(self, name: str, folder: Path | None = None) -> Playbook:
@@ -145,12 +139,9 @@ def _parameter(document: Document, name: str, item: ParameterForm, found: Mistak
 def _checked_parameter(document: Document, name: str, item: ParameterForm) -> Parameter:
     at = document.where(("parameters", name, "type"))
     if item.type not in list(ParameterType):
-        kinds = ", ".join(ParameterType)
-        raise Invalid(
-            f"a parameter's type is one of {kinds}, not {item.type!r}",
-            at=at,
-            hint=meant(item.type, list(ParameterType), ""),
-        )
+        kinds = [str(kind) for kind in ParameterType]
+        words = f"a parameter's type is one of {', '.join(kinds)}, not {item.type!r}"
+        raise Invalid(words, at=at, hint=meant(item.type, kinds, ""))
     given = "default" in item.model_fields_set
     if item.from_ is not None:
         _source(document.where(("parameters", name, "from")), item, given=given)

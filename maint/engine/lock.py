@@ -14,6 +14,7 @@ from maint.config.actor import user
 from maint.config.schema import SiteSettings
 from maint.errors import Locked, WorkFailed
 from maint.files import explaining, kept_record, make_folder
+from maint.model.formatting import tell_times
 from maint.ports import Clock
 
 _NAME = "lock"
@@ -31,7 +32,7 @@ class Holder(msgspec.Struct, frozen=True):
     doing: str
 
     def __str__(self) -> str:
-        return f"{self.user}@{self.host} (process {self.pid}) since {self.since}: {self.doing}"
+        return f"{self.user}@{self.host} (process {self.pid}) since {tell_times(self.since)}: {self.doing}"
 
 
 def make_state_folder(folder: Path) -> None:

@@ -170,7 +170,7 @@ class UnknownFault(ValueError):
 
 def unheard_of(kind: str, name: str, known: Iterable[str]) -> UnknownFault:
     """Return the failure for a name that is not known, with the one that is most like it."""
-    close = get_close_matches(name, known, 1)
+    close = get_close_matches(name, known, 1, 0.7)
     return UnknownFault(f"there is no {kind} {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 

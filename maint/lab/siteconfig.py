@@ -26,11 +26,7 @@ def config(folder: Path, facts: Mapping[str, Any], bundle: Path, virtual_cluster
             "license": str(folder / "license.txt"),
             **({"kdc": kdc} if facts.get("kdc") else {}),
         },
-        "ssh": {
-            "user": "root",
-            "key": str(folder / "ssh/id_ed25519"),
-            "known_hosts": str(folder / "ssh/known_hosts"),
-        },
+        "ssh": {"user": "root", "key": str(folder / "ssh/id_ed25519"), "known_hosts": str(folder / "ssh/known_hosts")},
         "hosts": [
             {"name": name, "address": "127.0.0.1", "port": facts["ssh_ports"].get(name, 22), "groups": groups}
             for name, groups in facts["hosts"].items()

@@ -1,10 +1,12 @@
-"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, and the one form of a time."""
+"""Durations as people write them (`90s`, `30m`, `24h`, `7d`), sizes as people read them, times for files and people."""
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
+_SEVERAL = re.compile(r"(?<![aeiou])y$")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -34,6 +36,16 @@ def show_time(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def tell_time(time: datetime) -> str:
+    """Return a time as people are told it, such as `2026-11-21 02:15 UTC`."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def tell_times(text: str) -> str:
+    """Return a text in which files and servers have put times as people are told them."""
+    return _STAMP.sub(lambda found: tell_time(datetime.fromisoformat(found[0])), text)
+
+
 def show_size(count: int) -> str:
     """Return a number of bytes in the largest fitting unit, such as `54.3 kB`."""
     size = float(count)
@@ -44,9 +56,9 @@ def show_size(count: int) -> str:
     return f"{size:.1f} TB"
 
 
-def show_count(count: int, noun: str) -> str:
-    """Return how many there are of something, such as "1 job" and "2 jobs"; `noun` is the word for one."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def show_count(count: int | str, noun: str) -> str:
+    """Return how many there are of something, such as "1 job", "2 jobs" and "2 entries"; `noun` is the word for one."""
+    return f"{count} {noun if str(count) == '1' else _SEVERAL.sub('ie', noun) + 's'}"
 
 
 def show_counts(**counts: int) -> str:

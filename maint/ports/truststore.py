@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from maint.errors import CannotReach, Invalid, TimedOut
+from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.ports import Sight
 
@@ -56,7 +57,7 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
         return _untried(f"{host} has no keytool", "a JDK under /usr/java or /usr/lib/jvm brings it")
     if ran.ok:
         count = sum(b"trustedCertEntry" in line or b"PrivateKeyEntry" in line for line in ran.out.splitlines())
-        return Trial(True, f"opens {path} on {host} ({count} entries)")
+        return Trial(True, f"opens {path} on {host} ({show_count(count, 'entry')})")
     said = next((line for line in ran.words.splitlines() if line.startswith("keytool error:")), "")
     if "password" in said:
         return Trial(False, f"does not open {path} on {host}", HINT)

@@ -230,10 +230,7 @@ def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
     """Return a day's changes: cluster → service → role group → property."""
     ordered = sorted(day.changes, key=lambda one: (one.cluster, one.service, one.group, one.property))
     groups: list[Values] = [
-        {
-            "place": [part for part in place if part] or ["the manager itself"],
-            "changes": [*map(_change, found)],
-        }
+        {"place": [part for part in place if part] or ["the manager itself"], "changes": [*map(_change, found)]}
         for place, found in groupby(ordered, key=lambda one: (one.cluster, one.service, one.group))
     ]
     return {

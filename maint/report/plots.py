@@ -123,10 +123,7 @@ def _span(one: _Shown) -> tuple[datetime, datetime]:
 def _vega(name: str, one: _Shown) -> Mapping[str, list[Json]]:
     more = one.more or [{}] * len(one.points)
     values: list[Json] = [{"x": at.timestamp(), "y": y, **rest} for (at, y), rest in zip(one.points, more, strict=True)]
-    spans = {
-        "x": ([at.timestamp() for at in _span(one)], [_EDGE, _WIDTH - _EDGE]),
-        "y": ([0, one.top], [_HEIGHT, 0]),
-    }
+    spans = {"x": ([at.timestamp() for at in _span(one)], [_EDGE, _WIDTH - _EDGE]), "y": ([0, one.top], [_HEIGHT, 0])}
     places = {axis: {"scale": name + axis, "field": axis} for axis in spans}
     return {
         "data": [{"name": name, "values": values}],

@@ -12,7 +12,7 @@ from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
@@ -130,7 +130,7 @@ class _Rehearsed:
             stage.manager.log_in()
             if licence := self._license():
                 stage.manager.upload_license(licence)
-        yield f"sending {self._snapshot.part(DEPLOYMENT).content_bytes} bytes"
+        yield f"sending {show_size(self._snapshot.part(DEPLOYMENT).content_bytes)} of configuration"
         with self._phase("put"):
             self._put(stage, api)
         yield "restarting it"

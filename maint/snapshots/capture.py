@@ -34,11 +34,7 @@ from maint.snapshots.writer import SnapshotWriter
 
 
 def take(
-    site: Site,
-    *,
-    purpose: Purpose = Purpose.BACKUP,
-    accept_empty: bool = False,
-    snapshot_id: str | None = None,
+    site: Site, *, purpose: Purpose = Purpose.BACKUP, accept_empty: bool = False, snapshot_id: str | None = None
 ) -> Generator[str, None, Taken]:
     """Take a snapshot of the manager's configuration under the site's lock; yields words on the progress.
 
@@ -288,7 +284,7 @@ def committed(site: Site, work: Work) -> Snapshot | None:
 
 def described(snapshot: Snapshot) -> str:
     """Return a snapshot in one line: its id, size and worth."""
-    size = show_size(snapshot.part(DEPLOYMENT).content_bytes)
+    size = f"{show_size(snapshot.part(DEPLOYMENT).content_bytes)} of configuration"
     if snapshot.restorable:
         return f"snapshot {snapshot.id}: {size}, restorable"
     shown = list(broken(snapshot.judgement))

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.errors import Refused, UsageError, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -130,7 +131,7 @@ def newest_restorable(sight: Sight) -> Snapshot:
             refuse_hidden(sight, listed, entry.id)
             return entry.snapshot
     refuse_hidden(sight, listed, "")
-    more = [f"and {len(listed) - _NAMED} older ones"] if len(listed) > _NAMED else []
+    more = [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]), *more],

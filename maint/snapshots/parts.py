@@ -10,6 +10,7 @@ from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.reader import BLOCK
 from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Sight, Store, StoreSight
@@ -88,11 +89,7 @@ def write_part(store: Store, folder: str, name: str, source: Read, pack: Pack) -
         stored = Tally(file)
         pack(content.read, cast(BinaryIO, stored))
     return Part(
-        name=name,
-        bytes=stored.bytes,
-        sha256=stored.sha256,
-        content_bytes=content.bytes,
-        content_sha256=content.sha256,
+        name=name, bytes=stored.bytes, sha256=stored.sha256, content_bytes=content.bytes, content_sha256=content.sha256
     )
 
 
@@ -177,7 +174,7 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
         return f"cannot be read: {problem}"
     if size != expected.bytes:
         found = "more" if size > expected.bytes else str(size)
-        return f"is not what was stored: {expected.bytes} bytes expected, {found} found"
+        return f"is not what was stored: {show_count(expected.bytes, 'byte')} expected, {found} found"
     return "" if digest.hexdigest() == expected.sha256 else "is not what was stored: other bytes"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from maint.errors import Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
@@ -207,7 +208,9 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 yield f"{snapshot_id} stays in {copy.location}: {kept[snapshot_id]}"
             going = sorted(gone & set(folders(other)) - set(kept))
             if going and (lacking := sorted(floor - _sound(other))):
-                words = f"{copy.location} keeps {len(going)} pruned snapshots: it lacks {', '.join(lacking)}"
+                words = (
+                    f"{copy.location} keeps {show_count(len(going), 'pruned snapshot')}: it lacks {', '.join(lacking)}"
+                )
                 problems.append(f"{words}, which the next backup copies")
                 continue
             for snapshot_id in going:

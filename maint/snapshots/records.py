@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_time
+from maint.model.formatting import show_count, show_time, tell_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -117,7 +117,7 @@ class Hold(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """The hold in one line."""
-        end = f" until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else ""
+        end = f" until {tell_time(self.until)}" if self.until else ""
         return f"held{f' by {self.by}' if self.by else ''}{end}: {self.reason}"
 
     def to_json(self) -> dict[str, Json]:
@@ -323,7 +323,8 @@ class Verification(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """The result in one line; always with depth and parts."""
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
-        line = f"{self.result}: level {self.depth} of {self.level}, {self.parts_checked} of {self.parts} parts{how}"
+        parts = f"{self.parts_checked} of {show_count(self.parts, 'part')}"
+        line = f"{self.result}: level {self.depth} of {self.level}, {parts}{how}"
         untold = [finding.words for finding in self.findings if finding.rule == KEY]
         return "; ".join([line, *(finding.words for finding in self.failures), *untold, *self.doubts])
 

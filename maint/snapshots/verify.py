@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
@@ -35,6 +36,7 @@ from maint.snapshots.parts import (
     TRUSTSTORE,
     drain,
     flaw,
+    metered,
     open_part,
 )
 from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
@@ -190,11 +192,7 @@ def _files(
 
 
 def _deeper(
-    sight: Sight,
-    snapshot: Snapshot,
-    seen: Verification,
-    asked: _Asked | None,
-    clusters: Sequence[Finding] | NoKeyFits,
+    sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding] | NoKeyFits
 ) -> Verification:
     has_deployment = snapshot.has(DEPLOYMENT)
     try:
@@ -273,11 +271,12 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
 def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Content:
     snapshot = asked.snapshot
     with open_part(sight, snapshot, part.name, asked.identities) as stream:
+        read = metered(sight, f"judging {part.name}", stream.read, part.content_bytes)
         if part.name == DEPLOYMENT:
-            verdict = Judge(asked.account, asked.password).verdict(blocks(stream.read))
+            verdict = Judge(asked.account, asked.password).verdict(blocks(read))
             return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
         if part.name == REDACTED_COPY:
-            _judge_copy(snapshot, Judge().verdict(blocks(stream.read)))
+            _judge_copy(snapshot, Judge().verdict(blocks(read)))
         elif part.name == LICENSE:
             return replace(content, license=stream.read())
         elif part.name == TRUSTSTORE:
@@ -302,7 +301,7 @@ def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
     found, wrong = verdict.judgement.counts, _differing(snapshot, verdict)
-    words = wrong or f"{found['hosts']} hosts, {found['roles']} roles, {found['items']} settings as recorded"
+    words = wrong or f"{show_counts(host=found['hosts'], role=found['roles'], setting=found['items'])} as recorded"
     return Finding("counts", not wrong, words)
 
 
@@ -351,8 +350,8 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
 def _future(sight: Sight, snapshot: Snapshot) -> Finding:
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
-        return Finding("time", False, f"it says that it was taken in the future: {taken:%Y-%m-%d %H:%M} UTC")
-    return Finding("time", True, f"taken {snapshot.taken_at:%Y-%m-%d %H:%M} UTC")
+        return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")
+    return Finding("time", True, f"taken {tell_time(snapshot.taken_at)}")
 
 
 def _license(sight: Sight, content: _Content) -> Iterator[Finding]:

@@ -74,7 +74,8 @@ class SnapshotWriter:
         verdicts: list[Verdict] = []
 
         def judge_all(read: Read) -> None:
-            verdicts.append(judge.verdict(blocks(read)))
+            watched = metered(self._site, f"judging {part.name}", read, part.content_bytes)
+            verdicts.append(judge.verdict(blocks(watched)))
 
         self._read_back(part, judge_all)
         self.parts[-1] = part = replace(part, restorable=verdicts[0].restorable)
@@ -85,7 +86,8 @@ class SnapshotWriter:
 
         def copy(read: Read) -> None:
             redacted = RedactedCopy(blocks(read), self.known, site_fingerprint(self._site))
-            self.write(REDACTED_COPY, redacted.read, self._site.seal.compress)
+            # It is nearly as long: what tells secrets apart stands in their places.
+            self.write(REDACTED_COPY, redacted.read, self._site.seal.compress, part.content_bytes)
 
         self._read_back(part, copy)
 

@@ -18,7 +18,7 @@ from maint.config.fields import Wait
 from maint.config.suggestions import meant
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import Damaged, create, load, writing
-from maint.model.formatting import show_count, show_duration, show_time
+from maint.model.formatting import show_count, show_duration, show_time, tell_times
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
 from maint.model.plan import Action, Effect
@@ -56,7 +56,7 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
 def refuse_answered(state: Path, run: str, token: str) -> None:
     """Refuse where a question was answered already."""
     if before := answered(state, run, token):
-        words = f"{'approved' if before.yes else 'rejected'} by {before.by} at {before.at}"
+        words = f"{'approved' if before.yes else 'rejected'} by {before.by} at {tell_times(before.at)}"
         raise Refused(f"this question was {words}", hint=f"`maint playbook resume {run}` takes the answer")
 
 
@@ -119,7 +119,7 @@ class Approve(Step[ApproveArguments]):
                 detail=[f"asked: {question}"],
                 hint=f"talk to them; then `maint playbook resume {work.run}` asks again",
             )
-        words = f"approved by {said.by} at {said.at}" + (f": {said.note}" if said.note else "")
+        words = f"approved by {said.by} at {tell_times(said.at)}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}
         return done(words, dict(value))
 

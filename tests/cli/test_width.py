@@ -1,9 +1,12 @@
 """What people read fits their terminal: pages of the help, tables, plans."""
 
+import re
+
 import pytest
 
 from maint.cli.help.topics import names
 from maint.cli.width import STAYS, fitted, folded, page
+from maint.model.formatting import show_count, tell_times
 from tests.steps.operator import Operator, maint
 
 ROWS = [["ID", "STATE", "NOTE"], ["20261123T055524.233Z-9907", "done", "taken up 2 times, then ended well by itself"]]
@@ -84,6 +87,21 @@ def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks
         "store",
         "  /var/lib/maint/backups/of/all",
     ]
+
+
+def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs(loaded: Operator) -> None:
+    assert re.search(r"Laboratory, until \d{4}-\d\d-\d\d 00:00 UTC", loaded("site", "status").out)
+    assert re.fullmatch(r"Laboratory, until .*T00:00:00.000Z", loaded("site", "status", "-o", "json").json["licence"])
+    assert tell_times("begun 2026-11-23T10:58:01.5+02:00, run 20261123T105801.500Z-1") == (
+        "begun 2026-11-23 08:58 UTC, run 20261123T105801.500Z-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "told"), [(1, "host", "1 host"), (0, "day", "0 days"), ("2", "entry", "2 entries")]
+)
+def test_one_of_a_kind_is_told_as_one(count: int | str, noun: str, told: str) -> None:
+    assert show_count(count, noun) == told
 
 
 @pytest.mark.parametrize("effect", ["READ   ", "DESTROY"])

@@ -162,10 +162,20 @@ def test_a_mistake_is_told_with_its_place_and_what_was_meant(mistake):
     assert meant in " ".join((error.message, *error.detail, error.hint or ""))
 
 
-def test_did_you_mean_stands_in_the_hint():
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (MISTAKES["unknown step kind"][0], "did you mean 'try.read'?"),
+        (
+            HEAD + "parameters:\n  word: {type: strin}\nsteps:\n  - name: A\n    do: try.read\n",
+            "did you mean 'string'?",
+        ),
+    ],
+)
+def test_did_you_mean_stands_in_the_hint(text, hint):
     with pytest.raises(Invalid) as caught:
-        load(MISTAKES["unknown step kind"][0], "book.yaml", LIBRARY)
-    assert caught.value.hint == "did you mean 'try.read'?"
+        load(text, "book.yaml", LIBRARY)
+    assert caught.value.hint == hint
 
 
 def test_values_registered_before_may_be_used_in_conditions_and_late_arguments():

@@ -47,6 +47,9 @@ def test_a_sound_snapshot_is_verified_to_each_level(place: Any, taken: Any, leve
     assert found.result is Trust.VERIFIED, found.findings
     assert (found.depth, found.parts_checked, found.parts) == (level, 4, 4)
     assert f"level {level} of {level}, 4 of 4 parts" in found.words
+    for name in (DEPLOYMENT, REDACTED_COPY) if level > 1 else ():  # what takes longest is watched
+        of = taken.part(name).content_bytes
+        assert place.seen[f"judging {name}"][0] >= of == place.seen[f"judging {name}"][1]
 
 
 def test_without_the_key_the_judgement_of_the_capture_counts_and_is_said(place: Any, taken: Any) -> None:

@@ -12,7 +12,7 @@ from urllib3.exceptions import DecodeError, HTTPError
 
 from maint.adapters.http.request import BLOCK, MOST
 from maint.errors import CannotReach, WorkFailed
-from maint.model.formatting import show_size
+from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.secret import scrub
 from maint.ports.streams import Cut
@@ -124,9 +124,7 @@ def decode(content: bytes, what: str, proxy: str) -> Json:
     except ValueError as error:
         why = f" that can be used: {error}" if str(error) in _UNUSABLE else ""
     raise WorkFailed(
-        f"{what}: the answer is not JSON{why}",
-        detail=(f"it begins with {beginning(content)!r}",),
-        hint=proxy,
+        f"{what}: the answer is not JSON{why}", detail=(f"it begins with {beginning(content)!r}",), hint=proxy
     )
 
 
@@ -220,7 +218,7 @@ class Streamed:
     def _cut(self, why: str) -> Cut:
         came = max(self._count, self._answer.raw.tell())  # the last bytes came, and were never handed out
         self.close()
-        return Cut(f"{self._what} was cut off after {came} bytes: {why}", hint="ask again")
+        return Cut(f"{self._what} was cut off after {show_count(came, 'byte')}: {why}", hint="ask again")
 
     def _no_object(self, text: bytes) -> WorkFailed:
         self.close()

@@ -81,20 +81,14 @@ def _presented(
         trusting.check_hostname = False
         trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _ANY_TIME
         trusting.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(raw))
-        with (
-            connect(place, proxy, timeout) as plain,
-            trusting.wrap_socket(plain, server_hostname=name) as tls,
-        ):
+        with connect(place, proxy, timeout) as plain, trusting.wrap_socket(plain, server_hostname=name) as tls:
             return tls.getpeercert() or {}
     return {}
 
 
 def presented_der(place: tuple[str, int], name: str, timeout: float = _LIMIT, proxy: str | None = None) -> bytes:
     """Return the certificate (DER) that a server shows for a name; OSError where none came in time (seconds)."""
-    with (
-        connect(place, proxy, timeout) as plain,
-        _unverified().wrap_socket(plain, server_hostname=name) as tls,
-    ):
+    with connect(place, proxy, timeout) as plain, _unverified().wrap_socket(plain, server_hostname=name) as tls:
         return tls.getpeercert(binary_form=True) or b""
 
 

@@ -24,6 +24,8 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
     if said is None:
         unknown = "does this manager know that API version? maint manager version"
         return WorkFailed(line, hint=unknown if code == 404 else f"{PROXY} if there is none, {_LOG}")
+    if code == 404 and "/commands/" in what:
+        return WorkFailed(line, hint="the manager's own page /static/apidocs lists the commands by their names")
     if code == 404:
         return WorkFailed(line, hint="`maint cluster list` and `maint site status` show what the manager knows")
     kind = Transient if what.startswith("GET ") and code in (400, 500) else WorkFailed  # a read goes well the next time

@@ -104,9 +104,7 @@ class Command:
         if not self._out and not (ran := self._ended()).ok:
             words = f"{self._host}: a command whose output was read ended with status {ran.status}"
             raise WorkFailed(
-                words,
-                detail=ran.last_words,
-                hint="look at that host; what was read before the end is not used",
+                words, detail=ran.last_words, hint="look at that host; what was read before the end is not used"
             )
         block = bytes(self._out[: len(self._out) if size < 0 else size])
         del self._out[: len(block)]

@@ -108,8 +108,4 @@ def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
     return parts, access
 
 
-OPENERS: dict[str, Callable[[str, Access | None], Store]] = {
-    "file": _open_local,
-    "sftp": _open_sftp,
-    "s3": _open_s3,
-}
+OPENERS: dict[str, Callable[[str, Access | None], Store]] = {"file": _open_local, "sftp": _open_sftp, "s3": _open_s3}

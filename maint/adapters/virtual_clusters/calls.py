@@ -108,11 +108,7 @@ class Calls:
         return None
 
     def act(
-        self,
-        call: Call,
-        landed: Callable[[], bool],
-        *,
-        good: Callable[[Reply], bool] = lambda reply: reply.good,
+        self, call: Call, landed: Callable[[], bool], *, good: Callable[[Reply], bool] = lambda reply: reply.good
     ) -> bytes | None:
         """Send a change, and send it again only where looking shows that it was not done.
 

@@ -39,10 +39,7 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             screen.emit({"snapshot": snapshot.id}, words)
             return 0
         rehearsal = LabRehearsal(site.settings, site.secrets, site.clock, screen.warn, switches)
-        with (
-            followed(site, screen, "backup drill") as begin,
-            at_work(site, "backup drill", screen.say),
-        ):
+        with followed(site, screen, "backup drill") as begin, at_work(site, "backup drill", screen.say):
             begin()
             found = screen.follow(rehearse_restore(site, rehearsal, snapshot))
             screen.emit({"drill": found.to_json()}, _table(found))

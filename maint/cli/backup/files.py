@@ -57,10 +57,7 @@ def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
                 raise Invalid(f"{path} is a link to {member.target}", hint=f"extract {member.target}")
             found = content if member.path == path else found
     if found is None:
-        raise WorkFailed(
-            f"{path} is not in {MANAGER_FILES}, although the manifest lists it",
-            hint=ANOTHER,
-        )
+        raise WorkFailed(f"{path} is not in {MANAGER_FILES}, although the manifest lists it", hint=ANOTHER)
     return found
 
 

@@ -18,7 +18,7 @@ from maint.cli.width import columns, folded
 from maint.engine.shared_runs import at_work
 from maint.errors import WorkFailed
 from maint.files import keep_record
-from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time
+from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
@@ -27,7 +27,7 @@ from maint.snapshots.prune import newest_good
 from maint.snapshots.records import Drill, drills, last_good
 from maint.snapshots.verify import record, verify
 
-_HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "SIZE", "NOTE"]
+_HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "STORED", "NOTE"]
 
 
 @command(STORE, several=LOOKS)
@@ -111,10 +111,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
     from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
     failed = list[str]()
-    with (
-        followed(site, screen, "backup list") as begin,
-        at_work(site, "backup list, rebuilding", screen.say),
-    ):
+    with followed(site, screen, "backup list") as begin, at_work(site, "backup list, rebuilding", screen.say):
         begin()
         sweep(site)
         for entry in entries(site):
@@ -138,7 +135,7 @@ def _row(entry: Entry, now: datetime) -> list[str]:
     holds = [hold.words for hold in entry.holds if hold.stands(now)]
     if entry.verified is not None:
         seen = entry.verified
-        checked = f"{seen.words}, {seen.at:%Y-%m-%d %H:%M} UTC"
+        checked = f"{seen.words}, {tell_time(seen.at)}"
     if snapshot is None:
         return [entry.id, "?", "no", checked, "?", "; ".join([entry.problem or "cannot be read", *holds])]
     size, clusters = show_size(sum(part.bytes for part in snapshot.parts)), snapshot.virtual_clusters
@@ -207,8 +204,8 @@ def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Jso
         + (f"; last verification: {seen.words}" if seen else ""),
         *_healed(snapshot),
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
-        "holds: " + ", ".join(f"{count} {key}" for key, count in judgement.counts.items()),
-        *(f"  {part.name}: {show_size(part.bytes)}, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
+        "holds: " + ", ".join(_held(key.replace("_", " "), count) for key, count in judgement.counts.items()),
+        *(f"  {part.name}: {show_size(part.bytes)} stored, sha256 {part.sha256[:16]}…" for part in snapshot.parts),
         *(words for one in snapshot.virtual_clusters for words in _cluster(one)),
         *(f"  rule {finding.rule}: {marks[finding.passed]}: {finding.words}" for finding in judgement.findings),
         "not covered:",
@@ -225,8 +222,12 @@ def _cluster(one: ClusterSummary) -> list[str]:
     return [head, *missing, *([f"    DOUBT: {one.doubt}"] if one.doubt else [])]
 
 
+def _held(what: str, count: int) -> str:
+    return show_count(count, what[:-1]) if what.endswith("s") else f"{count} {what}"
+
+
 def _healed(snapshot: Snapshot) -> list[str]:
     told, rekeyed = snapshot.healed_from, snapshot.rekeyed_from
     healed = [f"healed: {told.get('redacted')}, filled from {told.get('from')} at {told.get('at')}"] if told else []
     again = [f"encrypted anew: {rekeyed.get('snapshot')}, at {rekeyed.get('at')}"] if rekeyed else []
-    return [*healed, *again]
+    return [tell_times(line) for line in (*healed, *again)]

@@ -30,8 +30,7 @@ def verify(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it; else the newest.")] = "",
     level: Annotated[
-        int | None,
-        number("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", 1, 4),
+        int | None, number("--level", "1 bytes, 2 contents, 3 restorability, 4 drill; else 3 at most.", 1, 4)
     ] = None,
     stale: Annotated[str, option("--stale", "Every snapshot last verified longer ago than this, such as 30d.")] = "",
 ) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute
+from maint.config.resources import changelog
 from maint.config.schema import BackupSettings
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
@@ -38,7 +40,7 @@ class Option(msgspec.Struct, frozen=True):
 def page(whole: Made) -> str:
     """Return the manual page maint(1) as roff, of the command that all others hang on."""
     common = _options(whole)
-    lines = [f'.TH MAINT 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
+    lines = [_heads("MAINT"), ".SH NAME"]
     lines += [r"maint \- cluster maintenance: backups that can be believed, restores that are proven", ".SH SYNOPSIS"]
     lines += [r".B maint", r"[\fIFLAGS\fR] \fINOUN VERB\fR [\fIARGUMENTS\fR] [\fIFLAGS\fR]", ".SH DESCRIPTION"]
     lines += [_text(whole.help or ""), ".SH FLAGS OF EVERY COMMAND", *_listed(common), ".SH COMMANDS"]
@@ -53,6 +55,12 @@ def page(whole: Made) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _heads(title: str) -> str:
+    """Return the head line of a page, with the day of the version."""
+    day = re.search(rf"^## {re.escape(maint.__version__)} · (\S+)$", changelog(), re.MULTILINE)
+    return f'.TH {title} 1 "{day[1] if day else ""}" "maint {maint.__version__}" "User Commands"'
+
+
 def pages(whole: Made) -> dict[str, str]:
     """Return all pages: the name of the file and its roff."""
     return {"maint.1": page(whole), **{f"maint-{name.replace(' ', '-')}.1": page_of(name) for name in COMMANDS}}
@@ -64,7 +72,7 @@ def page_of(name: str) -> str:
     made = loaded(place).build(name)
     connection, common = made.shared
     title = f"maint-{name.replace(' ', '-')}"
-    lines = [f'.TH {_text(title.upper())} 1 "" "maint {maint.__version__}" "User Commands"', ".SH NAME"]
+    lines = [_heads(_text(title.upper())), ".SH NAME"]
     lines += [rf"{_text(title)} \- {_text(listed)}", ".SH SYNOPSIS", rf"\fBmaint {_text(name)}\fR {_synopsis(made)}"]
     lines += [".SH DESCRIPTION", *_paragraphs(made.help or "")]
     arguments = [one for one in made.params if one.param_type_name == "argument"]

@@ -12,6 +12,9 @@ from maint.engine.journal import RUN_STATES
 from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
 from maint.errors import UsageError
 from maint.model.json import Json
+from maint.model.plan import Effect
+from maint.model.snapshot import Purpose, Trust
+from maint.snapshots.records import FAILED, PASSED
 
 TEXT: Json = {"type": "string"}
 TEXT_OR_NULL: Json = {"type": ["string", "null"]}
@@ -186,8 +189,7 @@ OUTPUTS: Mapping[str, Output] = {
         _RUNS_OR_PLANS,
     ),
     **dict.fromkeys(
-        ("vc spark submit", "vc backup", "vc restore", "vc init", "vc init-user", "vc smoke", "vc undo"),
-        _RUNS_OR_PLANS,
+        ("vc spark submit", "vc backup", "vc restore", "vc init", "vc init-user", "vc smoke", "vc undo"), _RUNS_OR_PLANS
     ),
     "vc resource list": _listed("resources", name=TEXT),
     "vc resource describe": Output([{"resource": an_object({"name": TEXT, "files": a_list(ANY)})}]),
@@ -250,45 +252,28 @@ def _output_of(command: str) -> dict[str, Json]:
 
 def _output() -> dict[str, Json]:
     """Return the schema of all outputs: the command decides which keys stand beside `schema`."""
-    answers: dict[str, Json] = {
-        "error": ref("error"),
-        "snapshots": a_list({"anyOf": [ref("snapshot"), ref("fate")]}),
-        "last_verified": or_null(ref("success")),
-        "last_drill": or_null(ref("drill")),
-        "drill": {"type": "object"},
-        "snapshot": ref("snapshot"),
-        "verification": ref("verification"),
-        "runs": a_list(ref("run")),
-        "plan": ref("plan"),
-        "digest": TEXT,
-        "fingerprint": TEXT,
-        "checks": a_list(ref("check")),
-        "playbooks": a_list(an_object({"name": TEXT, "summary": TEXT})),
-        "sites": a_list({"anyOf": [TEXT, ref("site"), ref("outcome")]}),
-        "files": {},
-        "schedule": _SCHEDULE,
-        "folder": TEXT,
-        "pages": TEXTS,
-        "version": TEXT,
-        "topics": TEXTS,
-    }
+    answers: dict[str, list[Json]] = {"error": [ref("error")]}
+    for key, shape in (pair for output in OUTPUTS.values() for one in output.shapes for pair in one.items()):
+        if shape not in answers.setdefault(key, []):
+            answers[key].append(shape)
+    answers["sites"].append(a_list({"anyOf": [ref("site"), ref("outcome")]}))
     return {
         "$schema": DRAFT,
         "title": "What maint prints with -o json; every object may gain keys",
         "type": "object",
-        "properties": {"schema": {"const": "maint/1"}, **answers},
+        "properties": {"schema": {"const": "maint/1"}, **{key: {"anyOf": shapes} for key, shapes in answers.items()}},
         "required": ["schema"],
         "$defs": _definitions(),
     }
 
 
 def _definitions() -> dict[str, Json]:
-    verified = an_object({"level": NUMBER, "at": TIME, "result": {"enum": ["verified", "failed", "not verified"]}})
+    verified = an_object({"level": NUMBER, "at": TIME, "result": {"enum": [*Trust]}})
     part = an_object({"name": TEXT, "bytes": NUMBER, "sha256": TEXT}, restorable=FLAG)
     hold = an_object({"reason": TEXT, "at": TIME, "by": TEXT, "until": or_null(TIME)})
     finding = an_object({"rule": TEXT, "passed": {"type": ["boolean", "null"]}, "words": TEXT})
     action = an_object(
-        {"name": TEXT, "kind": TEXT, "target": TEXT, "effect": {"enum": ["READ", "CHANGE", "DESTROY"]}},
+        {"name": TEXT, "kind": TEXT, "target": TEXT, "effect": {"enum": [one.name for one in Effect]}},
         summary=TEXT,
         arguments={"type": "object"},
         undo=TEXT_OR_NULL,
@@ -300,7 +285,7 @@ def _definitions() -> dict[str, Json]:
             {"id": TEXT, "restorable": FLAG, "parts": a_list(part)},
             site=TEXT,
             taken_at=TIME,
-            purpose={"enum": ["backup", "safety"]},
+            purpose={"enum": [*Purpose]},
             verified=or_null(verified),
             proven=or_null(an_object({"level": NUMBER, "at": TIME})),
             holds=a_list(hold),
@@ -310,7 +295,7 @@ def _definitions() -> dict[str, Json]:
         **_of_sites(),
         "success": an_object({"id": TEXT, "taken_at": TIME, "age": NUMBER}),
         "drill": an_object(
-            {"snapshot": TEXT, "at": TIME, "age": NUMBER, "result": {"enum": ["passed", "failed"]}},
+            {"snapshot": TEXT, "at": TIME, "age": NUMBER, "result": {"enum": [PASSED, FAILED]}},
             reason=TEXT,
             rto_seconds=or_null(NUMBER),
         ),
@@ -321,13 +306,7 @@ def _definitions() -> dict[str, Json]:
             findings=a_list(finding),
         ),
         "run": an_object(
-            {
-                "id": TEXT,
-                "playbook": TEXT,
-                "state": {"enum": [*RUN_STATES]},
-                "started": TEXT,
-                "finished": TEXT_OR_NULL,
-            },
+            {"id": TEXT, "playbook": TEXT, "state": {"enum": [*RUN_STATES]}, "started": TEXT, "finished": TEXT_OR_NULL},
             by=TEXT,
             version=TEXT,
             effect=TEXT,
@@ -351,7 +330,6 @@ def _of_sites() -> dict[str, Json]:
             error=or_null(ref("error")),
         ),
         "outcome": an_object(
-            {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}},
-            seconds=NUMBER,
+            {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}}, seconds=NUMBER
         ),
     }

@@ -31,6 +31,7 @@ from maint.files import LARGEST, explaining, whole
 from maint.files import replace as write_file
 from maint.model.finding import Contact, Finding, State
 from maint.model.fleet import Reply
+from maint.model.formatting import tell_time
 from maint.model.json import Json
 from maint.report import checks as reports
 from maint.steps.hosts.selection import choose
@@ -125,7 +126,7 @@ def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
     if request.report and flags.dry_run:
         screen.say(f"would write the report {request.report}")
     elif request.report:
-        head = {"site": name, "taken_at": f"{site.taken_at:%Y-%m-%d %H:%M} UTC"}
+        head = {"site": name, "taken_at": tell_time(site.taken_at)}
         _write(Path(request.report), reports.html(findings, contacts, head))
     if not (request.facts or request.narrowed or request.chosen or flags.dry_run or stops):
         _remember(flags, site.taken_at, findings, contacts)

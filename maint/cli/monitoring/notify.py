@@ -12,6 +12,7 @@ from maint.cli.screen import table
 from maint.config.notices import WAYS
 from maint.config.suggestions import unknown
 from maint.errors import PartlyDone, Refused
+from maint.model.formatting import tell_times
 from maint.model.json import Json
 
 
@@ -26,7 +27,7 @@ def list_notices(flags: Flags) -> None:
             problem = seen.words if seen else ""
             ways = [way for way in WAYS if getattr(one, way) is not None]
             found.append({"name": one.name, "ways": ways, "on": list(one.on), "last": at, "problem": problem or None})
-            rows.append([one.name, ", ".join(ways), ", ".join(one.on), at or "never", problem])
+            rows.append([one.name, ", ".join(ways), ", ".join(one.on), tell_times(at or "never"), problem])
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
 
 

@@ -19,7 +19,7 @@ from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, RunState
 from maint.engine.lock import site_lock
 from maint.errors import Refused, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.model.formatting import parse_duration, show_count, show_duration, tell_time
 from maint.model.json import Json
 from maint.steps.flow import answered
 from maint.steps.services.kept_settings import expire
@@ -102,7 +102,7 @@ def _waits(state: Path, past: RunState, now: datetime) -> Iterator[str]:
         yield past.detail
     for _, record in questions:
         until = datetime.fromisoformat(str(record.notes["until"]))
-        yield f"{'waits' if now <= until else 'waited'} for a person until {until:%Y-%m-%d %H:%M} UTC"
+        yield f"{'waits' if now <= until else 'waited'} for a person until {tell_time(until)}"
         with suppress(Refused):  # a damaged answer is told to whoever resumes
             if said := answered(state, past.id, str(record.notes["token"])):
                 yield f"{'approved' if said.yes else 'rejected'} by {said.by}"

@@ -62,6 +62,8 @@ def schedule(
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
     words += ["--yes", *_confirmed(flags, playbook)]
+    if any(STEPS[kind].asks for kind in kinds_of(playbook)):
+        flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     if airflow:
         print_one(flags, Dag(at, every), playbook.name, words)
         return 0
@@ -74,8 +76,6 @@ def schedule(
     made = [_folder(one) for one in _local(playbook, filled, shipped, "writes")]
     run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
-    if any(STEPS[kind].asks for kind in kinds_of(playbook)):
-        flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     return put(flags, settings, request)
 
 

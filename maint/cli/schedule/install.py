@@ -148,7 +148,7 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
             data, words = last_success(entries(site), site.clock.now())
         except WorkFailed as failure:
             data, words = None, f"last verified restorable backup: cannot tell ({failure.message})"
-        rows = [["files", ", ".join(map(str, found)) or "none: no schedule is installed"]]
+        rows = [["files", ", ".join(map(str, found)) or "none: no schedule of backups is installed"]]
         rows += [["when", ", ".join(when)]] * bool(when) + [["next", following or ""]] * bool(following)
         books = installed.playbooks(site.settings, user=user, folder=place)
         times = {name: [_rhythm(path) for path in files if _rhythm(path)] for name, files in books.items()}

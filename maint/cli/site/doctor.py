@@ -35,7 +35,7 @@ from maint.engine.lock import holder, is_held
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
-from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
 from maint.ports.truststore import try_served
@@ -96,7 +96,7 @@ def doctor(
 def _seen(line: Line) -> tuple[str, str, str]:
     """Return what people see beside the label, a command to copy in a piece, and what parts it from those around it."""
     hint = f"  → `{line.hint}`" if _COMMAND.fullmatch(line.hint) else line.hint and f"  → {line.hint}"
-    return line.state, line.words + hint, "" if line.state == FAIL else line.label
+    return line.state, tell_times(line.words) + hint, "" if line.state == FAIL else line.label
 
 
 def _once(lines: Iterable[Line]) -> Iterator[Line]:
@@ -328,12 +328,12 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
     now = site.clock.now()
     ahead = [one.snapshot.id for one in entries(site) if one.snapshot and one.snapshot.taken_at > now + _SKEW]
     if now < _BUILT:
-        yield Line("clock", FAIL, f"it shows {now:%Y-%m-%d %H:%M} UTC", "set the clock (timedatectl)")
+        yield Line("clock", FAIL, f"it shows {tell_time(now)}", "set the clock (timedatectl)")
     elif ahead:
         words = f"snapshots are from the future: {', '.join(ahead)}"
         yield Line("clock", FAIL, words, "this clock or theirs was wrong")
     else:
-        yield Line("clock", OK, f"{now:%Y-%m-%d %H:%M} UTC")
+        yield Line("clock", OK, tell_time(now))
 
 
 def _proxy(site: ConfiguredSite) -> Iterator[Line]:
@@ -489,7 +489,7 @@ def _notices(site: ConfiguredSite) -> Iterator[Line]:
             yield Line(f"notice {one.name}", WARN, f"did not arrive: {seen.words}", "`maint notify test` tries again")
         else:
             at = datetime.fromtimestamp(seen.at, UTC)
-            yield Line(f"notice {one.name}", OK, f"arrived at {at:%Y-%m-%d %H:%M} UTC")
+            yield Line(f"notice {one.name}", OK, f"arrived at {tell_time(at)}")
 
 
 def _leftovers() -> Iterator[Line]:

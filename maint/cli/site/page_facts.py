@@ -16,7 +16,7 @@ from maint.engine import journal
 from maint.engine.lock import is_held
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
-from maint.model.formatting import parse_duration, show_count
+from maint.model.formatting import parse_duration, show_count, tell_times
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
@@ -225,7 +225,7 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
     except Refused as damaged:
         return [damaged.message]
     if window is not None:
-        return [f"since {window.opened_at}, by run {window.run}"]
+        return [f"since {tell_times(window.opened_at)}, by run {window.run}"]
     found = list[str]()
     with _noting([]):  # of stores that are away, what follows tells
         found += [one.words for one in announced(site).open] if ask else []

@@ -12,7 +12,7 @@ from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
 from maint.errors import Refused
 from maint.files import kept_record
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, tell_time, tell_times
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.snapshots.open_windows import announced
@@ -58,7 +58,7 @@ def status(flags: Flags) -> None:
         facts = _facts(site)
         screen.emit(
             {"site": site.settings.name, **facts},
-            table(["WHAT", "IS"], [[key.replace("_", " "), cell(value)] for key, value in facts.items()]),
+            table(["WHAT", "IS"], [[key.replace("_", " "), tell_times(cell(value))] for key, value in facts.items()]),
         )
 
 
@@ -72,7 +72,7 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
         "plain_port": presence.plain,
         "tls_port": presence.tls,
         "tls_chain": "NOT verified (--insecure)" if site.settings.manager.insecure else chain,
-        "tls_certificate_ends": f"{end:%Y-%m-%d %H:%M} UTC" if end else "no certificate is shown",
+        "tls_certificate_ends": tell_time(end) if end else "no certificate is shown",
     }
     account = site.manager.log_in()
     facts["account"] = account.name + (" (bootstrap)" if account.bootstrap else "")

@@ -47,10 +47,7 @@ def describe_job(flags: Flags, name: Name) -> None:
         show(flags, screen, "job", job.raw, describe(job.raw))
 
 
-@command(
-    VC,
-    cls=payloads.ClientCommand,
-)
+@command(VC, cls=payloads.ClientCommand)
 def create(
     flags: Flags,
     name: Name,

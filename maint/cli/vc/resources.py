@@ -15,6 +15,7 @@ from maint.config.paths import absolute
 from maint.engine.plan import AdhocStep
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.files import writing, written
+from maint.model.formatting import show_count, tell_times
 from maint.model.json import Json
 from maint.model.virtual_cluster import File
 from maint.ports import Clock, VirtualClusterSight
@@ -27,13 +28,13 @@ Path_ = Annotated[str, option("--resource-path", "The file's path in the resourc
 
 @command(VC)
 def list_resources(
-    flags: Flags,
-    filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None,
+    flags: Flags, filters: Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable.")] = None
 ) -> None:
     """List the resources."""
     with reading(flags) as (cluster, screen):
         resources = cluster.resources(filters or ())
-        rows = [[one.name, one.type, one.status, one.signature, str(one.raw.get("modified", ""))] for one in resources]
+        modified = [tell_times(str(one.raw.get("modified", ""))) for one in resources]
+        rows = [[r.name, r.type, r.status, r.signature, at] for r, at in zip(resources, modified, strict=True)]
         found: list[Json] = [one.raw for one in resources]
         show(flags, screen, "resources", found, table(["NAME", "TYPE", "STATUS", "SIGNATURE", "MODIFIED"], rows))
         if not resources and not filters:
@@ -111,7 +112,7 @@ def download(
             screen.emit({"file": str(place)}, f"would write {name}/{path} to {place}")
             return
         size = _fetch(cluster, site.clock, name, file, place)
-        screen.emit({"file": str(place), "bytes": size}, f"{place}: {size} bytes, as its signature says")
+        screen.emit({"file": str(place), "bytes": size}, f"{place}: {show_count(size, 'byte')}, as its signature says")
 
 
 @command(VC, GUARDS)

@@ -14,6 +14,7 @@ from maint.cli.vc import payloads
 from maint.cli.vc.select import chosen, describe, known, reading, ready, show, warn_of_blindness
 from maint.engine.plan import AdhocStep
 from maint.errors import UsageError, WorkFailed
+from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.plan import Phase
 from maint.model.secret import scrub
@@ -36,7 +37,8 @@ def list_runs(
         runs = cluster.runs(filters or ())
         if not runs and not filters:
             warn_of_blindness(screen, cluster)
-        rows = [[str(r.id), r.job, r.status, r.user, str(r.raw.get("started", "")), _ended(r.raw)] for r in runs]
+        times = [(tell_times(str(run.raw.get("started", ""))), tell_times(_ended(run.raw))) for run in runs]
+        rows = [[str(run.id), run.job, run.status, run.user, *at] for run, at in zip(runs, times, strict=True)]
         found: list[Json] = [run.raw for run in runs]
         show(flags, screen, "runs", found, table(["ID", "JOB", "STATUS", "USER", "STARTED", "ENDED"], rows))
 

@@ -80,13 +80,7 @@ def folder_name(host: Doc) -> str:
 
 
 def write_agent(
-    root: Path,
-    name: str,
-    manager: str,
-    doc: Doc,
-    authority: pki.Authority,
-    passwords: StorePasswords,
-    now: datetime,
+    root: Path, name: str, manager: str, doc: Doc, authority: pki.Authority, passwords: StorePasswords, now: datetime
 ) -> None:
     """Write what each host of a manager has: the settings of its agent, and its Auto-TLS files where that is on."""
     if auto_tls(doc):

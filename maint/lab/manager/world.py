@@ -62,11 +62,7 @@ class World:
     """A manager's state; callers hold `lock` while they use it."""
 
     def __init__(
-        self,
-        deployment: Doc,
-        switches: Switches | None = None,
-        *,
-        chance: random.Random | None = None,
+        self, deployment: Doc, switches: Switches | None = None, *, chance: random.Random | None = None
     ) -> None:
         self.lock = threading.RLock()
         self.switches = switches or Switches()

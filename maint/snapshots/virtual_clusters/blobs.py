@@ -180,7 +180,7 @@ class _Arriving:
     def prove(self, file: File, what: str) -> None:
         found = self._hash.hexdigest()
         if (found, self._size) != (file.signature, file.size):
-            got = f"{self._size} bytes of signature {found}, not {file.size} of {file.signature}"
+            got = f"{show_count(self._size, 'byte')} of signature {found}, not {file.size} of {file.signature}"
             raise WorkFailed(
                 f"{what} is not what its signature says: {got}",
                 hint="changed or damaged on its way: take the backup again; where it stays so, upload that file anew",

@@ -24,13 +24,7 @@ from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
 from maint.snapshots.virtual_clusters.dag_source import live_dag
-from maint.snapshots.virtual_clusters.document import (
-    NOT_IN_THE_API,
-    ClusterDocument,
-    encode,
-    listed_jobs,
-    part_name,
-)
+from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDocument, encode, listed_jobs, part_name
 from maint.snapshots.writer import SnapshotWriter
 
 

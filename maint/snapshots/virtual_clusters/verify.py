@@ -55,7 +55,7 @@ def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str
     name = object_name(site, one.place)
     if not reading:
         size = sight.store.size(name)
-        return "" if size == one.bytes else f"{name}: {one.bytes} bytes expected, {size or 0} found"
+        return "" if size == one.bytes else f"{name}: {show_count(one.bytes, 'byte')} expected, {size or 0} found"
     problem = flaw(sight, name, one)
     return f"{name} {problem}" if problem else ""
 

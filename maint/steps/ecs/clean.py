@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 import msgspec
 
 from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
@@ -97,7 +98,7 @@ class CleanHosts(Step[DeleteArguments]):
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is left")
         _refuse_changed(hosts, surveys)
         count = yield from _removed(site, work, hosts, surveys)
-        return done(f"{count} paths removed on {host_list(list(hosts))}; {kept}")
+        return done(f"{show_count(count, 'path')} removed on {host_list(list(hosts))}; {kept}")
 
 
 def _removal_words(removals: Mapping[str, Sequence[Removal]]) -> str:

@@ -33,7 +33,9 @@ def difference(old: bytes | None, new: bytes) -> Sequence[str]:
     before, after = ([] if text is None else text.splitlines() for text in texts)
     lines = list(_lines(before, after))
     more = len(lines) - _SHOWN
-    return [*lines[:_SHOWN], *([f"… and {more} more lines"] if more > 0 else [])] or ["only the end of its last line"]
+    return [*lines[:_SHOWN], *([f"… and {show_count(more, 'more line')}"] if more > 0 else [])] or [
+        "only the end of its last line"
+    ]
 
 
 def _text(content: bytes) -> str | None:

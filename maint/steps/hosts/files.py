@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from maint.errors import Refused, WorkFailed
 from maint.files import reading, written
-from maint.model.formatting import show_size
+from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
@@ -144,7 +144,7 @@ def _differences(shell: ShellSight, args: PutArguments, content: bytes, stale: M
         else:
             told = ["not shown: not everybody may read it"]
         lines += [f"{args.path} on {host_list(hosts)}:", *(f"  {line}" for line in told)]
-    return lines + ([f"and {len(alike) - _COMPARED} other contents"] if len(alike) > _COMPARED else [])
+    return lines + ([f"and {show_count(len(alike) - _COMPARED, 'other content')}"] if len(alike) > _COMPARED else [])
 
 
 def _for_all(mode: str) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from maint.errors import AnswerMissing, Refused, WorkFailed
+from maint.model.formatting import tell_times
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
@@ -67,4 +68,4 @@ class UploadLicense(Step[LicenseArguments]):
                 detail=[said] if said else ["it answered the upload, and shows no such licence"],
                 hint="`maint playbook resume` tries again",
             )
-        return done(f"licence of {seen.owner}, valid until {seen.expiration}")
+        return done(f"licence of {seen.owner}, valid until {tell_times(seen.expiration)}")

@@ -19,10 +19,7 @@ def open_elsewhere(site: Site) -> Sequence[str]:
         for one in told.open
         if not is_ours(site, one)
     ]
-    return [
-        *open_,
-        *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts),
-    ]
+    return [*open_, *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts)]
 
 
 def close_elsewhere(site: Site, limit: float) -> Progress:

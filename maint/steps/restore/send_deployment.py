@@ -10,7 +10,7 @@ import msgspec
 from maint.deployment.compare import Comparison, compare
 from maint.deployment.normalize import Tree
 from maint.errors import AnswerMissing, CannotReach, Invalid, LoginRefused, NotUp, Refused, Transient, WorkFailed
-from maint.model.formatting import show_duration, show_time
+from maint.model.formatting import show_duration, show_size, show_time
 from maint.model.json import Json
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.payload import Outgoing
@@ -192,7 +192,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
     for key in ("refused", _SETTLING, "restarted since", "asked", _LICENSED):  # they were about what was sent before
         work.note(key, None)
     work.note("sent", show_time(site.clock.now()))
-    yield f"sending {out.length} bytes"
+    yield f"sending {show_size(out.length)} of configuration"
     try:
         _put(site, out, limit)
     except AnswerMissing as error:

@@ -130,10 +130,7 @@ def find_host(manager: ManagerSight, name: str) -> Place:
     if len(short) == 1:
         return Place(host=short[0].host_id, hostname=short[0].hostname)
     raise unknown(
-        f"the manager knows no host {name!r}",
-        name,
-        [host.hostname for host in hosts],
-        "see `maint host list`",
+        f"the manager knows no host {name!r}", name, [host.hostname for host in hosts], "see `maint host list`"
     )
 
 

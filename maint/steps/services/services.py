@@ -127,9 +127,7 @@ class RefreshService(Step[ServiceArguments]):
         if failed:
             hint = "mend what it names, then `maint playbook resume`; a refresh may be repeated"
             raise WorkFailed(
-                f"not refreshed: {len(failed)} of {show_count(len(names), 'role')} of {place}",
-                detail=failed,
-                hint=hint,
+                f"not refreshed: {len(failed)} of {show_count(len(names), 'role')} of {place}", detail=failed, hint=hint
             )
         return done(f"refreshed {show_count(len(names), 'role')} of {place}")
 

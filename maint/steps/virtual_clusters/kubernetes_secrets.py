@@ -14,6 +14,7 @@ import msgspec
 
 from maint import files
 from maint.errors import NotKept, Refused, WorkFailed
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Undo
 from maint.steps.virtual_clusters.init_host import SETUP, fed, kubectl, script
@@ -284,7 +285,7 @@ def put_back(
         WorkFailed: not all could be put back.
     """
     there = [secret for secret in kept.old.values() if secret is not None]
-    yield f"putting {len(there)} old secrets back"
+    yield f"putting {show_count(len(there), 'old secret')} back"
     if apply and there:
         cabinet.apply(shell, state, there)
     for secret in () if apply else there:

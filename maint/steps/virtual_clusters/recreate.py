@@ -15,15 +15,7 @@ from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
-from maint.steps.virtual_clusters.recreation import (
-    Recreation,
-    forget,
-    mark_put_back,
-    old,
-    read,
-    seal_old,
-    write,
-)
+from maint.steps.virtual_clusters.recreation import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
@@ -68,7 +60,7 @@ class KeepJob(VcStep[KeepArguments]):
         cluster = cluster_of(action, site)
         job = known_job(cluster, str(action.arguments["job"]))
         resource = cluster.resource(str(action.arguments["resource"]))
-        before, files = read(site.state, work.run), list[KeptFile]()
+        before, files = RECREATIONS.read(site.state, work.run), list[KeptFile]()
         drop_unfinished(site, work)
         try:
             if resource is not None:
@@ -84,7 +76,7 @@ class KeepJob(VcStep[KeepArguments]):
         sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
         generation = before.generation + 1 if before else 1
         kept = Recreation(generation, False, sealed, tuple(files), cluster.settings.name)
-        write(site.state, work.run, kept)
+        RECREATIONS.write(site.state, work.run, kept)
         drop_unnamed(site, work.run, before.names if before else ())
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
@@ -132,7 +124,7 @@ def _others_back(
 
 
 def _kept(site: Site, work: Work) -> Recreation:
-    kept = read(site.state, work.run)
+    kept = RECREATIONS.read(site.state, work.run)
     if kept is None:
         raise WorkFailed("what this run kept of the old job is gone", hint="create it anew with `maint vc job create`")
     return kept
@@ -154,7 +146,7 @@ class PutBack(VcStep[PutBackArguments]):
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        kept = read(site.state, work.run)
+        kept = RECREATIONS.read(site.state, work.run)
         if kept is None:
             return skipped("this run keeps nothing of the old job: there is nothing to put back")
         if kept.put_back:
@@ -240,7 +232,7 @@ class ForgetOld(VcStep[JobArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        kept = read(site.state, work.run)
+        kept = RECREATIONS.read(site.state, work.run)
         yield "handing over what was kept"
         if kept is None:
             return unchanged(f"nothing is kept{way_back(site.state, work.run)}")

@@ -33,7 +33,7 @@ class Recreation(msgspec.Struct, frozen=True):
             yield from file.chunks
 
 
-_RECORDS = RunRecords(
+RECREATIONS = RunRecords(
     "recreate",
     Recreation,
     "what run {run} kept of the job and the resource is not known",
@@ -41,40 +41,30 @@ _RECORDS = RunRecords(
 )
 
 
-def read(state: Path, run: str) -> Recreation | None:
-    """Return a run's record, None where it has none; WorkFailed where it is damaged."""
-    return _RECORDS.read(state, run)
-
-
-def write(state: Path, run: str, record: Recreation) -> None:
-    """Keep a run's record, on disk before this returns."""
-    _RECORDS.write(state, run, record)
-
-
 def mark_put_back(state: Path, run: str, kept: Recreation) -> None:
     """Write down that all is as it was before."""
-    write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
+    RECREATIONS.write(state, run, replace(kept, put_back=True, old="", files=(), made={}))
 
 
 def note_made(state: Path, run: str, resource: str, path: str = "", signature: str = "") -> None:
     """Write down that a run which recreates something made a resource, or a file in it."""
-    kept = read(state, run)
+    kept = RECREATIONS.read(state, run)
     if kept is not None and not kept.put_back:
-        write(state, run, replace(kept, made={**kept.made, f"{resource}/{path}": signature}))
+        RECREATIONS.write(state, run, replace(kept, made={**kept.made, f"{resource}/{path}": signature}))
 
 
 def generation(state: Path, run: str) -> int:
     """Return how often a run has begun anew; 0 where it keeps nothing."""
-    kept = read(state, run)
+    kept = RECREATIONS.read(state, run)
     return kept.generation if kept else 0
 
 
 def forget(state: Path, run: str, undo: Undo) -> None:
     """Drop the record of a recreation and the sealed definitions; the files were handed over."""
-    kept = read(state, run)
+    kept = RECREATIONS.read(state, run)
     if kept is None:
         return
-    files.remove(_RECORDS.path(state, run))
+    files.remove(RECREATIONS.path(state, run))
     if kept.old:
         undo.drop(kept.old)
 

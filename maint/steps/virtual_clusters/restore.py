@@ -156,8 +156,7 @@ class ResumeArguments(VcArguments):
     """Which schedules, in which order; all that were awake when it is empty, spark jobs first."""
 
     order: list[str] = Field(
-        [],
-        description="the jobs; when empty all that were awake before the newest restore, spark jobs first",
+        [], description="the jobs; when empty all that were awake before the newest restore, spark jobs first"
     )
 
 

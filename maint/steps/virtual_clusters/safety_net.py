@@ -16,15 +16,7 @@ from maint import files
 from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size, show_some
 from maint.model.json import Json, Moment
-from maint.model.virtual_cluster import (
-    File,
-    Job,
-    Object,
-    Resource,
-    part_of,
-    sendable_job,
-    text_of,
-)
+from maint.model.virtual_cluster import File, Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Clock, Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import races
 from maint.retry import looks
@@ -32,13 +24,8 @@ from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.dag_source import Dag, live_dag
 from maint.steps.undo_records import KEPT_FOR, UndoRecords
-from maint.steps.virtual_clusters.kubernetes_secrets import (
-    KubernetesSecrets,
-    OldSecrets,
-    digest,
-    forget,
-)
-from maint.steps.virtual_clusters.recreation import old, read
+from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets, OldSecrets, digest, forget
+from maint.steps.virtual_clusters.recreation import RECREATIONS, old
 from maint.steps.virtual_clusters.sealed_files import KeptFile, seal_file
 from maint.steps.virtual_clusters.step import own_prefix
 
@@ -246,7 +233,7 @@ def _unsealed(what: str, error: WorkFailed | OSError) -> Refused:
 
 def _kept_by_recreation(site: Site, work: Work, live: Job | Resource) -> bool:
     """Whether `recreate.keep` sealed this very definition, with these very files."""
-    kept = read(site.state, work.run)
+    kept = RECREATIONS.read(site.state, work.run)
     if kept is None or kept.put_back:
         return False
     job, resource = old(site.undo, kept)
@@ -319,7 +306,7 @@ def drop_unfinished(site: Site, work: Work) -> None:
 
 def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
     """Drop what was sealed, but what a record of the run names: that of its recreation may have been handed over."""
-    records = removed(site.state, run), read(site.state, run)
+    records = removed(site.state, run), RECREATIONS.read(site.state, run)
     named = {name for record in records if record is not None for name in record.names}
     for name in names:
         if name not in named:

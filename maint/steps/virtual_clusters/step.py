@@ -11,7 +11,7 @@ from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
-from maint.steps.virtual_clusters.recreation import read
+from maint.steps.virtual_clusters.recreation import RECREATIONS
 
 
 class VcArguments(Arguments):
@@ -50,7 +50,7 @@ class VcStep(Step[A]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Carry it out, and write down for which beginning of the run that was."""
         result = yield from self.carry_out(action, site, work)
-        kept = read(site.state, work.run)
+        kept = RECREATIONS.read(site.state, work.run)
         if kept is not None:
             work.note("generation", kept.generation)
         return result
@@ -61,7 +61,7 @@ class VcStep(Step[A]):
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         """Whether it still is so: not once everything was put back as it had been."""
-        kept = read(site.state, work.run)
+        kept = RECREATIONS.read(site.state, work.run)
         return kept is None or (not kept.put_back and work.noted("generation") == kept.generation)
 
 

@@ -15,13 +15,7 @@ from maint.model.certificate import first_of
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import (
-    Object,
-    same_job,
-    same_resource,
-    sendable_job,
-    sendable_resource,
-)
+from maint.model.virtual_cluster import Object, same_job, same_resource, sendable_job, sendable_resource
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR

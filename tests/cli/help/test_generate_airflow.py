@@ -1,6 +1,7 @@
 """The DAG that is printed: Python that says what was asked for, with no Airflow at hand."""
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,10 @@ def test_one_playbook_is_a_dag_too_with_its_parameters_agreed_to() -> None:
     assert "['playbook', 'run', 'start-cluster', '--set', 'cluster=base', '--yes']" in said.out
     assert 'schedule="30 3 * * Sun"' in said.out
     assert maint("playbook", "schedule", "retire-cluster", "--set", "cluster=base", "--airflow").code == 5
+
+
+def test_a_dag_that_would_wait_for_a_person_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "ask.yaml"
+    path.write_text("name: ask\nsummary: X.\nsteps:\n  - {name: A, do: approve, with: {question: go on}}\n")
+    said = maint("playbook", "schedule", str(path), "--airflow")
+    assert (said.code, "warning: it asks a person" in said.err) == (0, True)

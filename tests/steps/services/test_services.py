@@ -141,6 +141,8 @@ def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
     loaded.lab.break_("services", "command-fails-in-child")
     said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRollEdits")
     assert (said.code, "role's log" in said.error["detail"][0]) == (1, True)
+    said = run(loaded, tmp_path, "command.run", service="hdfs", name="hdfsRolEdits", confirm="hdfs")
+    assert (said.code, "/static/apidocs" in said.error["hint"]) == (1, True)
 
 
 @pytest.mark.parametrize("fault", ["command-answer-lost", "command-fails-in-parent"])

@@ -49,11 +49,7 @@ from maint.lab.hosts.shell.syntax import (
 )
 from maint.lab.hosts.shell.syntax import Command as Node
 
-_FLAGS = {
-    "<": os.O_RDONLY,
-    ">": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-    ">>": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-}
+_FLAGS = {"<": os.O_RDONLY, ">": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, ">>": os.O_WRONLY | os.O_CREAT | os.O_APPEND}
 _FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 
 

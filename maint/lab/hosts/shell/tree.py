@@ -290,10 +290,7 @@ class Tree:
         """Record mode bits and owners; None leaves one as it was. Links are followed."""
         with self._lock:
             was = self.entry(path)
-            self._owned.set(
-                was.path,
-                Owned(was.mode if mode is None else mode, user or was.user, group or was.group),
-            )
+            self._owned.set(was.path, Owned(was.mode if mode is None else mode, user or was.user, group or was.group))
 
     def make_folder(self, path: str, mode: int = 0o755) -> None:
         """Make one folder; FileExistsError where something stands already."""

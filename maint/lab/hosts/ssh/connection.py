@@ -9,12 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from paramiko import Channel, PKey, ServerInterface, Transport
-from paramiko.common import (
-    AUTH_FAILED,
-    AUTH_SUCCESSFUL,
-    OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED,
-    OPEN_SUCCEEDED,
-)
+from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
 from paramiko.message import Message
 
 from maint.lab.hosts.machine import Machine
