@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
+from maint.cli.screen import not_printed
 from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
@@ -203,6 +204,9 @@ class LazyGroup(TyperGroup):
         except _WrongUsage as wrong:
             words = args[0] if args else given.get("args")
             code = _told(wrong, sys.argv[1:] if words is None else words)
+        except OSError as error:  # what typer itself prints, such as help; all else is told where it happens
+            Flags().screen().error(full := not_printed(error))
+            code = full.exit_code
         raise SystemExit(code)
 
     def fill(self) -> None:

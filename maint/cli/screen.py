@@ -387,5 +387,10 @@ def _print(text: str) -> None:
     except BrokenPipeError:  # whoever read it has enough
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
-        raise NotWritten("standard output", error) from error
+        raise not_printed(error) from error
+
+
+def not_printed(why: OSError) -> NotWritten:
+    """Return the failure of an output that takes no more; what is left is not tried again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return NotWritten("standard output", why)
