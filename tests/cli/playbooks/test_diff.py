@@ -65,7 +65,7 @@ HOSTS = {"retries": 1, "on": ["ecs-1"]}, {"retries": 3, "on": ["ecs-1", "ecs-2",
 @pytest.mark.parametrize(
     ("arguments", "summaries", "told"),
     [
-        (OWNER, ("wait for 5m", "wait for 6m"), ['app "" → "etl"']),
+        (OWNER, ("wait for 5m", "wait for 6m"), ['app "" → etl']),
         (HOSTS, ("on ecs-1, 1 host", "on ecs-1, ecs-2, ecs-3, 4 hosts"), MORE),
         (({"a": ["x"]}, {"a": []}), ("on x", "on y"), ["a x → none"]),
         (({"s": 300, "a": ["x", "y"]}, {"s": 360, "a": ["x", "z"]}), ("5m: x, y", "6m: x, z"), []),
