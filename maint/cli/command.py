@@ -245,7 +245,7 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
 def _said(option: re.Pattern[str], words: Sequence[str]) -> str:
     """Return the value of an option in a call that could not be read; empty where it is not there."""
     value = ""
-    for word, then in zip(words, [*words[1:], ""], strict=True):
+    for word, then in zip(words, [*words, ""][1:], strict=True):
         if word == "--":
             break
         if found := option.fullmatch(word):

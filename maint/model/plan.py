@@ -125,14 +125,12 @@ class Plan(msgspec.Struct, frozen=True):
         return digest(self.to_json())
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan as JSON; `Plan.from_json` reads it back."""
-        more: dict[str, Json] = {"limit": list(self.limit)} if self.limit else {}  # which older versions did not know
+        """Return the plan as journals keep it: without the limit, which its actions show; `Plan.from_json` reads it."""
         return {
             "source": self.source,
             "site": self.site,
             "parameters": dict(self.parameters),
             "locks": self.locks,
-            **more,
             "actions": [action.to_json() for action in self.actions],
         }
 

@@ -95,6 +95,14 @@ def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs
     assert tell_times("begun 2026-11-23T10:58:01.5+02:00, run 20261123T105801.500Z-1") == (
         "begun 2026-11-23 08:58 UTC, run 20261123T105801.500Z-1"
     )
+    assert tell_times("0001-01-01T00:00:00.123456789Z") == "0001-01-01 00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-30T00:00:00Z", "0000-00-00T00:00:00Z", "0001-01-01T00:00:00+05:00", "2026-01-01T00:00:60Z"]
+)
+def test_what_looks_like_a_time_and_is_none_stays_as_it_is(text: str) -> None:
+    assert tell_times(f"since {text}") == f"since {text}"
 
 
 @pytest.mark.parametrize(
