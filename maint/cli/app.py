@@ -7,6 +7,7 @@ import typer
 import maint
 from maint.cli.command import Tree
 from maint.cli.options import COMMON, VC
+from maint.cli.screen import to_stdout
 
 # What a noun is about; the first is the program itself.
 NOUNS = {
@@ -152,7 +153,7 @@ COMMANDS = {
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"maint {maint.__version__}")
+        to_stdout(f"maint {maint.__version__}\n")
         raise typer.Exit
 
 

@@ -143,20 +143,21 @@ def _let_go_of_lost_terminals() -> None:
 
 
 def _bug(error: Exception) -> MaintError:
-    """Write a crash report without any values, and return the failure that names it."""
+    """Write a crash report without any values, and return the failure that names it, or holds it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [
         f"maint {maint.__version__}, Python {platform.python_version()}, {platform.system()}",
         type(error).__name__,
     ]
     lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
-    handle, path = tempfile.mkstemp(prefix="maint-crash-", suffix=".txt")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    failure = MaintError(
-        f"this is a bug in maint: {type(error).__name__}",
-        detail=[f"{frames[-1].filename}:{frames[-1].lineno}"] if frames else [],
-        hint=f"the report {path} holds no values of yours; send it with what you did",
-    )
+    detail = [f"{frames[-1].filename}:{frames[-1].lineno}"] if frames else []
+    try:
+        handle, path = tempfile.mkstemp(prefix="maint-crash-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        hint = f"the report {path} holds no values of yours; send it with what you did"
+    except OSError as full:
+        detail, hint = lines, f"no report could be written ({full.strerror}): send these lines with what you did"
+    failure = MaintError(f"this is a bug in maint: {type(error).__name__}", detail=detail, hint=hint)
     failure.exit_code = BUG
     return failure

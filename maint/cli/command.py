@@ -16,8 +16,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from maint.cli.boundary import guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
-from maint.cli.screen import not_printed
-from maint.errors import UsageError
+from maint.cli.screen import to_stdout
+from maint.errors import NotWritten, UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
@@ -104,11 +104,26 @@ def command(
     return lambda function: Command(function, groups, outputs, cls or OwnFirst, several)
 
 
+def _help_option(self: Made, ctx: Made) -> Made:
+    """Return the option that shows a command's help: an output that takes none of it is told as everywhere."""
+    found = TyperCommand.get_help_option(self, ctx)
+    if found is not None:
+        found.callback = _show_help
+    return found
+
+
+def _show_help(context: Made, _param: Made, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        to_stdout(f"{context.get_help()}\n")
+        context.exit()
+
+
 class OwnFirst(TyperCommand):
     """A command whose help shows its own options first, then those that it shares with others."""
 
     shared: tuple[Sequence[str], Sequence[str]] = ((), ())
     estate: Sequence[str] = ()
+    get_help_option = _help_option
 
     def collect_usage_pieces(self, ctx: Made) -> list[str]:
         """Return the words of the usage line: an argument that must be given stands as its name alone."""
@@ -191,6 +206,8 @@ class Tree(msgspec.Struct, frozen=True):
 class LazyGroup(TyperGroup):
     """A group of commands that are made when asked for: `makers` by name, the first of `shown` with examples."""
 
+    get_help_option = _help_option
+
     def __init__(self, **given: Any) -> None:  # Any: typer hands over whatever a group is made of
         super().__init__(**given)
         self.makers: dict[str, Callable[[], Made]] = {}
@@ -201,12 +218,9 @@ class LazyGroup(TyperGroup):
         """Run the command line; wrong usage is told as every other failure where the output is for a program."""
         try:
             code = super().main(*args, **{**given, "standalone_mode": False})
-        except _WrongUsage as wrong:
+        except (_WrongUsage, NotWritten) as failed:  # all else is told where it happens
             words = args[0] if args else given.get("args")
-            code = _told(wrong, sys.argv[1:] if words is None else words)
-        except OSError as error:  # what typer itself prints, such as help; all else is told where it happens
-            Flags().screen().error(full := not_printed(error))
-            code = full.exit_code
+            code = _told(failed, sys.argv[1:] if words is None else words)
         raise SystemExit(code)
 
     def fill(self) -> None:
@@ -231,9 +245,12 @@ class LazyGroup(TyperGroup):
 
 
 def _told(wrong: Made, words: Sequence[str]) -> int:
-    """Tell wrong usage, and return its exit code; what is asked of the output counts wherever it stands."""
-    flags = merged(Flags(), {name: _said(look, words) for name, look in _LOOKS.items()})
-    screen, message = flags.screen(), wrong.format_message()
+    """Tell what no command tells, and return its exit code; what is asked of the output counts wherever it stands."""
+    screen = merged(Flags(), {name: _said(look, words) for name, look in _LOOKS.items()}).screen()
+    if isinstance(wrong, NotWritten):
+        screen.error(wrong)
+        return wrong.exit_code
+    message = wrong.format_message()
     if "json" in (screen.output, screen.log_format):
         message = "Missing command." if "\n" in message else message  # a group without a verb shows its help
         screen.error(UsageError(message, hint=f"`{wrong.ctx.command_path} --help`"))

@@ -100,18 +100,18 @@ class Screen:
         """Print data in the chosen form; `table` is what people see."""
         _tell(self._begin())
         if self.output == "json":
-            _print(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)) + "\n")
+            to_stdout(printable_json(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False)) + "\n")
         elif self.output == "yaml":
             from maint.config.yaml import dump  # few commands need YAML, and it takes a third of a start
 
-            _print(dump({"schema": SCHEMA, **data}))
+            to_stdout(dump({"schema": SCHEMA, **data}))
         elif table:
-            _print(printable(table) + "\n")
+            to_stdout(printable(table) + "\n")
 
     def raw(self, text: str) -> None:
         """Print text to stdout: as it is to a program, made harmless on a terminal."""
         _tell(self._begin())
-        _print(printable(text) if sys.stdout.isatty() else text)
+        to_stdout(printable(text) if sys.stdout.isatty() else text)
 
     def say(self, words: str) -> None:
         """Tell the operator something."""
@@ -379,7 +379,7 @@ def ask_change(screen: Screen, question: str, *, yes: bool) -> None:
     raise Refused("not confirmed", hint="answer y, or give --yes")
 
 
-def _print(text: str) -> None:
+def to_stdout(text: str) -> None:
     """Write to stdout, all of it; NotWritten where what is behind it takes no more."""
     try:
         sys.stdout.write(text)
@@ -387,10 +387,5 @@ def _print(text: str) -> None:
     except BrokenPipeError:  # whoever read it has enough
         raise
     except OSError as error:
-        raise not_printed(error) from error
-
-
-def not_printed(why: OSError) -> NotWritten:
-    """Return the failure of an output that takes no more; what is left is not tried again at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return NotWritten("standard output", why)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
+        raise NotWritten("standard output", error) from error

@@ -1,5 +1,6 @@
 """Exit codes, confirmations, and what a command does when nobody is there to ask."""
 
+import json
 import os
 import pty
 import shutil
@@ -261,6 +262,14 @@ def test_a_bug_is_exit_70_and_its_report_holds_no_values(tmp_path, monkeypatch, 
     assert "KeyError" in text and "broken" in text and "hunter2" not in text
     shown = capsys.readouterr().err
     assert str(reports[0]) in shown and "hunter2" not in shown
+
+
+def test_a_bug_is_exit_70_where_its_report_has_no_place_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    assert boundary.guarded(lambda: Screen("json"), lambda: int("hunter2")) == 70
+    shown = json.loads(capsys.readouterr().err)["error"]
+    assert "no report could be written (No such file or directory)" in shown["hint"]
+    assert "ValueError" in shown["detail"] and "hunter2" not in str(shown)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)])

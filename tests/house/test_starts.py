@@ -67,6 +67,7 @@ def test_the_package_runs_as_a_program() -> None:
         ("{maint} playbook list > /dev/full", 1, "standard output cannot be written: No space left on device"),
         ("{maint} playbook list -o json > /dev/full", 1, "standard output cannot be written"),
         ("{maint} backup --help > /dev/full", 1, "standard output cannot be written"),
+        ("{maint} -o json --version > /dev/full", 1, '"error": {"message": "standard output cannot be written'),
         ("{maint} playbook list >&-", 0, ""),
         ("{maint} playbook list <&- >&- 2>&-", 0, ""),
     ],

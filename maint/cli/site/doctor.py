@@ -226,19 +226,19 @@ def _lease(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _keys(site: ConfiguredSite) -> Iterator[Line]:
-    ssh = site.settings.ssh
-    private = [path for path in sorted((site.state / "keys").glob("*")) if path.suffix != ".pub"]
-    private += [ssh.key] if ssh and ssh.key else []
-    wrong = {path: ("can be read by others", f"chmod 600 {path}") for path in private if path.stat().st_mode & 0o077}
-    kept = "put the key back from where a copy of it is kept"
-    wrong |= {path: ("is empty", kept) for path in private if not path.stat().st_size}
-    blamed = [Line("keys", FAIL, f"{path} {what}", hint) for path, (what, hint) in wrong.items()]
+    ssh, backup, folder = site.settings.ssh, site.settings.backup, site.state / "keys"
+    private = [one for one in sorted(folder.glob("*")) if one.suffix != ".pub"] + ([ssh.key] if ssh and ssh.key else [])
+    seen = [(path, path.stat()) for path in private]
+    wrong = [(f"{path} can be read by others", f"chmod 600 {path}") for path, one in seen if one.st_mode & 0o077]
+    wrong += [(f"{path} is empty", "put back a copy of the key") for path, one in seen if not one.st_size]
+    blamed = [Line("keys", FAIL, *said) for said in wrong]
     uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}
+    lacking = {name for name in uses if folder / name not in private and not getattr(backup, f"{name}_key", None)}
     for name, use in uses.items() if not blamed else ():
-        if site.state / "keys" / name in private:
-            blamed += _guarded("keys", partial(_loaded, use))
-    none = [] if private else [Line("keys", SKIP, "there is no private key yet; the first backup makes its own")]
-    yield from blamed or none or [Line("keys", OK, f"{show_count(len(private), 'private key')}, for the owner alone")]
+        blamed += [] if name in lacking else _guarded("keys", partial(_loaded, use))
+    none = f"there is no {' or '.join(sorted(lacking))} key yet; the first backup makes its own"
+    well = f"{show_count(len(private), 'private key')}, for the owner alone" if private else "as configured"
+    yield from blamed or [Line("keys", OK, well) if private or not lacking else Line("keys", SKIP, none)]
 
 
 def _loaded(use: Callable[[], str]) -> Iterator[Line]:

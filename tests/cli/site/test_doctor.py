@@ -180,10 +180,21 @@ def test_an_empty_key_file_is_no_key(loaded):
     key = next(path for path in (loaded.state / "keys").iterdir() if path.suffix != ".pub")
     kept = key.read_bytes()
     key.write_bytes(b"")
+    key.chmod(0o644)
     said = loaded("doctor")
     key.write_bytes(kept)
     assert said.code == 1
-    assert f"{key} is empty" in said.out
+    assert f"{key} is empty" in said.out and f"{key} can be read by others" in said.out
+
+
+def test_keys_that_are_configured_are_not_said_to_come_with_the_first_backup(loaded):
+    config, keys = loaded.lab.folder / "config.yaml", loaded.lab.folder / "kept"
+    (loaded.state / "keys").rename(keys)
+    text = re.sub(r"(?m)^ +key: .*id_ed25519.*\n", "", config.read_text())
+    for name, told in (("signing", "there is no fingerprint key yet"), ("fingerprint", "as configured")):
+        text = text.replace("    backup:\n", f"    backup:\n      {name}_key: 'file:{keys / name}'\n")
+        config.write_text(text)
+        assert told in checks(loaded("doctor", "-o", "json"))["keys"]["words"]
 
 
 def test_a_key_that_is_none_fails_under_its_own_name_and_all_else_names_that(loaded):
