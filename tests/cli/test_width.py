@@ -5,7 +5,7 @@ import re
 import pytest
 
 from maint.cli.help.topics import names
-from maint.cli.width import STAYS, fitted, folded, page
+from maint.cli.width import STAYS, columns, fitted, folded, page
 from maint.model.formatting import show_count, tell_times
 from tests.steps.operator import Operator, maint
 
@@ -87,6 +87,13 @@ def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks
         "store",
         "  /var/lib/maint/backups/of/all",
     ]
+
+
+@pytest.mark.parametrize("width", ["1", "2"])
+def test_a_terminal_without_any_width_still_gets_its_table(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert columns() == 8
+    assert fitted(ROWS, columns()).splitlines()[-1].strip() == "itself"
 
 
 def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs(loaded: Operator) -> None:
