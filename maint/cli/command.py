@@ -245,7 +245,7 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
 def _said(option: re.Pattern[str], words: Sequence[str]) -> str:
     """Return the value of an option in a call that could not be read; empty where it is not there."""
     value = ""
-    for word, then in zip(words, [*words[1:], ""], strict=True):
+    for word, then in zip(words, [*words, ""][1:], strict=True):
         if word == "--":
             break
         if found := option.fullmatch(word):
@@ -356,7 +356,8 @@ def _refuse_empty(context: Made) -> None:
     """Refuse an empty word where one chooses what is acted on, exit 2."""
     for param in context.command.params:
         argument, value = param.param_type_name == "argument", context.params.get(param.name)
-        empty = value == "" or (not argument and isinstance(value, list | tuple) and "" in value)
+        given = [value] if argument or not isinstance(value, list | tuple) else value
+        empty = any(isinstance(one, str) and not one.strip(" \t,") for one in given)
         source = context.get_parameter_source(param.name)
         chooses = (argument and param.name not in _MAY_BE_EMPTY) or CHOOSING & {*param.opts}
         if empty and chooses and source is not None and source.name == "COMMANDLINE":

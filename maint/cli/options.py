@@ -234,7 +234,7 @@ VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is c
 CHOOSING = frozenset((
     "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
     "--config", "--label", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
-    "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key",
+    "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key", "--limit",
 ))  # fmt: skip
 
 

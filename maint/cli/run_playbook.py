@@ -200,7 +200,8 @@ def plan_json(plan: Plan) -> dict[str, Json]:
     actions: list[Json] = [
         {**action.to_json(), **({"shown": list(action.shown)} if action.shown else {})} for action in plan.actions
     ]
-    whole: Json = {**plan.to_json(), "actions": actions}
+    limit: dict[str, Json] = {"limit": list(plan.limit)} if plan.limit else {}
+    whole: Json = {**plan.to_json(), **limit, "actions": actions}
     return {"plan": whole, "digest": plan.digest, "fingerprint": plan.fingerprint}
 
 

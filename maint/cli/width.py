@@ -29,7 +29,7 @@ _CODE = " " * 4
 def columns() -> int | None:
     """Return how wide a line may be: `COLUMNS`, else the terminal's width; None where a program reads along."""
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
-        return shutil.get_terminal_size().columns
+        return max(shutil.get_terminal_size().columns, _LEAST)
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,6})?(?:Z|[+-]\d\d:\d\d)")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _SEVERAL = re.compile(r"(?<![aeiou])y$")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -38,12 +38,20 @@ def show_time(time: datetime) -> str:
 
 def tell_time(time: datetime) -> str:
     """Return a time as people are told it, such as `2026-11-21 02:15 UTC`."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{time.astimezone(UTC).isoformat(' ', 'minutes')[:16]} UTC"
 
 
 def tell_times(text: str) -> str:
     """Return a text in which files and servers have put times as people are told them."""
-    return _STAMP.sub(lambda found: tell_time(datetime.fromisoformat(found[0])), text)
+    return _STAMP.sub(_told, text)
+
+
+def _told(found: re.Match[str]) -> str:
+    """Return a time as people are told it, and what is none, such as February 30th, as it stands."""
+    try:
+        return tell_time(datetime.fromisoformat(found[0]))
+    except (ValueError, OverflowError):
+        return found[0]
 
 
 def show_size(count: int) -> str:

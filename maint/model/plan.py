@@ -80,8 +80,11 @@ class Action(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> "Action":
-        """Read back what `to_json` wrote."""
+        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is none."""
         fields = dict(value)
+        _refuse_other(fields, str, "name", "kind", "target", "summary")
+        _refuse_other(fields, Mapping, "arguments", "scope", "facts")
+        _refuse_other(fields, list, "late")
         fields["effect"] = Effect[str(fields["effect"])]
         fields["phase"] = Phase(str(fields["phase"]))
         fields["retry"] = Retry(**fields["retry"])  # type: ignore[arg-type]  # written by to_json
@@ -125,23 +128,29 @@ class Plan(msgspec.Struct, frozen=True):
         return digest(self.to_json())
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan as JSON; `Plan.from_json` reads it back."""
-        more: dict[str, Json] = {"limit": list(self.limit)} if self.limit else {}  # which older versions did not know
+        """Return the plan as journals keep it: without the limit, which its actions show; `Plan.from_json` reads it."""
         return {
             "source": self.source,
             "site": self.site,
             "parameters": dict(self.parameters),
             "locks": self.locks,
-            **more,
             "actions": [action.to_json() for action in self.actions],
         }
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> "Plan":
-        """Read back what `to_json` wrote."""
+        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is none."""
         fields = dict(value)
+        _refuse_other(fields, str, "source", "site")
+        _refuse_other(fields, Mapping, "parameters")
+        _refuse_other(fields, list, "limit", "actions")
         fields["actions"] = tuple(Action.from_json(item) for item in fields["actions"])  # type: ignore[attr-defined]  # written by to_json
         return Plan(**fields)  # type: ignore[arg-type]  # written by to_json
+
+
+def _refuse_other(fields: Mapping[str, object], shape: type, *names: str) -> None:
+    if wrong := [name for name in names if name in fields and not isinstance(fields[name], shape)]:
+        raise ValueError(f"{', '.join(wrong)}: no {shape.__name__}")
 
 
 class ParameterType(StrEnum):

@@ -53,7 +53,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """All that decides what is found: the manifest with its digests, the keys, the account and its password."""
+    """All that decides what is found: the manifest with its digests, the keys, the account, its password if tried."""
 
     snapshot: Snapshot
     identities: Sequence[Secret]
@@ -83,7 +83,8 @@ def verify(
         read_before: files of virtual clusters that this process has read and found well are not read again.
 
     Raises:
-        Invalid: level 3 opens a deployment, and the configured password cannot be read: that says nothing of it.
+        Invalid, Refused: level 3 opens a deployment, and the configured password, which no other level needs, cannot
+            be read, or be asked for: that says nothing of it.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -153,12 +154,8 @@ def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret], level
     """Return what decides, None without a key."""
     if not identities:
         return None
-    login, password = sight.settings.manager.login, None
-    try:
-        password = sight.secrets.resolve(login.password)
-    except Invalid:
-        if level == 3 and snapshot.has(DEPLOYMENT):
-            raise
+    login = sight.settings.manager.login
+    password = sight.secrets.resolve(login.password) if level == 3 and snapshot.has(DEPLOYMENT) else None
     return _Asked(snapshot, tuple(identities), login.username, password)
 
 
@@ -169,7 +166,9 @@ def insist_on_password(sight: Sight) -> None:
 
 def _known(sight: Sight, asked: _Asked) -> _Content | None:
     seen = _SEEN.get(sight, {}).get(asked.snapshot.id)
-    return seen[1] if seen and seen[0] == asked else None
+    if not seen or asked not in (seen[0], replace(seen[0], password=None)):  # one who tries none needs none
+        return None
+    return seen[1]
 
 
 def _read_at(sight: Sight, snapshot: Snapshot) -> datetime | None:

@@ -51,6 +51,7 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
         written = create(place, msgspec.json.encode(said) + b"\n")
     if not written:
         refuse_answered(state, run, token)
+        raise Refused(f"{place} is there, and is no answer", hint="look at what it is, and move it away")
 
 
 def refuse_answered(state: Path, run: str, token: str) -> None:

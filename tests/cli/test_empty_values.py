@@ -14,6 +14,9 @@ from tests.steps.operator import maint
         ("backup", "verify", ""),
         ("backup", "list", "--store", ""),
         ("cluster", "list", "--site", ""),
+        ("playbook", "run", "stop-cluster", "--yes", "--limit", ""),
+        ("playbook", "plan", "stop-cluster", "--limit", " "),
+        ("playbook", "run", "stop-cluster", "--yes", "--limit=,"),
     ],
 )
 def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from maint.cli.help.topics import names
-from maint.cli.width import STAYS, fitted, folded, page
+from maint.cli.width import STAYS, columns, fitted, folded, page
 from maint.model.formatting import show_count, tell_times
 from tests.steps.operator import Operator, maint
 
@@ -89,12 +89,27 @@ def test_a_table_whose_words_have_no_room_on_a_narrow_terminal_is_told_in_blocks
     ]
 
 
+@pytest.mark.parametrize("width", ["1", "2"])
+def test_a_terminal_without_any_width_still_gets_its_table(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert columns() == 8
+    assert fitted(ROWS, columns()).splitlines()[-1].strip() == "itself"
+
+
 def test_times_are_told_to_people_in_one_way_and_stay_what_they_are_for_programs(loaded: Operator) -> None:
     assert re.search(r"Laboratory, until \d{4}-\d\d-\d\d 00:00 UTC", loaded("site", "status").out)
     assert re.fullmatch(r"Laboratory, until .*T00:00:00.000Z", loaded("site", "status", "-o", "json").json["licence"])
     assert tell_times("begun 2026-11-23T10:58:01.5+02:00, run 20261123T105801.500Z-1") == (
         "begun 2026-11-23 08:58 UTC, run 20261123T105801.500Z-1"
     )
+    assert tell_times("0001-01-01T00:00:00.123456789Z") == "0001-01-01 00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-30T00:00:00Z", "0000-00-00T00:00:00Z", "0001-01-01T00:00:00+05:00", "2026-01-01T00:00:60Z"]
+)
+def test_what_looks_like_a_time_and_is_none_stays_as_it_is(text: str) -> None:
+    assert tell_times(f"since {text}") == f"since {text}"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_what_is_in_the_parts_is_found_out_once_for_the_same_bytes_and_password(
     assert once > 0
     assert verify(place, taken.id) == first
     assert verdict_of(place, taken).summary.administrators
+    place.manage(password="env:UNSET")
+    assert verify(place, taken.id, 2).depth == 2  # which no password decides
     assert place.seal.opened == once
     place.manage(password="text:another")
     assert verify(place, taken.id).findings != first.findings

@@ -69,7 +69,7 @@ class Operator:
 
     def __call__(self, *words: str, given: str | None = None, **env: str) -> Said:
         """Run a command in this process; one that looks at a server without TLS says that it may."""
-        plain = ("--allow-plain",) if words[0] in _LOOKING else ()
+        plain = ("--allow-plain",) if words and words[0] in _LOOKING else ()
         return maint(*words, *plain, "--config", self.config, given=given, **env)
 
     def start(self, *words: str, **more: Any) -> "subprocess.Popen[str]":

@@ -12,7 +12,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import MANAGER, WORKS, Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen
 from maint.engine.shared_runs import at_work
-from maint.errors import PartlyDone, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, PartlyDone, Refused, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
@@ -55,8 +55,9 @@ def verify(
             return 0
         levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
-            found = [_judged(site, screen, one, to, begin) for one, to in levels.items()]
-            return _verified_all(screen, found) if stale else _verified(screen, found[0], levels[chosen[0]])
+            unread = list[MaintError]()
+            found = [_judged(site, screen, one, to, begin, unread) for one, to in levels.items()]
+            return _verified_all(screen, found, unread) if stale else _verified(screen, found[0], unread)
 
 
 def _usual(site: ConfiguredSite, found: str) -> int:
@@ -73,15 +74,17 @@ def _stale(site: ConfiguredSite, age: float) -> list[str]:
     return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
 
 
-def _verified_all(screen: Screen, found: Sequence[Verification]) -> int:
-    """Show what was found of several snapshots."""
+def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequence[MaintError]) -> int:
+    """Show what was found of several snapshots; see `_judged` for `unread`."""
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
     failed = [one for one in found if one.result is Trust.FAILED]
     if failed:
         told = f"{show_count(len(failed), 'snapshot')} of {len(found)} failed"
-        raise WorkFailed(told, detail=[f"{one.snapshot}: {one.failures[0].words}" for one in failed], hint=_OTHERS)
+        why = [f"{one.snapshot}: {one.failures[0].words}" for one in failed]
+        raise WorkFailed(told, detail=[*why, *(one.message for one in unread[:1])], hint=_OTHERS)
+    _insist(unread)
     untold = [one.snapshot for one in found if one.result is Trust.NOT_VERIFIED]
     if untold:
         told = f"{show_count(len(untold), 'snapshot')} could not be verified as deep as was asked"
@@ -90,20 +93,42 @@ def _verified_all(screen: Screen, found: Sequence[Verification]) -> int:
 
 
 def _judged(
-    site: ConfiguredSite, screen: Screen, found: str, level: int, begin: Callable[[], None] | None
+    site: ConfiguredSite,
+    screen: Screen,
+    found: str,
+    level: int,
+    begin: Callable[[], None] | None,
+    unread: list[MaintError],
 ) -> Verification:
-    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept."""
+    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept.
+
+    Where the password, which level 3 alone tries, cannot be read, it goes to level 2, and `unread` gets why.
+    """
     with at_work(site, "backup verify", screen.say):
         if begin is not None:
             begin()
-        judged = verify_snapshot(site, found, level)
+        try:
+            judged = verify_snapshot(site, found, level)
+        except (Invalid, Refused) as failure:
+            if level < 3:
+                raise
+            judged = verify_snapshot(site, found, 2)  # which fails as well where it was not the password
+            unread.append(failure)
         if begin is not None:
             record(site, judged)
     return judged
 
 
-def _verified(screen: Screen, judged: Verification, level: int) -> int:
-    """Show what was found of one snapshot."""
+def _insist(unread: Sequence[MaintError]) -> None:
+    """Raise, once for all, that the password cannot be read; what was found without it is shown and kept."""
+    if unread:
+        seen = f"level 3 tries this password; looked at to level 2 only: {show_count(len(unread), 'snapshot')}"
+        unread[0].detail = (*unread[0].detail, seen)
+        raise unread[0]
+
+
+def _verified(screen: Screen, judged: Verification, unread: Sequence[MaintError]) -> int:
+    """Show what was found of one snapshot; see `_judged` for `unread`."""
     found = judged.snapshot
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
     if judged.result is Trust.FAILED:
@@ -111,10 +136,13 @@ def _verified(screen: Screen, judged: Verification, level: int) -> int:
         whole = judged.depth == 2 and not judged.broken_bytes
         words = "is whole, and not restorable" if whole else "is not sound"
         raise WorkFailed(f"snapshot {found} {words}", detail=detail, hint=_AUDIT if whole else _OTHERS)
+    _insist(unread)
     if judged.proven and judged.doubts:
         hint = "take the backup again; where there really is so little, with `--accept-empty`"
         raise PartlyDone(f"snapshot {found} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
     if judged.result is Trust.NOT_VERIFIED:
         hint = "verify it on a machine that has the private key"
-        raise PartlyDone(f"snapshot {found} could only be verified to level {judged.depth} of {level}", hint=hint)
+        raise PartlyDone(
+            f"snapshot {found} could only be verified to level {judged.depth} of {judged.level}", hint=hint
+        )
     return 0

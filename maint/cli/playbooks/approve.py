@@ -68,5 +68,6 @@ def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
     for index, action in enumerate(past.plan.actions):
         record = past.records.get(index, Record())
         token = record.notes.get("token")
-        if STEPS[action.kind].asks and not record.settled and token and record.notes.get("over") != token:
+        open_ = token and not record.settled and record.notes.get("over") != token
+        if open_ and action.kind in STEPS and STEPS[action.kind].asks:
             yield action, record

@@ -1,5 +1,6 @@
 """`maint playbook diff`: what differs between two saved plans."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -38,14 +39,14 @@ def diff(
 
 def _lines(found: Sequence[Mapping[str, Json]]) -> Iterator[str]:
     """Yield what people read of differences: each said once, and nothing that only a run needs."""
-    summaries = {one["action"]: f"{one['before']} {one['after']}" for one in found if one["key"] == "summary"}
+    summaries = {one["action"]: (str(one["before"]), str(one["after"])) for one in found if one["key"] == "summary"}
     told = set[Json]()
     for one in found:
         action, before, after = one["action"], one["before"], one["after"]
         if one["key"] == "arguments" and isinstance(before, Mapping) and isinstance(after, Mapping):
             for name in {**before, **after}:
                 pair = (before.get(name), after.get(name))
-                if pair[0] != pair[1] and not all(_tells(summaries.get(action, ""), value) for value in pair):
+                if pair[0] != pair[1] and not _tell(summaries.get(action, ("", "")), *pair):
                     told.add(action)
                     yield _line(_changed(str(action), name, *pair))
         elif one["key"] == "facts" and isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -57,13 +58,20 @@ def _lines(found: Sequence[Mapping[str, Json]]) -> Iterator[str]:
             yield _line(one)
 
 
-def _tells(summary: str, value: Json) -> bool:
-    """Whether a value stands in the words of an action."""
+def _tell(summaries: tuple[str, str], before: Json, after: Json) -> bool:
+    """Whether the words of an action tell a change: the old value stands in the old ones alone, the new in the new."""
+    old, new = summaries
+    return _stands(before, old) and _stands(after, new) and not (_stands(before, new) or _stands(after, old))
+
+
+def _stands(value: Json, summary: str) -> bool:
+    """Whether a value, or each of several, stands in the words of an action as a word of its own."""
     if isinstance(value, list):
-        return all(_tells(summary, one) for one in value)
+        return bool(value) and all(_stands(one, summary) for one in value)
+    words = [value] if isinstance(value, str) and value else []
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value) in summary or show_duration(value) in summary
-    return isinstance(value, str) and value in summary
+        words = [str(value), show_duration(value)]
+    return any(re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)", summary) for word in words)
 
 
 def _line(one: Mapping[str, Json]) -> str:
@@ -74,7 +82,7 @@ def _line(one: Mapping[str, Json]) -> str:
 def _shown(value: Json) -> str:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return ", ".join(map(str, value)) or "none"
-    return spelled(value)
+    return '""' if value == "" else spelled(value)
 
 
 def _read(name: str) -> Plan:

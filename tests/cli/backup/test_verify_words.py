@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 
 def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
     older = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
@@ -51,15 +53,32 @@ def test_stale_chooses_by_itself(loaded):
     assert loaded("backup", "verify", "--stale", "soon").code == 2
 
 
-def test_what_wants_the_password_and_cannot_read_it_is_a_matter_of_the_config_and_records_nothing(loaded):
-    taken = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+@pytest.mark.parametrize(("reference", "code", "why"), [("env:UNSET", 3, "UNSET is not set"), ("prompt:", 5, "typed")])
+def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_that_wants_none(
+    loaded, reference, code, why
+):
+    loaded("backup", "create")  # redacted, so that only --level 3 wants the password
+    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
     store = loaded.lab.folder / "backups"
     before = sorted(store.rglob("*"))
     config = Path(loaded.config)
-    config.write_text(re.sub(r"password: \S*/password\S*", "password: env:UNSET", config.read_text(), count=1))
-    assert "env:UNSET" in config.read_text()
-    for words in ("verify", taken), ("verify", "--stale", "0.001s"), ("drill", taken), ("create",):
+    config.write_text(re.sub(r"password: \S*/password\S*", f"password: '{reference}'", config.read_text(), count=1))
+    for words in ("drill", first), ("create",):
         said = loaded("backup", *words)
-        assert (said.code, "UNSET is not set" in said.err) == (3, True), said.err
+        assert (said.code, why in said.err) == (code, True), said.err
     assert sorted(store.rglob("*")) == before
-    assert loaded("backup", "verify", taken, "--level", "2").code == 0
+    assert loaded("backup", "verify", first, "--level", "2").code == 0
+    for words in ([first], ["--stale", "0.001s", "--level", "3"]):
+        said = loaded("backup", "verify", *words)
+        assert (said.code, said.err.count(why), "level 3 tries this password" in said.err) == (code, 1, True), said.err
+        assert (f"{first}: verified: level 2 of 2" in said.out, "failed" in said.out) == (True, False), said.out
+    kept = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert [(one["verified"]["result"], one["verified"]["level"]) for one in kept] == [("verified", 2)] * 2
+    part = next(path for path in store.rglob(f"{newest}/deployment*") if path.stat().st_size)
+    part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
+    said = loaded("backup", "verify", "--stale", "0.001s", "--level", "3")
+    assert (said.code, "1 snapshot of 2 failed" in said.err, newest in said.err, said.err.count(why)) == (
+        1, True, True, 1
+    ), said.err  # fmt: skip
+    kept = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]

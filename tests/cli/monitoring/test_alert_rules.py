@@ -77,10 +77,10 @@ OWN = """
 
 
 @NEED
-@pytest.mark.parametrize("own", [False, True])
-def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path, own: bool) -> None:
+@pytest.mark.parametrize("ages", ["given", "of the sites", "of an older version"])
+def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path, ages: str) -> None:
     (tmp_path / "rules.yml").write_text(maint("generate", "alerts", "--max-age", "2h", "--drill-age", "1h").out)
-    if own:
+    if ages != "given":
         backup = "{store: /b, max_age: 2h, identity: 'env:ID'}"
         site = f"{{manager: {{host: cm, password: 'env:PW'}}, backup: {backup}}}"
         (tmp_path / "c.yaml").write_text(f"sites: {{a: {site}}}\n")
@@ -92,7 +92,7 @@ def test_each_rule_fires_when_it_should_and_says_of_what(tmp_path: Path, own: bo
     copy = "maint_copy_last_verified_backup_timestamp_seconds{site='prod',copy='/d'}"
     old = f'      - {{series: "{copy}", values: "0x200"}}\n'
     old += "      - {series: \"maint_copy_reached{site='prod',copy='/d'}\", values: \"1x200\"}"
-    beside = (QUIET + OWN.lstrip("\n") * own).strip("\n")
+    beside = (QUIET + OWN.lstrip("\n") * (ages == "of the sites")).strip("\n")
     tests += ["  - interval: 1m", "    input_series:", *series, old, beside, "    promql_expr_test:"]
     labels = {**{alert: more for alert, (_, _, more) in RAISED.items()}, "MaintCopyTooOld": {"copy": "/d"}}
     for alert, more in labels.items():

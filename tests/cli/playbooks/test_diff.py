@@ -57,6 +57,42 @@ def test_parameters_actions_and_what_changed_in_them_are_told(save) -> None:
     assert set(signs) == {"~", "-"}
 
 
+OWNER = {"duration": "5m", "app": ""}, {"duration": "5m", "app": "etl"}
+MORE = ["retries 1 → 3", "on ecs-1 → ecs-1, ecs-2, ecs-3"]
+HOSTS = {"retries": 1, "on": ["ecs-1"]}, {"retries": 3, "on": ["ecs-1", "ecs-2", "ecs-3"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "summaries", "told"),
+    [
+        (OWNER, ("wait for 5m", "wait for 6m"), ['app "" → etl']),
+        (HOSTS, ("on ecs-1, 1 host", "on ecs-1, ecs-2, ecs-3, 4 hosts"), MORE),
+        (({"a": ["x"]}, {"a": []}), ("on x", "on y"), ["a x → none"]),
+        (({"s": 300, "a": ["x", "y"]}, {"s": 360, "a": ["x", "z"]}), ("5m: x, y", "6m: x, z"), []),
+    ],
+)
+def test_a_change_is_left_out_only_where_the_words_of_its_action_tell_it(save, arguments, summaries, told) -> None:
+    path = Path(save("a", BOOK))
+    for name, given, words in zip("ab", arguments, summaries, strict=True):
+        plan = json.loads(path.read_text())
+        plan["plan"]["actions"][1] |= {"arguments": given, "summary": words}
+        path.with_name(name).write_text(json.dumps(plan))
+    first, *others = maint("playbook", "diff", str(path), str(path.with_name("b"))).out.splitlines()
+    assert first == f"~ pause this run: summary {' → '.join(summaries)}"
+    assert others == [f"~ pause this run: {one}" for one in told]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"limit": 5}, {"limit": None}, {"limit": "ab"}, {"parameters": 5}, {"parameters": []}, {"source": []}]
+)
+def test_a_plan_of_another_shape_is_no_saved_plan(save, wrong) -> None:
+    path = Path(save("a", BOOK))
+    plan = json.loads(path.read_text())
+    path.with_name("b").write_text(json.dumps({"plan": plan["plan"] | wrong}))
+    said = maint("playbook", "diff", str(path), str(path.with_name("b")))
+    assert (said.code, "is not a saved plan" in said.err) == (3, True)
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"plan": {"actions": [1]}}), json.dumps({"plan": 1})])
 def test_what_is_no_saved_plan_is_refused_with_how_to_save_one(tmp_path: Path, content: str) -> None:
     (tmp_path / "a").write_text(content)

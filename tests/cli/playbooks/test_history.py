@@ -1,5 +1,6 @@
 """Who ran what, from where, how often stopped and taken up; and forgetting what is old and not needed."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,6 +101,19 @@ def test_runs_are_found_by_playbook_outcome_time_and_person(
 @pytest.mark.parametrize("words", [("--outcome", "good"), ("--since", "soon"), ("--keep", "3"), ("--age", "3d")])
 def test_what_makes_no_sense_is_wrong_usage(operator: Operator, words: tuple[str, ...]) -> None:
     assert operator("playbook", "history", *words).code == 2
+
+
+def test_a_run_that_waits_in_a_step_of_a_plugin_that_is_gone_is_still_listed(operator: Operator) -> None:
+    first = operator("playbook", "history", "-o", "json").json["runs"][0]["id"]
+    other = operator.state / "runs" / "20010101T000000.000Z-0001.jsonl"
+    text = re.sub(r', "sum": "[^"]*"', "", (operator.state / "runs" / f"{first}.jsonl").read_text())
+    text = text.replace('"format": 2', '"format": 1').replace('"kind": "approve"', '"kind": "acme.ask"')
+    asked = text.replace(first, other.stem).splitlines(keepends=True)
+    end = next(at for at, line in enumerate(asked) if '"what": "resumed"' in line)
+    other.write_text("".join(asked[:end]))
+    said = operator("playbook", "history", "-o", "json")
+    other.unlink()
+    assert (said.code, said.json["runs"][0]["state"]) == (0, "unfinished")
 
 
 def test_young_runs_stay_however_few_are_to_be_kept(operator: Operator) -> None:
