@@ -86,11 +86,19 @@ def unmade(folder: Path) -> Iterator[None]:
                 one.rmdir()
 
 
+class _Tried(Exception):
+    """All that was to be tried has been."""
+
+
 def try_writing(path: Path) -> None:
-    """Write a file that is not there, its folder too, and take both away again; NotWritten: it cannot be written."""
-    with unmade(path.parent):
-        if create(path, bytes(TRIED)):
-            remove(path)
+    """Write beside the place of a file, in its folder, and take both away again; NotWritten: it cannot be written."""
+    with unmade(path.parent), suppress(_Tried), written(path) as file:
+        with _naming(path), suppress(FileNotFoundError):
+            file.write(bytes(TRIED))
+            file.flush()
+            os.fsync(file.fileno())
+            path.lstat()  # its name may be one that the file system does not take
+        raise _Tried
 
 
 def refuse_filling(folder: Path, size: int) -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: 
         file.write(b"new")
         raise KeyboardInterrupt
     assert ([*tmp_path.iterdir()], path.read_bytes()) == ([path], b"old")
+
+
+def test_whether_a_file_can_be_written_is_tried_without_ever_giving_it_its_name(tmp_path: Path) -> None:
+    path, seen = tmp_path / "new/file", set[str]()
+    sys.setprofile(lambda *_: seen.update(one.name for one in tmp_path.rglob("*")))
+    try:
+        files.try_writing(path)
+    finally:
+        sys.setprofile(None)
+    assert "new" in seen
+    assert any(name.startswith(files.STAGING) for name in seen)
+    assert ("file" in seen, [*tmp_path.iterdir()]) == (False, [])
+    with pytest.raises(NotWritten, match="File name too long"):
+        files.try_writing(tmp_path / ("a" * 300))
 
 
 def test_a_disk_that_takes_no_more_is_told_with_the_file_and_one_that_is_read_beside_it_is_not(tmp_path: Path) -> None:

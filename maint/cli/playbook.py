@@ -14,6 +14,7 @@ from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
 from maint.engine import journal
 from maint.engine.load import library
+from maint.engine.lock import run_at_work
 from maint.engine.plan import AdhocStep
 from maint.errors import Invalid
 from maint.model.json import Json
@@ -118,7 +119,7 @@ def report(flags: Flags, run_id: Run = None) -> None:
         if run_id is None and not runs:
             raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
         past = journal.find(site.state, run_id or runs[-1].id)
-        made = report_of(past)
+        made = report_of(past, run_at_work(site.state))
         if flags.dry_run:
             screen.emit({"report": made.to_json()}, f"would write the report of run {past.id} to {folder(site.state)}")
             return

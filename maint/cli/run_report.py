@@ -15,6 +15,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Phase
 from maint.model.secret import scrub
 from maint.report.run import Attempt, Back, Line, RunReport
+from maint.report.site_facts import AT_WORK
 
 _LEFT = {
     "disaster-recovery": (
@@ -39,12 +40,14 @@ _COUNTED = {
 }
 
 
-def report_of(past: RunState) -> RunReport:
-    """Return the report that a journal tells."""
+def report_of(past: RunState, at_work: str = "") -> RunReport:
+    """Return the report that a journal tells; `at_work` is the run that goes on now, if one does."""
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
     left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.over else ()
-    if past.resumable:
+    goes_on = past.id == at_work
+    if past.resumable and not goes_on:
         left = (*past.to_do, f"{command_to_resume(past.id, past.needs)} goes on where it stopped")
+    unended = [*("killed" for _ in past.attempts[1:]), AT_WORK if goes_on else "killed"]
     return RunReport(
         past.id,
         past.plan,
@@ -58,8 +61,8 @@ def report_of(past: RunState) -> RunReport:
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
         attempts=[
-            Attempt(one.began, one.actor, one.ended, one.state or "killed", one.version, one.heard)
-            for one in past.attempts
+            Attempt(one.began, one.actor, one.ended, one.state or otherwise, one.version, one.heard)
+            for one, otherwise in zip(past.attempts, unended, strict=True)
         ],
         hooks=past.hooks,
         back=back_of(past),

@@ -64,7 +64,7 @@ class Attempt(msgspec.Struct):
     ended: str = ""  # "" where it was killed
     state: str = ""
     version: str = ""  # of maint; "" in older journals, but for the first
-    heard: str = ""  # its last line, where it was killed
+    heard: str = ""  # its last line, where it was killed or is at work
 
 
 class RunState(msgspec.Struct):
@@ -303,6 +303,7 @@ def read(path: Path) -> RunState:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             past.damage = f"line {number} of {path} is not as it was written"
             break
+    _take_heard(past)
     _take_dismissal(past, path.with_suffix(".dismissed"))
     return past
 
@@ -348,7 +349,7 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     what, index = line["what"], line.get("index")
     if what == "resumed":
         past.ended, past.at = None, ""
-        past.attempts[-1].heard = "" if past.attempts[-1].ended else past.last
+        _take_heard(past)
         past.attempts.append(_attempt(line))
         past.idle += _between(past.last, str(line["time"]))
     elif what in ("answers", "told"):  # `told` in the journals of version 0.1.0
@@ -368,6 +369,11 @@ def _take(past: RunState, line: Mapping[str, Json]) -> None:
     elif isinstance(index, int):
         _take_action(past, index, line)
     past.last = str(line.get("time") or past.last)
+
+
+def _take_heard(past: RunState) -> None:
+    last = past.attempts[-1]
+    last.heard = "" if last.state else past.last
 
 
 def _take_action(past: RunState, index: int, line: Mapping[str, Json]) -> None:

@@ -23,13 +23,14 @@ _TRIES, _PAUSE = 4, 0.05  # seconds
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who holds a lock, since when, doing what."""
+    """Who holds a lock, since when, doing what, and for which run."""
 
     user: str
     host: str
     pid: int
     since: str
     doing: str
+    run: str = ""  # empty for what keeps no journal, and until its journal has begun
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid}) since {tell_times(self.since)}: {self.doing}"
@@ -102,6 +103,20 @@ def _name(handle: int, holder: Holder | None) -> None:
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.pwrite(handle, msgspec.json.encode(holder) if holder else b"", 0)
+
+
+def works_on(state: Path, run: str) -> None:
+    """Name the run for which this process holds the site's lock."""
+    who = holder(state)
+    with suppress(OSError), (state / _NAME).open("r+b", buffering=0) as file:
+        if who is not None:  # written over in one go: whoever reads meanwhile finds a name
+            file.write(msgspec.json.encode(msgspec.structs.replace(who, run=run)))
+
+
+def run_at_work(state: Path) -> str:
+    """Return the run for which a process holds the site's lock now; empty where none does."""
+    who = holder(state) if is_held(state) else None
+    return who.run if who else ""
 
 
 def is_held(state: Path) -> bool:

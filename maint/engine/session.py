@@ -11,7 +11,7 @@ from maint.engine import hooks, takeovers
 from maint.engine import journal as journals
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
-from maint.engine.lock import is_held, manager_lock, site_lock
+from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
 from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
@@ -139,6 +139,8 @@ class RunSession:
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
+            if stored:
+                works_on(self._site.state, journal.id)
             if self._lease is not None:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._site)
@@ -255,4 +257,4 @@ def _as_known(before: RunState, now: RunState) -> RunState:
 def abandoned_window(site: Site) -> Window | None:
     """Return a redaction window whose owner is gone, None where there is none or its run still works."""
     window = remembered(site.state)
-    return None if window is None or is_held(site.state) else window
+    return None if window is None or window.run == run_at_work(site.state) else window

@@ -16,7 +16,20 @@ from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
 from maint.report.moment import Moment
 from maint.report.plots import LACKING, Plot
-from maint.report.site_facts import AT_WORK, Change, Copy, Day, Drill, HostChecks, Run, Shot, SiteFacts
+from maint.report.site_facts import (
+    AT_WORK,
+    AUDIT_ONLY,
+    DAMAGED,
+    RESTORABLE,
+    Change,
+    Copy,
+    Day,
+    Drill,
+    HostChecks,
+    Run,
+    Shot,
+    SiteFacts,
+)
 from maint.report.troubles import FAIL, OK, WARN, Trouble, known_from, state_of, troubles
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
@@ -150,7 +163,7 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
-    newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at)
+    newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant)
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
         "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
@@ -167,7 +180,8 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
         "shots": [_shot(one, now) for one in reversed(site.shots[-_ROWS:])],
         "older": max(0, len(site.shots) - _ROWS), "policy": site.policy,
         "copies": [_copy(one, now) for one in site.copies], "drills": [_drill(one, now) for one in site.drills[::-1]],
-        "newer": ", ".join(f"{count} {kind}" for kind, count in newer.items()),
+        "newer": ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer[kind]),
+        "unverified": newer[RESTORABLE],
         "restores": [_run(one, now) for one in site.runs if one.resumable and one.playbook.startswith(_RESTORES)],
         "runs": [_run(one, now) for one in site.runs], "windows": list(site.windows),
         "days": [_link(site, one, now) for one in site.days[::-1]],

@@ -23,6 +23,7 @@ class Shot(msgspec.Struct, frozen=True):
     held: str = ""  # why it must stay; empty: nothing holds it
     goes: datetime | None = None  # when retention will take it, if backups go on as they do; None: not in sight
     note: str = ""  # what is wrong with it, or special
+    meant: bool = True  # as a way back: no safety copy, and not of virtual clusters alone
 
 
 class Copy(msgspec.Struct, frozen=True):

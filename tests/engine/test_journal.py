@@ -12,6 +12,8 @@ import maint
 from maint import files
 from maint.config.actor import actor
 from maint.engine import journal as journals
+from maint.engine.lock import run_at_work, site_lock
+from maint.engine.session import RunSession
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.model.events import Outcome
 
@@ -69,11 +71,27 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     past = journals.unfinished(bench.site.state)[0]
     assert (past.state, past.record(0).settled, past.record(1).begun) == ("unfinished", True, True)
     assert past.record(1).result is None
+    assert [one.heard for one in past.attempts] == [json.loads(whole[3])["time"]]
     bench.run(past.plan, past=past)
     found = [line["what"] for line in lines(bench.site)]
     assert found == ["run", "intent", "outcome", "intent", "resumed", "intent", "outcome", "ended"]
     done = journals.find(bench.site.state, path.stem)
     assert done.state == "done" and [one.heard for one in done.attempts] == [lines(bench.site)[3]["time"], ""]
+
+
+def test_a_run_is_at_work_only_while_the_lock_is_held_for_it(bench):
+    events = RunSession(bench.site, bench.plan(TWO), {}).events()
+    next(events)
+    (past,) = journals.unfinished(bench.site.state)
+    assert run_at_work(bench.site.state) == past.id
+    events.close()
+    with site_lock(bench.site.state, "prod", "backup verify", bench.site.clock):
+        assert run_at_work(bench.site.state) == ""
+    events = RunSession(bench.site, past.plan, {}, past=past).events()
+    next(events)
+    assert run_at_work(bench.site.state) == past.id
+    events.close()
+    assert run_at_work(bench.site.state) == ""
 
 
 @pytest.mark.parametrize("kept", range(6))

@@ -12,6 +12,7 @@ from maint.adapters.clock import SystemClock
 from maint.config.schema import ManagerSettings, SiteSettings
 from maint.engine.lock import holder, is_held, manager_lock, site_lock
 from maint.errors import Locked, WorkFailed
+from maint.model.formatting import tell_times
 
 HOLD = """
 import sys
@@ -47,7 +48,7 @@ def test_a_second_run_is_told_who_holds_the_lock_since_when_and_doing_what(tmp_p
     assert (error.exit_code, "prod" in error.message) == (6, True)
     assert f"process {other.pid}" in error.detail[0]
     assert "playbook stop-cluster" in error.detail[0]
-    assert holder(tmp_path).since in error.detail[0]
+    assert tell_times(holder(tmp_path).since) in error.detail[0]
 
 
 def test_a_killed_process_holds_no_lock(tmp_path, other):

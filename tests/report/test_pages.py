@@ -51,6 +51,9 @@ def ill(name: str = "ill") -> SiteFacts:
         *(shot(number * DAY, goes=NOW + DAY if number == 40 else None) for number in range(40, 3, -1)),
         shot(2 * DAY, kind="damaged", good=False, note="its verification failed"),
         shot(DAY, kind="audit-only", good=False, note="audit-only", held="held by ops: <b>before</b> the upgrade"),
+        shot(DAY / 2, kind="restorable", good=False),
+        shot(DAY / 3, kind="other", good=False, meant=False),
+        shot(DAY / 4, kind="damaged", good=False, meant=False),
     ]
     changes = [
         Change("base", "hdfs", "hdfs-DATANODE-BASE", "dfs_data_dir", "/data/1," * 40, "/data/2"),
@@ -144,10 +147,11 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
-    assert "39 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
+    assert "42 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
     assert "98.0 MB in 30<" in page and "was due <time" in page
     assert "next due: <time" in (folder / "well.html").read_text()
-    assert "newer, but no way back: 1 damaged, 1 audit-only" in cards[2][1]
+    assert "newer, but no way back: 1 damaged, 1 audit-only<" in cards[2][1]
+    assert "<small>newer, not yet verified: 1<" in cards[2][1]
     resumed = "maint playbook resume 20260228T100000-r --site ill"
     assert typed.index("A restore is not finished:") < typed.index(resumed) < typed.index('id="todo"')
     assert typed.count("<pre><code>maint host check --site ill</code>") == 1  # for two things that are wrong

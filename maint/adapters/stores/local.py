@@ -13,7 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from maint.adapters.stores.stored_files import STAGING, Writer, no_hard_links, reader, split_name, split_prefix
+from maint.adapters.stores.stored_files import (
+    STAGING,
+    Writer,
+    is_staging,
+    is_trial,
+    no_hard_links,
+    reader,
+    split_name,
+    split_prefix,
+)
 from maint.errors import StoreFailed
 from maint.files import NoHardLinks, make_folder, publish, write_all
 
@@ -187,8 +196,10 @@ class LocalStore:
                 for inner, _, files, handle in os.fwalk(".", dir_fd=start, onerror=_raise):
                     where = "/".join([*folders, *Path(inner).parts])
                     for file in files:
-                        if file.startswith(STAGING) if staging else file[0] != "." and _is_file(handle, file):
-                            yield f"{where}/{file}" if where else file, handle
+                        name = f"{where}/{file}" if where else file
+                        dead = is_staging(name) or is_trial(name)
+                        if dead if staging else file[0] != "." and _is_file(handle, file):
+                            yield name, handle
         except FileNotFoundError:
             return
 

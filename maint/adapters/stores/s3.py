@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from maint.adapters.stores.stored_files import (
-    STAGING,
-    TRIAL,
     Writer,
     is_left_over,
+    is_staging,
+    is_trial,
     passed,
     reader,
     split_name,
@@ -41,7 +42,7 @@ _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
 _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
-_PASSING = frozenset({"under-way", "lease"})  # folders of what goes again with the run that wrote it
+_PASSING = re.compile(r"[^/]+/(under-way|lease)/[^/]+")  # of a site: what goes again with the run that wrote it
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",
@@ -115,7 +116,7 @@ class S3Store:
             if self._head(key) is not None:
                 raise FileExistsError(f"there is a file {name} already in {self.location}")
             self._prove_condition()
-        passing = any(part in _PASSING or part.startswith(TRIAL) for part in name.split("/"))
+        passing = _PASSING.fullmatch(name) or is_trial(name)
         kept = {} if passing else self._service.retention()
         upload = _Upload(self._client, self._bucket, key, kept, self._takes_pieces)
         try:
@@ -133,11 +134,11 @@ class S3Store:
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def sweep(self, prefix: str = "") -> int:
-        """Abort uploads of dead writers; return how many."""
+        """Abort uploads of dead writers, and remove old trials; return how many uploads."""
         folder = "/".join(split_prefix(prefix))
         listed = [*self._listed(folder)]
         now = passed(at for _, at in listed)
-        marks = [(n, at) for n, at in listed if n.rpartition("/")[2].startswith(STAGING)]
+        marks = [(n, at) for n, at in listed if is_staging(n)]
         living: set[str] = set()
         swept = 0
         with self._failing("cannot sweep"):
@@ -151,7 +152,7 @@ class S3Store:
                 if where not in living and (marked or is_left_over("", upload["Initiated"], now)):
                     _abort_upload(self._client, self._bucket, upload["Key"], upload["UploadId"])
                     swept += 1
-            for name, touched in marks:
+            for name, touched in [*marks, *((n, at) for n, at in listed if is_trial(n))]:
                 if is_left_over(name.rpartition("/")[2], touched, now):
                     self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
         return swept

@@ -39,7 +39,7 @@ class SftpStore:
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """Yield the names of all committed files below a folder, in order."""
-        found = [name for name, _ in self._walk(stored_files.split_prefix(prefix)) if not _is_staging(name)]
+        found = [name for name, _ in self._walk(stored_files.split_prefix(prefix)) if not stored_files.is_staging(name)]
         yield from sorted(found)
 
     def size(self, name: str) -> int | None:
@@ -100,12 +100,13 @@ class SftpStore:
             session.remove(path)
 
     def sweep(self, prefix: str = "") -> int:
-        """Remove what dead writers left half-written; return how many."""
+        """Remove what dead writers and trials left; return how many."""
         walked = [*self._walk(stored_files.split_prefix(prefix))]
         found = [(name, datetime.fromtimestamp(facts.st_mtime or 0, UTC)) for name, facts in walked]
         now, swept = stored_files.passed(touched for _, touched in found), 0
         for name, touched in found:
-            if _is_staging(name) and stored_files.is_left_over(name.rpartition("/")[2], touched, now):
+            passing = stored_files.is_staging(name) or stored_files.is_trial(name)
+            if passing and stored_files.is_left_over(name.rpartition("/")[2], touched, now):
                 with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
                     session.remove(f"{self._root}/{name}")
                 swept += 1
@@ -127,7 +128,7 @@ class SftpStore:
                     name = f"{where}/{last}" if where else last
                     if stat.S_ISDIR(mode) and not last.startswith("."):
                         todo.append(name)
-                    elif stat.S_ISREG(mode) and (_is_staging(name) or not last.startswith(".")):
+                    elif stat.S_ISREG(mode) and (stored_files.is_staging(name) or not last.startswith(".")):
                         yield name, facts
 
     def _make(self, session: Session, folder: str) -> None:
@@ -188,10 +189,6 @@ def _failure(what: str, location: str, error: Exception) -> StoreFailed:
         words = "the server does not answer any more"
     hint = "look at the account's rights, and at the room on that host"
     return StoreFailed(f"{what} in {location}", detail=[words or "the connection was lost"], hint=hint)
-
-
-def _is_staging(name: str) -> bool:
-    return name.rpartition("/")[2].startswith(stored_files.STAGING)
 
 
 def _size(session: Session, path: str) -> int | None:

@@ -15,8 +15,8 @@ from maint.errors import Invalid, StoreFailed
 from maint.files import as_file
 
 STAGING = ".staging-"
-TRIAL = "trial-"  # begins the names of what is written to see whether anything can be, and taken away at once
 ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
+_TRIAL = re.compile(r"[^/]+/trial-[0-9a-f]{16}")
 _SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{16}")
 
 
@@ -56,13 +56,28 @@ def staging_name() -> str:
     return f"{STAGING}{_machine()}-{_boot()}-{os.getpid()}-{_began(os.getpid())}-{secrets.token_hex(8)}"
 
 
+def trial_name(site: str) -> str:
+    """Return a fresh name for what is written to see whether anything can be, and taken away at once."""
+    return f"{site}/trial-{secrets.token_hex(8)}"
+
+
+def is_trial(name: str) -> bool:
+    """Return whether a name is one of `trial_name`."""
+    return _TRIAL.fullmatch(name) is not None
+
+
+def is_staging(name: str) -> bool:
+    """Return whether a file is one that is still written, by its name."""
+    return name.rpartition("/")[2].startswith(STAGING)
+
+
 def passed(times: Iterable[datetime]) -> datetime:
     """Return a time that a store's own clock has passed, by the times of its files: this machine's may be ahead."""
     return min(datetime.now(UTC), max(times, default=datetime.max.replace(tzinfo=UTC)))
 
 
 def is_left_over(name: str, touched: datetime, now: datetime) -> bool:
-    """Return whether nobody writes a staged file any more: by its process on this machine, by its age on others."""
+    """Return whether nobody writes a staged file any more, or tries: by its process here, by its age elsewhere."""
     found = _SHAPE.fullmatch(name)
     if found is None or found[1] != _machine():
         return now - touched > ABANDONED

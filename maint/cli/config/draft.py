@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from maint import files
@@ -119,15 +119,22 @@ class Draft:
         return UsageError(message, detail=detail, hint="correct that answer, or its flag")
 
     def write(self) -> list[Path]:
-        """Write what the configuration names, and it last; WorkFailed: a file cannot be written, or is there by now."""
-        written = list[Path]()
+        """Write what the configuration names, and it last, or none; WorkFailed: one cannot be, or is there by now."""
+        made = list[Path]()
         said = json.dumps(self.values)
         named = {path: content for path, content in self._files.items() if json.dumps(str(path))[1:-1] in said}
-        for path, content in {**named, self.target: filled(self.name, self.values).encode()}.items():
-            with files.writing(path):
-                if path == self.target and not files.create(path, content):
-                    raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")
-                if path != self.target:
-                    files.replace(path, content)
-            written.append(path)
-        return written
+        try:
+            for path, content in {**named, self.target: filled(self.name, self.values).encode()}.items():
+                with files.writing(path):
+                    if files.create(path, content):
+                        made.append(path)
+                    elif path != self.target and content.startswith(path.read_bytes()):  # known hosts, and one more
+                        files.replace(path, content)
+                    else:
+                        raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")
+        except WorkFailed:
+            for path in made:
+                with suppress(OSError):
+                    files.remove(path)
+            raise
+        return [*named, self.target]

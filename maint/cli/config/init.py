@@ -121,10 +121,11 @@ def _make(flags: Flags, answers: Answers, target: Path, source: TextIO | None) -
 
 def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None) -> None:
     """Ask the six questions, in an order in which each answer can be tried."""
-    vouched = answers.ca or answers.fingerprint
     draft.screen.say("1 of 6: the manager")
     asker.settle(
-        lambda at: trials.manager(draft, asker, at, vouched=vouched, plain=answers.plain),
+        lambda at: trials.manager(
+            draft, asker, at, ca=answers.ca, fingerprint=answers.fingerprint, plain=answers.plain
+        ),
         Question("its address (HOST; HOST:PLAIN:TLS for ports that are not 7180 and 7183)", answers.manager),
     )
     if lab:

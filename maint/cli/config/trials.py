@@ -2,16 +2,15 @@
 
 import hashlib
 import os
-import secrets
 import ssl
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from maint import files
 from maint.adapters.http.proxy import way
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
-from maint.adapters.stores.stored_files import TRIAL
+from maint.adapters.stores.stored_files import trial_name
 from maint.cli.config.asking import Asker
 from maint.cli.config.draft import Draft
 from maint.config.paths import absolute
@@ -51,12 +50,13 @@ def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
     return host, [int(word) for word in given] + list(ports[len(given) :])
 
 
-def manager(draft: Draft, asker: Asker, text: str, *, vouched: str, plain: bool) -> None:
-    """Reach the manager; its certificate is shown, and believed only if its authority is named or somebody says so.
+def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str, plain: bool) -> None:
+    """Reach the manager; its certificate is shown, and believed only if a flag vouches for it or somebody says so.
 
     Args:
         text: HOST, or HOST:PLAIN:TLS.
-        vouched: what vouches for its certificate: PEM file of the authority, or the fingerprint; "" for neither.
+        ca: PEM file of the authority of its certificate; "" for none.
+        fingerprint: SHA-256 of its certificate; "" for none.
         plain: whether a manager without TLS will do.
 
     Raises:
@@ -65,8 +65,8 @@ def manager(draft: Draft, asker: Asker, text: str, *, vouched: str, plain: bool)
     """
     host, (plain_port, tls_port) = place_of(text, 7180, 7183)
     draft.values["manager"] = {"host": host, "plain_port": plain_port, "tls_port": tls_port}
-    if vouched and not _is_print(vouched):
-        draft.add("manager", ca=str(absolute(vouched)))
+    if ca:
+        draft.add("manager", ca=str(absolute(ca)))
     found = _presence(draft)
     draft.screen.say(f"  port {plain_port}: {found.plain}; port {tls_port}: {found.tls}")
     if found.door is Door.CLOSED:
@@ -79,19 +79,18 @@ def manager(draft: Draft, asker: Asker, text: str, *, vouched: str, plain: bool)
     if found.silent:
         words = f"the TLS port of {host} cannot be used"
         raise CannotReach(words, detail=[f"port {tls_port}: {found.tls}"], hint=found.remedy)
+    pem = _shown_by(draft, (host, tls_port)) if fingerprint or found.chain is not None else ""
+    if fingerprint:
+        _compare(host, fingerprint, pem)
     if found.chain is None:
         draft.screen.say("  its certificate is verified")
         return
-    _believe(draft, asker, (host, tls_port), vouched)
+    _believe(draft, asker, (host, tls_port), pem, ca or ("" if fingerprint else None))
 
 
 def _presence(draft: Draft) -> Presence:
     with draft.site() as site:
         return site.manager.presence()
-
-
-def _is_print(text: str) -> bool:
-    return text.lower().startswith("sha256:")
 
 
 def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
@@ -100,52 +99,76 @@ def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
     return way(str(draft.values["proxy"]), f"https://{host}:{place[1]}") if "proxy" in draft.values else None
 
 
-def _believe(draft: Draft, asker: Asker, place: tuple[str, int], vouched: str) -> None:
-    """Show a certificate that is not believed, until something vouches for it or somebody says that it is not his."""
-    proxy = _proxy_to(draft, place)
+def _shown_by(draft: Draft, place: tuple[str, int]) -> str:
+    """Return the certificate that a place shows, believed or not."""
     with files.explaining(f"{place[0]} shows no certificate", "is it up, and are its ports right?", CannotReach):
-        pem = ssl.DER_cert_to_PEM_cert(presented_der(place, place[0], _LIMIT, proxy))
-    print_ = "SHA256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-    shown = "\n".join(f"  {line}" for line in (*presented(place, place[0], _LIMIT, proxy), f"fingerprint: {print_}"))
+        return ssl.DER_cert_to_PEM_cert(presented_der(place, place[0], _LIMIT, _proxy_to(draft, place)))
+
+
+def _print_of(pem: str) -> str:
+    return "SHA256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+
+
+def _compare(host: str, fingerprint: str, pem: str) -> None:
+    """Raise CannotReach where a certificate has another fingerprint; letter case, SHA256: and colons do not matter."""
+    if fingerprint.lower().removeprefix("sha256:").replace(":", "") != _print_of(pem).removeprefix("SHA256:"):
+        raise CannotReach(
+            f"{host} shows another certificate than --fingerprint names",
+            detail=[f"fingerprint: {_print_of(pem)}"],
+            hint="who answers there?",
+        )
+
+
+def _believe(draft: Draft, asker: Asker, place: tuple[str, int], pem: str, ca: str | None) -> None:
+    """Show a certificate that is not believed, until something vouches for it or somebody says that it is not his.
+
+    Args:
+        ca: what vouches for it: PEM file of its authority, "" for itself, None for what somebody says.
+    """
+    lines = (*presented(place, place[0], _LIMIT, _proxy_to(draft, place)), f"fingerprint: {_print_of(pem)}")
+    shown = "\n".join(f"  {line}" for line in lines)
     if not asker.there:
         draft.screen.say(shown)
     question = f"{shown}\n{_WHOSE}"
     while True:
         try:
-            answer = vouched
-            if not answer:
+            if ca is None:
                 answer, question = asker.words(question, "n"), _WHOSE
-            _vouch(draft, place[0], answer, print_, pem)
+                ca = _said(place[0], answer, pem)
+            _vouch(draft, place[0], ca, pem)
         except CannotReach as error:
             if not asker.there:
                 raise
             asker.fails(error)
-            vouched = ""
+            ca = None
         else:
             return
 
 
-def _vouch(draft: Draft, host: str, answer: str, print_: str, pem: str) -> None:
-    """Believe a certificate because of an answer: y, its fingerprint, or the PEM file of its authority."""
+def _said(host: str, answer: str, pem: str) -> str:
+    """Return what somebody lets vouch for a certificate by y, its fingerprint, or a PEM file; see `_believe`."""
     if answer.lower() in ("n", "no"):
         raise Refused(
             f"nobody believes the certificate of {host}",
-            detail=[f"fingerprint: {print_}"],
+            detail=[f"fingerprint: {_print_of(pem)}"],
             hint="--ca FILE names its authority, such as cm-auto-global_cacerts.pem; --fingerprint the certificate",
         )
-    if _is_print(answer) and answer.lower() != print_.lower():
-        raise CannotReach(f"{host} shows another certificate than --fingerprint names", hint="who answers there?")
-    if pinned := _is_print(answer) or answer.lower() in ("y", "yes"):
-        draft.add("manager", ca=draft.keep(_pin(draft, pem), pem.encode()))
-    else:
-        draft.add("manager", ca=str(absolute(answer)))
+    if answer.lower().startswith("sha256:"):
+        _compare(host, answer, pem)
+        return ""
+    return "" if answer.lower() in ("y", "yes") else answer
+
+
+def _vouch(draft: Draft, host: str, ca: str, pem: str) -> None:
+    """Believe a certificate because of its authority's PEM file, or by itself; CannotReach: it is not accepted so."""
+    draft.add("manager", ca=str(absolute(ca)) if ca else draft.keep(_pin(draft, pem), pem.encode()))
     found = _presence(draft)
     if found.chain is None:
-        draft.screen.say("  its certificate is pinned" if pinned else "  its certificate is verified")
+        draft.screen.say("  its certificate is verified" if ca else "  its certificate is pinned")
         return
     way = "`maint site status` shows the certificate; name its authority, or have it renewed"
     raise CannotReach(
-        f"{host}'s certificate is not accepted", detail=found.chain.split("; "), hint=way if pinned else found.remedy
+        f"{host}'s certificate is not accepted", detail=found.chain.split("; "), hint=found.remedy if ca else way
     )
 
 
@@ -285,7 +308,7 @@ def store(draft: Draft, asker: Asker, text: str) -> None:
                 draft.screen.say(f"  that {where} takes a file was not tried: a dry run writes none")
                 return
             with files.unmade(folder / draft.name) if folder else nullcontext():
-                _write(site.store, f"{draft.name}/{TRIAL}{secrets.token_hex(8)}")
+                _write(site.store, trial_name(draft.name))
         except (StoreFailed, Invalid) as error:
             if folder is not None:
                 words = f"{where} cannot be written to"
@@ -304,9 +327,14 @@ def _look(folder: Path) -> None:
 
 
 def _write(store: Store, name: str) -> None:
-    with store.create(name) as file:
-        file.write(bytes(files.TRIED))
-    store.remove(name)
+    try:
+        with store.create(name) as file:
+            file.write(bytes(files.TRIED))
+        store.remove(name)
+    except BaseException:  # a signal, too; what cannot be removed now is swept later
+        with suppress(StoreFailed):
+            store.remove(name)
+        raise
 
 
 def recipient(draft: Draft, text: str) -> None:

@@ -31,7 +31,7 @@ from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
-from maint.engine.lock import holder, is_held
+from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.session import abandoned_window
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
@@ -464,10 +464,8 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
     for path in rotten:
         words = f"the journal {path} is damaged in its first line: what that run did is not known"
         yield Line("runs", FAIL, words, "look at the server; then move the file away")
-    stopped = journal.unfinished(site.state)
-    if is_held(site.state):  # by the newest that was not ended
-        at_work = next((past for past in stopped if past.ended is None), None)
-        stopped = [past for past in stopped if past is not at_work]
+    at_work = run_at_work(site.state)
+    stopped = [past for past in journal.unfinished(site.state) if past.id != at_work]
     for past in stopped:
         if past.damage:
             hint = f"look at the server; then `maint playbook dismiss {past.id} --reason WORDS`"

@@ -13,7 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import journal
-from maint.engine.lock import is_held
+from maint.engine.lock import run_at_work
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count, tell_times
@@ -158,14 +158,14 @@ def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
 
 def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     snapshot, seen = one.snapshot, candidate(one, ())
-    kind = DAMAGED if snapshot is None or seen.damage else RESTORABLE if one.offered else AUDIT_ONLY
-    if snapshot is not None and not seen.damage and snapshot.purpose.value != "backup":
-        kind = OTHER
+    meant = snapshot is None or (snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT))
+    sound = RESTORABLE if one.offered else AUDIT_ONLY if meant else OTHER
+    kind = DAMAGED if snapshot is None or seen.damage else sound
     verified = one.verified.words if one.verified else ""
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),
-        one.problem or seen.damage or (seen.kind if kind != RESTORABLE else ""),
+        one.problem or seen.damage or (seen.kind if kind != RESTORABLE else ""), meant,
     )  # fmt: skip
 
 
@@ -233,11 +233,10 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
 
 
 def _runs(state: Path) -> Sequence[Run]:
-    whole, stopped = journal.history(state), journal.unfinished(state)
-    at_work = next((past.id for past in stopped if past.ended is None), "") if is_held(state) else ""
-    unfinished = {past.id for past in stopped} - {at_work}
+    at_work, whole = run_at_work(state), journal.history(state)
+    unfinished = {past.id for past in journal.unfinished(state)} - {at_work}
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
-    chosen = {past.id: past for past in whole if past.id in unfinished or past.id >= first}
+    chosen = {past.id: past for past in whole if past.id in {*unfinished, at_work} or past.id >= first}
     return [
         Run(
             past.id,

@@ -118,8 +118,13 @@ def test_what_a_killed_writer_left_on_another_host_is_swept_by_the_next(place: P
     store = place.store()
     assert list(store.names()) == []
     assert len(list((place.folder / "prod/1").iterdir())) == 1
-    assert store.sweep("prod") == 1
+    trials = [place.folder / "prod" / f"trial-{one}" for one in ("0" * 16, "1" * 16, "mine")]
+    for hours, path in zip((25, 1, 25), trials, strict=True):
+        path.touch()
+        os.utime(path, times=(path.stat().st_mtime - hours * 3600,) * 2)
+    assert store.sweep("prod") == 2
     assert list((place.folder / "prod/1").iterdir()) == []
+    assert [path.exists() for path in trials] == [False, True, True]
 
 
 def test_what_a_killed_writer_left_in_a_bucket_is_swept_by_the_next(bucket: tuple[str, ...]) -> None:
@@ -311,13 +316,12 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     )
     backup = BackupSettings.model_construct(store=f"s3://{bucket}", s3=s3)
     store = open_store(f"s3://{bucket}", Access(backup, None, Values()))
-    for name, content in (("site/a/part", b"small"), ("site/under-way/run", b"flag")):
-        with store.create(name) as file:
-            file.write(content)
-    names = ("site/a/part", "site/under-way/run")
-    kept = {name: client.head_object(Bucket=bucket, Key=name).get("ObjectLockMode") for name in names}
-    assert kept["site/a/part"] == "COMPLIANCE"
-    assert kept["site/under-way/run"] is None
+    lasting = ("site/a/part", "trial-run/1/a", f"trial-{'0' * 16}/1/a", "lease/1/a", "under-way/1/a", "site/1/lease/a")
+    passing = ("site/under-way/run", "site/lease/1", f"site/trial-{'0' * 16}")
+    for name in (*lasting, f"site/1/trial-{'0' * 16}", *passing):
+        put(store, name)
+        mode = client.head_object(Bucket=bucket, Key=name).get("ObjectLockMode")
+        assert (name, mode) == (name, None if name in passing else "COMPLIANCE")
     store.remove("site/a/part")
     assert "site/a/part" not in list(store.names("site"))  # hidden, and still there
     versions = [one for one in client.list_object_versions(Bucket=bucket)["Versions"] if one["Key"] == "site/a/part"]

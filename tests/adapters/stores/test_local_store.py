@@ -96,9 +96,12 @@ def test_what_a_killed_writer_left_is_swept_and_was_never_listed(store: LocalSto
     ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "store")], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert list(store.names()) == []
+    for name in (f"prod/trial-{'0' * 16}", "prod/trial-mine"):
+        put(store, name)
     assert store.sweep("elsewhere") == 0
-    assert store.sweep("prod") == 1
-    assert list((tmp_path / "store/prod").iterdir()) == []
+    assert store.sweep("prod") == 2
+    assert list(store.names()) == ["prod/trial-mine"]
+    assert len(list((tmp_path / "store/prod").iterdir())) == 1
 
 
 def test_no_empty_folder_is_left_of_what_was_removed_or_never_written(store: LocalStore, tmp_path: Path) -> None:

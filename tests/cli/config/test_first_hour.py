@@ -8,11 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from maint.adapters.stores.local import LocalStore
+from maint.cli.config import trials
+from maint.cli.config.draft import Draft
+from maint.cli.screen import Screen
+from maint.errors import Interrupted, WorkFailed
 from maint.lab.running import Lab
 from tests.house.source import ROOT
 from tests.servers import ConnectProxy
@@ -113,7 +119,10 @@ def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
     [
         ({"manager": "127.0.0.1:1:2"}, 4, "no port of 127.0.0.1"),
         ({"ca": ""}, 5, "nobody believes the certificate"),
+        ({"ca": "y"}, 4, "y cannot be used"),
         ({"ca": "", "fingerprint": "SHA256:00"}, 4, "another certificate than --fingerprint"),
+        ({"ca": "", "fingerprint": "yes"}, 4, "another certificate than --fingerprint"),
+        ({"fingerprint": "0" * 64}, 4, "another certificate than --fingerprint"),
         ({"password": "file:absent"}, 3, "absent"),
         ({"password": "Tops3cret"}, 2, "must be a reference"),
         ({"on_redacted": "never"}, 2, "none of window, problem, accept"),
@@ -153,6 +162,9 @@ def test_a_certificate_that_is_believed_by_its_fingerprint_is_pinned(lab, here):
     shown = maint("config", "init", "site.yaml", *flags(lab, ca=""))
     print_ = re.search(r"fingerprint: (SHA256:[0-9a-f]{64})", shown.err)
     assert print_ is not None
+    other = print_[1].removeprefix("SHA256:").upper()
+    tried = maint("config", "init", "site.yaml", *flags(lab, ca="", fingerprint=other), "--dry-run")
+    assert (tried.code, "its certificate is pinned" in tried.err) == (0, True), tried.err
     said = maint("config", "init", "site.yaml", *flags(lab, ca="", fingerprint=print_[1]))
     assert said.code == 0, said.err
     assert states(here / "site.yaml")["manager"] == "ok"
@@ -177,6 +189,33 @@ def test_ctrl_c_ends_the_questions_and_says_that_nothing_was_written(here, tryin
         assert (process.wait(), "hint: nothing was written" in rest) == (130, True), rest
     os.close(ours)
     assert list(here.iterdir()) == []
+
+
+def test_what_was_written_into_the_store_for_a_trial_goes_with_a_signal_too(tmp_path):
+    class Struck(LocalStore):
+        @contextmanager
+        def create(self, name: str) -> Iterator[BinaryIO]:
+            with super().create(name) as file:
+                yield file
+            raise Interrupted(signal.SIGTERM)
+
+    store = Struck(tmp_path)
+    with pytest.raises(Interrupted):
+        trials._write(store, "prod/trial")
+    assert list(store.names()) == []
+
+
+@pytest.mark.parametrize("taken", ["site.yaml", "recovery.key"])
+def test_where_a_file_appeared_meanwhile_nothing_of_ours_stays_and_nothing_of_others_goes(here, taken):
+    (here / "known_hosts").write_text("one\n")
+    draft = Draft(here / "site.yaml", "prod", here / "staging", Screen(), dry_run=False)
+    for name, content in (("known_hosts", b"one\ntwo\n"), ("prod-ca.pem", b"ca"), ("recovery.key", b"ours")):
+        draft.values[name] = draft.keep(here / name, content)
+    (here / taken).write_text("theirs")
+    with pytest.raises(WorkFailed, match=f"{taken} is there by now"):
+        draft.write()
+    assert {path.name for path in here.iterdir()} == {"staging", "known_hosts", taken}
+    assert (here / taken).read_text() == "theirs"
 
 
 def test_through_a_proxy_a_certificate_is_shown_and_pinned_and_what_is_written_goes_that_way(lab, here, monkeypatch):

@@ -16,7 +16,9 @@ from maint.cli.site import doctor
 from maint.config.precedence import Flags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
+from maint.engine.lock import site_lock, works_on
 from tests.steps.conftest import PASSWORD
+from tests.steps.operator import SITE
 
 
 def checks(said):
@@ -149,14 +151,20 @@ def test_an_old_backup_is_a_warning(loaded):
 def test_a_window_that_was_left_open_fails_and_the_command_that_closes_it_is_named(loaded):
     window = {"run": "20261121T000000.000Z-0000", "opened_at": "2026-11-21T00:00:00Z", "hosts": {}}
     (loaded.state / "window.json").write_text(json.dumps(window))
-    line = checks(loaded("doctor", "-o", "json"))["redaction window"]
+    with site_lock(loaded.state, SITE, "backup verify", SystemClock()):
+        line = checks(loaded("doctor", "-o", "json"))["redaction window"]
+        works_on(loaded.state, str(window["run"]))
+        assert checks(loaded("doctor", "-o", "json"))["redaction window"]["state"] == "warn"
     assert (line["state"], line["hint"]) == ("FAIL", "maint manager export --close-window")
 
 
 def test_a_run_that_was_killed_is_told_with_the_way_on(loaded):
     journal = sorted((loaded.state / "runs").glob("*.jsonl"))[0]
     journal.write_text(journal.read_text().splitlines()[0] + "\n")
-    line = checks(loaded("doctor", "-o", "json"))["runs"]
+    with site_lock(loaded.state, SITE, "backup verify", SystemClock()):
+        line = checks(loaded("doctor", "-o", "json"))["runs"]
+        works_on(loaded.state, journal.stem)
+        assert checks(loaded("doctor", "-o", "json"))["runs"]["state"] == "ok"
     assert (line["state"], line["hint"]) == ("warn", f"maint playbook resume {journal.stem}")
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from maint.adapters.clock import SystemClock
-from maint.engine.lock import site_lock
+from maint.engine.lock import site_lock, works_on
 from maint.files import keep_record, locked
 from maint.report.site_facts import HostChecks, HostResult
 from maint.steps.manager.window_record import Window
@@ -85,9 +85,14 @@ def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Op
     resumed = f"maint playbook resume {run}"
     journal = paged.state / "runs" / f"{run}.jsonl"
     whole = journal.read_bytes()
-    journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))  # as while it is at work
-    with site_lock(paged.state, SITE, "backup create", SystemClock()):
-        page = _page(paged)
+    journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))  # as while it is at work, or once killed
+    with site_lock(paged.state, SITE, "backup verify", SystemClock()):
+        page, report = _page(paged), paged("playbook", "report", run, "-o", "json").json["report"]
+        assert "at work" not in page and resumed in page
+        assert [one["state"] for one in report["attempts"]] == ["killed"] and report["attempts"][0]["heard"]
+        works_on(paged.state, run)
+        page, report = _page(paged), paged("playbook", "report", run, "-o", "json").json["report"]
+        assert [one["state"] for one in report["attempts"]] == ["at work"] and report["left"] == []
         assert "at work" in page and resumed not in page
     assert resumed in _page(paged)
     journal.write_bytes(whole)

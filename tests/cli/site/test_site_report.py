@@ -4,18 +4,22 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from maint.cli.site import page_facts
 from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import load
 from maint.files import keep_record, kept_record
 from maint.lab.running import Lab
+from maint.model.snapshot import Judgement, Part, Purpose, Redaction, Snapshot
 from maint.report.site_facts import SiteFacts
+from maint.snapshots.catalogue import Entry
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Operator, maint
 
@@ -124,3 +128,24 @@ def test_pages_of_several_sites_that_cannot_be_written_are_a_failure(operator: O
     (tmp_path / "file").write_text("no folder")
     said = maint("site", "report", "--all", "--to", str(tmp_path / "file/pages"), "--config", operator.config)
     assert (said.code, "are not written" in said.err) == (1, True), said.err
+
+
+@pytest.mark.parametrize(
+    ("purpose", "part", "restorable", "kind"),
+    [
+        (Purpose.BACKUP, DEPLOYMENT, True, "restorable"),
+        (Purpose.BACKUP, DEPLOYMENT, False, "audit-only"),
+        (Purpose.BACKUP, REDACTED_COPY, False, "other"),
+        (Purpose.SAFETY, DEPLOYMENT, True, "other"),
+    ],
+)
+def test_only_a_backup_of_the_deployment_is_meant_as_a_way_back(
+    purpose: Purpose, part: str, restorable: bool, kind: str
+) -> None:
+    at = datetime(2026, 1, 15, 3, tzinfo=UTC)
+    parts = (Part(part, 1, "0" * 64, 1, "0" * 64),)
+    seen = Judgement(Redaction.NONE, flagged=True, hash_rule=True, counts={}, findings=())
+    one = Snapshot(id="20260115T030000.000Z-aaaa", site=SITE, taken_at=at, purpose=purpose,
+                   restorable=restorable, versions={}, parts=parts, judgement=seen)  # fmt: skip
+    found = page_facts._shot(Entry(one.id, one, None, None), {}, at)
+    assert (found.kind, found.meant) == (kind, kind != "other")
