@@ -162,7 +162,7 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
 
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
-    loud = [one for one in site.shots if one.kind == "damaged" or one.held or one.goes]
+    loud = [one for one in site.shots if one.kind == DAMAGED or one.held or one.goes]
     newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant)
     return {
         **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,

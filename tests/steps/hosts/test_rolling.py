@@ -138,6 +138,10 @@ def test_whoever_is_asked_is_told_of_a_limit(lab):
     assert "go on? (limited to base)" in said.out
     plan = lab("playbook", "plan", path, "--limit", "base", "-o", "json").json["plan"]
     assert (plan["limit"], Plan.from_json({**plan}).limit) == (["base"], ["base"])
+    assert lab("playbook", "run", path, "--limit", "base", "--yes").code == 1  # nobody is there to ask
+    (journal,) = (lab.state / "runs").glob("*.jsonl")
+    kept = json.loads(journal.read_text().splitlines()[0])["plan"]
+    assert "limit" not in kept  # which the version before would call damaged
 
 
 def test_a_limit_may_name_a_group_and_refuses_what_nobody_knows(lab):
