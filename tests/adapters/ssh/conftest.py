@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -22,17 +22,10 @@ from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh.server import SshLab
 from maint.model.secret import Secret
+from tests.adapters.conftest import SSHD, missing
 from tests.ports import free_port
 
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 INSTANCES = 3
-
-
-def missing(words: str) -> NoReturn:
-    """Skip, or fail where every part must be there."""
-    if os.environ.get("MAINT_TESTS_NEED_REAL_PARTS"):
-        pytest.fail(words)
-    pytest.skip(words)
 
 
 @dataclass

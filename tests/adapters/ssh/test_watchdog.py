@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.ssh.fleet import watched
-from tests.adapters.ssh.conftest import SSHD, Ground, wait_for_banner
+from tests.adapters.conftest import SSHD
+from tests.adapters.ssh.conftest import Ground, wait_for_banner
 from tests.ports import free_port
 
 LONG = 70_000 + os.getpid()  # seconds; nobody else sleeps that long

@@ -15,8 +15,8 @@ import pytest
 from maint.config.schema import HostSettings, Jump, Sudo
 from maint.errors import Invalid
 from maint.model.fleet import Reply
-from tests.adapters.conftest import Relay
-from tests.adapters.ssh.conftest import SSHD, Ground, OneSecret, made, missing, wait_for_banner
+from tests.adapters.conftest import SSHD, Relay, missing
+from tests.adapters.ssh.conftest import Ground, OneSecret, made, wait_for_banner
 from tests.ports import free_port
 
 WHO = b"id -u\n"
