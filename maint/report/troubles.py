@@ -83,7 +83,8 @@ def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
             yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
     if not site.drills:
-        yield Trouble(WARN, "no restore has been rehearsed yet", f"maint backup drill {here}")
+        words = "no drill is known" if site.problem else "no restore has been rehearsed yet"
+        yield Trouble(WARN, words, f"maint backup drill {here}")
     elif drill and (age := (now - drill.at).total_seconds()) > site.drill_limit:
         words = f"the last good drill is {show_duration(age)} ago; the limit is {show_duration(site.drill_limit)}"
         yield Trouble(WARN, words, f"maint backup drill {here}")
