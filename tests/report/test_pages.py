@@ -62,7 +62,8 @@ def ill(name: str = "ill") -> SiteFacts:
         Change("", "", "", "smtp", "old", None),
     ]
     checks = [f"os.check{number}" for number in range(11)]
-    results = [HostResult(check, "fail" if n % 2 else "warn", ["worker-14.dc1.example.internal", "ecs-2"], "60", "sysctl vm.swappiness=1")
+    hosts = ["worker-14.dc1.example.internal", "ecs-2"]
+    results = [HostResult(check, "fail" if n % 2 else "warn", hosts, "60", "sysctl vm.swappiness=1")
                for n, check in enumerate(checks)]  # fmt: skip
     return well(
         name,
