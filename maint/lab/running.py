@@ -30,6 +30,8 @@ from maint.lab.virtual_clusters.kubernetes import Kubernetes, kubectl
 from maint.lab.virtual_clusters.service import Service
 from maint.lab.virtual_clusters.utility import KUBECTL, UTILITY, Utility, master_files
 
+_CONFIG_HEAD = "# Written anew whenever the lab comes up or gets a virtual cluster: keep changes in a copy.\n"
+
 
 class Lab:
     """A lab in a folder; an existing one keeps what it was made from, a new one is made from `options`."""
@@ -185,7 +187,7 @@ class Lab:
     def _write_config(self) -> None:
         bundle, service = self._manager.bundle, self.service
         found = config(self.folder, self._facts, bundle, info.config(service, bundle) if service else None)
-        write_whole(self.folder / "config.yaml", yaml(found).encode(), 0o600)
+        write_whole(self.folder / "config.yaml", (_CONFIG_HEAD + yaml(found)).encode(), 0o600)
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]

@@ -14,11 +14,11 @@ import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
-from maint.report.moment import Moment
+from maint.report.answer import Answer, answer
+from maint.report.moment import Moment, moment
 from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import (
     AT_WORK,
-    AUDIT_ONLY,
     DAMAGED,
     RESTORABLE,
     Change,
@@ -30,18 +30,16 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.report.troubles import FAIL, OK, WARN, Trouble, known_from, state_of, troubles
+from maint.report.troubles import FAIL, OK, WARN, Trouble, state_of, troubles
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
 _ROWS = 200  # of a table; older rows are counted
-_DAY, _HOUR, _MINUTE = 86_400.0, 3_600.0, 60.0  # seconds
 _HEAD = 400  # bytes of a page within which it says what it was written of
 _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
 _FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
-_RESTORES = ("restore", "recover-", "disaster-")  # playbooks that bring something back
 _UNKNOWN = Moment("not known")
 
 
@@ -77,7 +75,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], no
             unseen.append(name)
         else:
             rows.append({**_row(facts, now), "page": (folder / f"{name}.html").exists()})
-    rows.sort(key=lambda row: (FAIL, WARN, OK).index(str(row["worst"])))
+    rows.sort(key=_badness)
     counts = Counter(str(row["worst"]) for row in rows)
     parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]
     summary = [{"state": state, "words": f"{show_count(counts[state], 'site')} {words}"} for state, words in parts]
@@ -127,29 +125,18 @@ def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
 
 
-def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> Moment:
-    """Return how long ago a time was, as exactly as people say it; beyond a day `whole_days` may do."""
-    if at is None:
-        return Moment("never")
-    away = (now - at).total_seconds()
-    for unit, beyond in (_DAY, _DAY if whole_days else 4 * _DAY), (_HOUR, _DAY), (_MINUTE, _MINUTE):
-        if abs(away) > beyond:
-            away = away // unit * unit
-            break
-    words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
-    return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
+def _badness(row: Values) -> tuple[int, int]:
+    told = row["answer"]
+    return (FAIL, WARN, OK).index(str(row["worst"])), told.rank if isinstance(told, Answer) else 0
 
 
 def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
-    found, newest, drill = troubles(site, now), site.newest, site.drilled
+    found = troubles(site, now)
     return {
         "name": site.name, "here": site.here, "manager": site.manager,
         "labels": [f"{key}={value}" for key, value in site.labels.items()],
         "worst": state_of(found), "troubles": found, "todos": _by_command(found), "seen": moment(site.seen, now),
-        "snapshots": len(site.shots),
-        "backup": _UNKNOWN if site.unknown else moment(newest.taken_at if newest else None, now),
-        "drill": _UNKNOWN if site.unknown else moment(drill.at if drill else None, now),
-        "rto": show_duration(drill.seconds) if drill and drill.seconds is not None else "not known",
+        "answer": answer(site, now), "store": site.store,
     }  # fmt: skip
 
 
@@ -163,15 +150,12 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == DAMAGED or one.held or one.goes]
-    newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant)
+    newer = [one for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant]
     return {
-        **_frame(now), **_row(site, now), "newest": newest.id if newest else "", "store": site.store,
-        "known": known_from(site, now) if site.problem else "", "unknown": site.unknown, "elsewhere": site.elsewhere,
+        **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
+        "restoring": bool(site.restores), "drill": _drill(drill, now) if drill else None,
+        "verification": newest.verified if newest else "",
         "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
-        "late": {
-            "backup": newest and (now - newest.taken_at).total_seconds() > site.backup_limit,
-            "drill": drill and (now - drill.at).total_seconds() > site.drill_limit,
-        },
         "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
         "oldest": moment(site.shots[0].taken_at, now) if site.shots else None,
         "limits": {"backup": show_duration(site.backup_limit), "drill": show_duration(site.drill_limit)},
@@ -180,9 +164,7 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
         "shots": [_shot(one, now) for one in reversed(site.shots[-_ROWS:])],
         "older": max(0, len(site.shots) - _ROWS), "policy": site.policy,
         "copies": [_copy(one, now) for one in site.copies], "drills": [_drill(one, now) for one in site.drills[::-1]],
-        "newer": ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer[kind]),
-        "unverified": newer[RESTORABLE],
-        "restores": [_run(one, now) for one in site.runs if one.resumable and one.playbook.startswith(_RESTORES)],
+        "unverified": sum(one.kind == RESTORABLE for one in newer),
         "runs": [_run(one, now) for one in site.runs], "windows": list(site.windows),
         "days": [_link(site, one, now) for one in site.days[::-1]],
         "gaps": _gaps(site, now), "matrix": _matrix(site.checks), "checked": _checked(site.checks, now),

@@ -9,6 +9,7 @@ import msgspec
 RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
 AT_WORK = "at work"  # of a run
 KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
+_RESTORES = ("restore", "recover-", "disaster-")  # playbooks that bring something back
 
 
 class Shot(msgspec.Struct, frozen=True):
@@ -176,3 +177,8 @@ class SiteFacts(msgspec.Struct, frozen=True):
     def drilled(self) -> Drill | None:
         """The last drill that passed."""
         return next((one for one in reversed(self.drills) if one.passed), None)
+
+    @property
+    def restores(self) -> Sequence[Run]:
+        """The runs that were to bring something back and are to be taken up."""
+        return [one for one in self.runs if one.resumable and one.playbook.startswith(_RESTORES)]

@@ -8,7 +8,7 @@ import msgspec
 from maint.errors import PartlyDone
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import CLOSE_COMMAND
-from maint.report.site_facts import DAMAGED, SiteFacts
+from maint.report.site_facts import DAMAGED, Run, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
 
@@ -36,14 +36,12 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     if site.unusable:
         words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
         yield Trouble(FAIL, words, f"maint config validate {site.config}".strip())
+    yield from (_unfinished(run, here) for run in site.restores)
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
         yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE_COMMAND} {here}")
-    for run in site.runs:
-        if run.resumable:
-            words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
-            yield Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
+    yield from (_unfinished(run, here) for run in site.runs if run.resumable and run not in site.restores)
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
             how = "was partly done" if one.exit == PartlyDone.exit_code else f"ended with {one.exit}"
@@ -58,6 +56,11 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
             words = f"the copy {copy.location} lacks {show_count(copy.missing, 'snapshot')}; a backup brings them"
             yield Trouble(WARN, words, f"maint backup create {here}")
     yield from _of_hosts(site, here)
+
+
+def _unfinished(run: Run, here: str) -> Trouble:
+    words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
+    return Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
 
 
 def known_from(site: SiteFacts, now: datetime) -> str:
@@ -79,9 +82,10 @@ def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
         if shot.kind == DAMAGED:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
             yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
-    if drill is None:
-        yield Trouble(WARN, "no restore has been rehearsed yet", f"maint backup drill {here}")
-    elif (age := (now - drill.at).total_seconds()) > site.drill_limit:
+    if not site.drills:
+        words = "no drill is known" if site.problem else "no restore has been rehearsed yet"
+        yield Trouble(WARN, words, f"maint backup drill {here}")
+    elif drill and (age := (now - drill.at).total_seconds()) > site.drill_limit:
         words = f"the last good drill is {show_duration(age)} ago; the limit is {show_duration(site.drill_limit)}"
         yield Trouble(WARN, words, f"maint backup drill {here}")
     if site.drills and not site.drills[-1].passed:

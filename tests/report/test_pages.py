@@ -4,6 +4,7 @@ import re
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from maint.model.plan import Plan
 from maint.report import plots
 from maint.report.pages import write_estate, write_site
 from maint.report.run import Attempt, Line, RunReport, bars, write
-from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
+from maint.report.site_facts import Change, Copy, Day, Drill, Ended, HostChecks, HostResult, Run, Shot, SiteFacts
 from maint.report.troubles import state_of, troubles
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -140,28 +141,95 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     page = (folder / "ill.html").read_text()
     typed = page.replace("<span>", "").replace("</span>", "")
     assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in typed  # type: ignore[union-attr]
-    cards = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page)
-    assert [name for name, _ in cards] == ["Back in (last drill)", "To the state of", "From snapshot"]
-    assert "over the limit of 35d" in cards[0][1] and "over the limit of 1d 2h" in cards[1][1]
-    assert "over the limit" not in (folder / "well.html").read_text()
-    assert page.index('id="back"') < page.index('id="todo"') < page.index('id="shots"')
+    assert page.count("too old") == 2 and "Limit: a drill every 35d." in page
+    assert "Limit: a verified backup every 1d 2h" in page
+    assert "too old" not in (folder / "well.html").read_text()
+    assert page.index('class="answer"') < page.index('id="todo"') < page.index('id="back"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
     assert "42 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
     assert "98.0 MB in 30<" in page and "was due <time" in page
     assert "next due: <time" in (folder / "well.html").read_text()
-    assert "newer, but no way back: 1 damaged, 1 audit-only<" in cards[2][1]
-    assert "<small>newer, not yet verified: 1<" in cards[2][1]
+    assert "Newer, not yet verified: 1." in page
     resumed = "maint playbook resume 20260228T100000-r --site ill"
-    assert typed.index("A restore is not finished:") < typed.index(resumed) < typed.index('id="todo"')
+    told = ["A restore is unfinished:", "As of 2026-03-01 12:00 UTC", "<h2", resumed, "is open: since 10:00, by run 7"]
+    assert [typed.index(one) for one in told] == sorted(typed.index(one) for one in told)
+    assert typed.count(f"<code>{resumed}<") == 1
     assert typed.count("<pre><code>maint host check --site ill</code>") == 1  # for two things that are wrong
-    assert page.index("is open: since 10:00, by run 7") < page.index("as of 2026-03-01 12:00 UTC") < page.index("<h2")
-    assert "in s3://backups/maint<" in page  # whoever has lost a machine must know where to look
+    assert "in s3://backups/maint, verified." in page  # whoever has lost a machine must know where to look
     estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
-    assert estate.index(">broken<") < estate.index(">well<")
-    assert estate.index("is open: since 10:00, by run 7") < estate.index("What to do next")
+    assert estate.index(">broken<") < estate.index(">ill<") < estate.index(">well<")
+    assert "broken ✗ failing ✗ Not known: no store was ever read." in first_words(folder / "index.html")
+    assert estate.index("The redaction window is open") < estate.index("What to do next")
+    assert all(one in estate for one in (ill().newest.id, "<b>1m 1s</b>", well().newest.id, "in about 42s"))  # type: ignore[union-attr]
     assert "maint site report --to FOLDER --site new" in estate
     assert "not all can be seen: cannot list in /b; nothing is known of its backups" in estate
+
+
+def first_words(page: Path) -> str:
+    """Return what is read in ten seconds, at 250 words a minute: the first forty from the heading on."""
+    text = page.read_text()
+    read = unescape(re.sub(r"<[^>]*>", " ", text[text.index("<h1") :])).split()
+    words = [number for number, word in enumerate(read) if re.search(r"\w", word)]
+    return re.sub(r" (?=[,.:;)])", "", " ".join(read[: words[40]]))
+
+
+def newest(**more: Any) -> list[Shot]:
+    return [*well().shots[:-2], shot(DAY + timedelta(hours=1)), shot(timedelta(hours=3), **more)]
+
+
+BACK = ["Back in about 42s (drill 4d ago, without hosts)", "to the state of 3h ago", f"from snapshot {newest()[-1].id}"]
+BAD = Drill(NOW - DAY, "x", False, None, "what came back differs in 3 places")
+UNKNOWN = {"shots": [], "drills": [], "problem": "cannot list in /b: permission denied for uid 1000"}
+FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "well": ({}, [*BACK, "verified"]),
+    "a failed backup": ({"ended": [Ended("backup create", 4, NOW - DAY, "cm:7183: connection refused")]}, BACK),
+    "a late backup": ({"shots": [shot(9 * DAY)]}, [BACK[0], "9d ago", "too old", shot(9 * DAY).id]),
+    "an unfinished restore": ({"runs": ill().runs}, [*BACK, "A restore is unfinished: resume it first"]),
+    "an open window": ({"windows": ill().windows}, [*BACK, "The redaction window is open"]),
+    "a stale drill": (
+        {"drills": [Drill(NOW - 50 * DAY, "x", True, 61.0, "")]},
+        ["Back in about 1m 1s (drill 50d ago, ! too old", *BACK[1:]],
+    ),
+    "a failed drill": ({"drills": [*well().drills, BAD]}, ["Not proven: the last drill failed", *BACK]),
+    "failed drills alone": ({"drills": [BAD]}, ["Not proven: the last drill failed", "Time not known", *BACK[1:]]),
+    "no drill": ({"drills": []}, ["Not proven: no restore was ever rehearsed", "Time not known", *BACK[1:]]),
+    "a damaged newest snapshot": (
+        {"shots": newest(kind="damaged", good=False)},
+        [BACK[0], "1d 1h ago", newest()[-2].id, "Newer, but no way back: 1 damaged"],
+    ),
+    "stores that do not answer": (
+        {"problem": "s3://b: timed out", "store": "s3://b", "read": NOW - timedelta(hours=26)},
+        ["Not certain: no store could be read; last read 1d 2h ago", *BACK],
+    ),
+    "a first store that does not answer": (
+        {"problem": "s3://b: timed out", "store": "/copy", "read": NOW},
+        [*BACK, "in /copy, verified", "Not all can be seen: what is told was read in /copy"],
+    ),
+    "stores that never answered": (UNKNOWN, ["Not known: no store was ever read"]),
+    "a config that is no use": ({"unusable": "`store` is missing", "read": NOW}, ["Not now: its config", *BACK]),
+    "no snapshot": ({"shots": [], "drills": []}, ["No way back: there is no snapshot"]),
+    "nothing restorable": (
+        {"shots": [shot(DAY, kind="damaged", good=False), shot(DAY / 2, kind="audit-only", good=False)]},
+        ["No way back: 2 snapshots, none restorable: 1 audit-only, 1 damaged"],
+    ),
+    "nothing verified": (
+        {"shots": [shot(timedelta(hours=3), good=False)]},
+        ["Not proven: no backup is verified", *BACK, "not verified"],
+    ),
+    "all at once": (
+        {name: getattr(ill(), name) for name in ("shots", "drills", "store", "runs", "windows", "copies")},
+        ["Not proven: the last drill failed", "1m 1s", "to the state of 4d ago", shot(4 * DAY).id],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", FIRST)
+def test_the_first_forty_words_of_a_page_say_when_one_can_be_back_and_from_what(tmp_path: Path, trouble: str) -> None:
+    facts, told = FIRST[trouble]
+    page = write_site(tmp_path, well(**facts), {}, NOW)
+    first = first_words(page)
+    assert [one for one in told if one not in first] == [], first
 
 
 def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
@@ -287,6 +355,8 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
         shown.set_viewport_size({"width": width, "height": 900})
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
         assert shown.evaluate(CUT) == [], f"cut at {width}"
+        if page in ("ill", "well", "broken"):
+            assert shown.evaluate("document.querySelector('main section').getBoundingClientRect().bottom") < 900
         if width in (420, 1280):  # for whoever wants to look, in the test's folder
             shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
     found = axe.run(shown).response["violations"]

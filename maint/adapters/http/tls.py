@@ -1,6 +1,7 @@
 """Trust: TLS rules, why a certificate was not accepted and what mends that, and what a server presents."""
 
 import contextlib
+import os
 import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ _REASONS = {
 }
 _TIME, _NAME = (9, 10), (62, 64)
 
+Stamp = tuple[tuple[str, int, int, int], ...]
+
 
 def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
     """Return TLS rules that believe a PEM file, or the system's authorities where none is named.
@@ -43,6 +46,20 @@ def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
     # Python 3.13 sets it; authorities of older managers lack key ids, self-signed certificates lack extensions.
     made.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return made
+
+
+def stamp(ca: Path | None) -> Stamp:
+    """Return what changes when the authorities that `context` would believe may have changed."""
+    paths = ssl.get_default_verify_paths()
+    files = (ca,) if ca else tuple(Path(one) for one in (paths.cafile, paths.capath) if one)
+    return tuple((str(path), told.st_ino, told.st_size, told.st_mtime_ns) for path in files if (told := _told(path)))
+
+
+def _told(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:  # `context` says what is wrong with it
+        return None
 
 
 def reason(error: ssl.SSLCertVerificationError, host: str) -> str:

@@ -6,7 +6,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -304,7 +304,6 @@ class _Adapter(HTTPAdapter):
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
-        self._context: ssl.SSLContext | None = None
         self._pools: dict[tuple[str, str, int], HTTPConnectionPool] = {}
         self._lock = threading.Lock()
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
@@ -352,12 +351,17 @@ class _Adapter(HTTPAdapter):
         most = max(self._peer.keep_open, 1)
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)
-        if self._context is None:
-            self._context = tls.context(self._peer.ca, insecure=self._peer.insecure, hint=self._peer.ca_hint)
-            self._context.sslsocket_class = _TimedTls
-        mode = self._context.verify_mode.name
-        rules: dict[str, Any] = {"ssl_context": self._context, "cert_reqs": mode, "server_hostname": name}
+        context = _context(self._peer.ca, self._peer.insecure, self._peer.ca_hint, tls.stamp(self._peer.ca))
+        mode = context.verify_mode.name
+        rules: dict[str, Any] = {"ssl_context": context, "cert_reqs": mode, "server_hostname": name}
         return _TlsPool(host, number, maxsize=most, through=through, **rules)
+
+
+@lru_cache(maxsize=8)  # reading the system's authorities takes 20 ms, and most requests get a connection of their own
+def _context(ca: Path | None, insecure: bool, hint: str, _stamp: tls.Stamp) -> ssl.SSLContext:
+    made = tls.context(ca, insecure=insecure, hint=hint)
+    made.sslsocket_class = _TimedTls
+    return made
 
 
 def _address(url: str) -> tuple[str, int]:

@@ -147,7 +147,7 @@ def files_of(
         told = {**values, **_job_values(values, job)}
         files.append(File(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
         files.append(File(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
-    shared = {**values, **_shared(site)}
+    shared = {**values, **_shared(settings, site)}
     return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
@@ -193,7 +193,7 @@ def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) ->
     state = site.state.parent
     credentials = dict(_credentials(settings, site)) if request.form == "systemd" else {}
     read, made = (request.own.reads, request.own.writes) if request.own else ((), ())
-    needed = [*_read(settings, site), *read, *made]
+    needed = [*_read(settings, [site]), *read, *made]
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
@@ -203,17 +203,22 @@ def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) ->
         "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
         "environment": [_word(f"{name}={value}") for name, value in environment.items()],
         "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
-        "in_tmp": any(Path(one).is_relative_to(tmp) for one in needed for tmp in ("/tmp", "/var/tmp")),
+        "in_tmp": _in_tmp(needed),
         "writable": [_word(f"-{path}") for path in dict.fromkeys([*writable(site), *made])],
         "cron_environment": {"MAINT_STATE": str(state)},
     }
 
 
-def _shared(site: SiteSettings) -> dict[str, object]:
-    """Return what differs in the unit that serves all sites: nothing in it may belong to one of them."""
-    state = [_word(f"-{path}") for path in writable(site) if path == site.state.parent]
-    variables = [_word(f"MAINT_STATE={site.state.parent}")]
-    return {"mark": MARK, "credentials": [], "environment": variables, "writable": state}
+def _shared(settings: Settings, site: SiteSettings) -> dict[str, object]:
+    """Return what differs in the unit that serves all sites: it belongs to none, and tries the stores of each."""
+    written = dict.fromkeys(path for one in settings.sites for path in writable(one))
+    return {
+        "mark": MARK,
+        "credentials": [],
+        "environment": [_word(f"MAINT_STATE={site.state.parent}")],
+        "in_tmp": _in_tmp(_read(settings, settings.sites)),
+        "writable": [_word(f"-{path}") for path in written],
+    }
 
 
 def program() -> str:
@@ -236,9 +241,13 @@ def writable(site: SiteSettings) -> Sequence[Path]:
     return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
 
 
-def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:
-    """Return what a run reads beside its secrets, to know whether a /tmp of its own would hide it."""
-    return [Path(program()), settings.folder, *writable(site)]
+def _read(settings: Settings, sites: Sequence[SiteSettings]) -> Sequence[Path]:
+    """Return what runs for some sites read beside their secrets, to know whether a /tmp of their own would hide it."""
+    return [Path(program()), settings.folder, *(path for site in sites for path in writable(site))]
+
+
+def _in_tmp(needed: Sequence[Path | str]) -> bool:
+    return any(Path(one).is_relative_to(tmp) for one in needed for tmp in ("/tmp", "/var/tmp"))
 
 
 def references(site: SiteSettings) -> Mapping[str, str]:

@@ -195,3 +195,15 @@ def test_public_authorities_are_not_added_to_the_configured_ca(secure: Bench) ->
     context = tls.context(secure.settings.ca, insecure=False, hint="")
     assert context.cert_store_stats()["x509"] == 1
     assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_authorities_that_were_replaced_are_believed_from_the_next_request_on(
+    secure: Bench, tls: HTTPServer, ca_file: Path, authority: trustme.CA
+) -> None:
+    tls.expect_request("/api/version").respond_with_data("v49")
+    client = secure.client()
+    trustme.CA().cert_pem.write_to_path(str(ca_file))
+    with pytest.raises(CannotReach, match="cannot be used"):
+        client.api_version()
+    authority.cert_pem.write_to_path(str(ca_file))
+    assert client.api_version() == 49

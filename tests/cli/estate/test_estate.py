@@ -235,7 +235,7 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
         one.name for one in (mistaken.parent / "pages").iterdir()
     }
     index, page = ((mistaken.parent / "pages" / name).read_text() for name in ("index.html", "torn.html"))
-    assert "torn.html" in index and "torn.yaml:1:" in page and "There is no way back" not in page
+    assert "torn.html" in index and "torn.yaml:1:" in page and "No way back" not in page
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels

@@ -107,6 +107,8 @@ def test_the_service_is_confined_and_a_held_lock_is_no_failure(config, units):
     }
     assert {key: service[key] for key in wanted} == {key: [value] for key, value in wanted.items()}
     assert {"-/srv/backups", "-/srv/shared", "-/srv/pages"} <= set(service["ReadWritePaths"])
+    looks = settings(units / "maint-failure@.service")  # doctor tries to write to the store
+    assert "-/srv/backups" in looks["ReadWritePaths"]
     assert timer["Persistent"] == ["true"]
     assert timer["RandomizedDelaySec"] == ["900s"]
 

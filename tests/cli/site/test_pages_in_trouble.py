@@ -59,8 +59,8 @@ def test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_t
     page, copy = _page(paged), str(paged.lab.folder / "copy")
     assert f"Not all can be seen: what is told was read in {copy}." in re.sub(r"<[^>]*>|\xa0|✗", "", page)
     assert f"maint restore plan --config {paged.config} --site {SITE} --snapshot {newest} --store {copy}" in page
-    assert "drilled" in page and "run 20260101T000000.000Z-ab12" in page
-    assert "There is no way back" not in page
+    assert "no drill is known" in page and "run 20260101T000000.000Z-ab12" in page
+    assert "No way back" not in page
     _take_away(paged.lab.folder / "copy")
     page = _page(paged)
     assert newest in page and "run 20260101T000000.000Z-ab12" in page
