@@ -21,10 +21,10 @@ from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
-_TYPES = re.compile(r"<(list)?[^>]+>")
+_TYPES = r"<(list)?[^>]+>"
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports no name for all wrong usage
-_LOOKS = {"output": re.compile(r"-[qvy]*o(.*)|--output(?:=(.*))?"), "log_format": re.compile(r"--log-format(?:=(.*))?")}
+_LOOKS = {"output": r"-[qvy]*o(.*)|--output(?:=(.*))?", "log_format": r"--log-format(?:=(.*))?"}
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
@@ -146,7 +146,7 @@ def _write_options(
         kind = "Arguments" if param.param_type_name == "argument" else kind
         kind = "Several sites" if param.name in estate else kind
         kind = "Connection" if param.name in shared and len(shared) > _FEW else kind
-        kinds[kind] += [(_TYPES.sub(_placeholder, record[0]), record[1])] if record else []
+        kinds[kind] += [(re.sub(_TYPES, _placeholder, record[0]), record[1])] if record else []
     for kind, records in kinds.items():
         if records:
             with formatter.section(kind):
@@ -260,13 +260,13 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
     return UsageError.exit_code
 
 
-def _said(option: re.Pattern[str], words: Sequence[str]) -> str:
+def _said(option: str, words: Sequence[str]) -> str:
     """Return the value of an option in a call that could not be read; empty where it is not there."""
     value = ""
     for word, then in zip(words, [*words, ""][1:], strict=True):
         if word == "--":
             break
-        if found := option.fullmatch(word):
+        if found := re.fullmatch(option, word):
             value = next(filter(None, found.groups()), then)
     return value
 

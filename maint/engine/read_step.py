@@ -183,7 +183,8 @@ class StepReader:
             with self._found:
                 self._handed_over(inner, key, _json(value), (*path, "with", key), known)
         names = [parameter.name for parameter in inner.parameters]
-        given = {*item.with_, *(did_you_mean(key, names) for key in item.with_)}  # misspelled is not missing
+        strange = [key for key in item.with_ if key not in names]
+        given = {*item.with_, *(did_you_mean(key, names) for key in strange)}  # misspelled is not missing
         missing = [
             parameter.name for parameter in inner.parameters if parameter.required and parameter.name not in given
         ]

@@ -42,7 +42,6 @@ from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
-WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted
 _SHOWN = 5  # snapshots whose shortcomings are named
 _PROVEN: WeakKeyDictionary[Site, set[tuple[str, str]]] = WeakKeyDictionary()  # in which run, and which snapshot
 _TAKE = "`maint backup create --open-window` takes one that will do"
