@@ -229,7 +229,7 @@ def test_what_is_not_simulated_is_told_from_what_does_not_exist(loaded):
     missing = loaded.get(f"{V}/timeseries?query=select")
     assert (missing.status_code, "not simulated" in missing.json()["message"]) == (501, True)
     assert last(loaded)["remark"] == "not simulated"
-    assert loaded.send("POST", f"{V}/clusters", data="{}", headers=JSON).status_code == 501
+    assert loaded.send("POST", f"{V}/cm/importClusterTemplate", data="{}", headers=JSON).status_code == 501
     assert loaded.send("POST", f"{V}/clusters/base/commands/poolsRefresh").status_code == 501
     assert loaded.get(f"{V}/nonsense").status_code == 404
     assert loaded.send("POST", f"{V}/clusters/base/commands/nonsense").status_code == 404

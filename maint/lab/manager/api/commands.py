@@ -118,6 +118,13 @@ def generate_credentials(world: World, request: Request) -> Response:
     return _begun(world, commands.start_simple(world, kerberos.GENERATE, {}, request.call, praise, problem))
 
 
+def delete_credentials(world: World, request: Request) -> Response:
+    """Delete the principals and keytabs; the account that makes them stays (M21)."""
+    world.credentials = []
+    praise = "Successfully deleted Kerberos credentials."
+    return _begun(world, commands.start_simple(world, "DeleteCredentials", {}, request.call, praise))
+
+
 def kerberos_info(world: World, request: Request) -> Response:
     """Say whether a cluster uses Kerberos, and of which KDC; of the manager, whether any cluster does."""
     cluster = cluster_of(world, request) if "cluster" in request.parts else None

@@ -21,6 +21,14 @@ def read(world: World, request: Request) -> Response:
     return Response(value=_shown(world, host_of(world, request.parts["host"]), request))
 
 
+def change(world: World, request: Request) -> Response:
+    """Put a host into another rack, the only thing of it that can be written so."""
+    host = host_of(world, request.parts["host"])
+    host["rackId"] = request.document("the host").get("rackId") or host.get("rackId")
+    world.changed()
+    return Response(value=_shown(world, host, request))
+
+
 def read_of_cluster(world: World, request: Request) -> Response:
     """List the hosts of a cluster."""
     return listing([_shown(world, host, request) for host in members(world, cluster_of(world, request))])

@@ -1,14 +1,17 @@
 """Which handler answers a call, since which API version, for which roles (M1, M2.2)."""
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from maint.lab.http.messages import Routes
-from maint.lab.manager.api import clusters, commands, hosts, manager, security, services, settings
-from maint.lab.manager.api.messages import Handler, all_of, one, part
+from maint.lab.manager.api import changes, clusters, commands, hosts, manager, security, services, settings
+from maint.lab.manager.api.messages import Handler, Request, all_of, cluster_of, host_of, one, part, role_of, service_of
+from maint.lab.manager.document import Doc
+from maint.lab.manager.world import World
 
 READ, OPERATE, CONFIGURE = "read", "operate", "configure"
 ADMINISTER, FULL, PRIVILEGED = "administer", "full", "privileged"
@@ -28,12 +31,26 @@ _AUTH_ROLES, _MAPPINGS = part("authRoles"), part("externalUserMappings")
 _MAINTENANCE = "{verb:enterMaintenanceMode|exitMaintenanceMode}"
 _PARCEL = "clusters/{cluster}/parcels/products/{product}/versions/{version}"
 
+_TAGGED: dict[str, Callable[[World, Request], Doc]] = {
+    "clusters/{cluster}": cluster_of,
+    "clusters/{cluster}/services/{service}": services.service,
+    "clusters/{cluster}/services/{service}/roles/{role}": lambda world, request: role_of(
+        service_of(world, request)[1], request.parts["role"]
+    ),
+    "hosts/{host}": lambda world, request: host_of(world, request.parts["host"]),
+}
+
 # The calls of a service: one of a cluster, or the management service.
 _OF_A_SERVICE = {
     "GET ": Route(services.read),
     "GET /config": Route(settings.read),
     "PUT /config": Route(settings.write, CONFIGURE, takes_json=True),
     "GET /commands": Route(commands.active),
+    "DELETE ": Route(changes.delete_service, ADMINISTER),
+    "GET /roleTypes": Route(changes.role_types),
+    "POST /roles": Route(changes.make_roles, ADMINISTER, takes_json=True),
+    "DELETE /roles/{role}": Route(changes.delete_role, ADMINISTER),
+    "PUT /roleConfigGroups/{group}": Route(settings.write_group, CONFIGURE, 3, takes_json=True),
     "GET /roles": Route(all_of(services.roles_shown)),
     "GET /roles/{role}": Route(one(services.roles_shown, "Role")),
     "GET /roles/{role}/config": Route(settings.read),
@@ -50,10 +67,19 @@ _OF_A_SERVICE = {
     "POST /roleCommands/{name:start|stop|restart}": Route(commands.begin_on_roles, OPERATE, takes_json=True),
 }
 ROUTES: dict[str, Route] = {
+    # Before the group of a name, which it would else be.
+    "PUT clusters/{cluster}/services/{service}/roleConfigGroups/roles": Route(
+        changes.move_roles, ADMINISTER, 3, takes_json=True
+    ),
     **{
         call.replace(" ", f" {service}", 1): route
         for service in ("cm/service", "clusters/{cluster}/services/{service}")
         for call, route in _OF_A_SERVICE.items()
+    },
+    **{
+        f"{method} {owner}/tags": Route(changes.tags(holder), READ if method == "GET" else ADMINISTER, 41)
+        for owner, holder in _TAGGED.items()
+        for method in ("GET", "PUT", "DELETE")
     },
     "GET tools/echo": Route(manager.echo),
     "GET tools/echoError": Route(manager.echo_error),
@@ -64,6 +90,15 @@ ROUTES: dict[str, Route] = {
     "POST clusters/{cluster}/services/{service}/roleCommands/{name}": Route(
         commands.begin_on_roles, OPERATE, 1, takes_json=True
     ),
+    "PUT cm/service": Route(changes.make_management_service, FULL, takes_json=True),
+    "PUT clusters/{cluster}/services/{service}": Route(changes.rename_service, ADMINISTER, 3, takes_json=True),
+    "POST clusters/{cluster}/services/{service}/roleConfigGroups": Route(
+        changes.make_groups, ADMINISTER, 3, takes_json=True
+    ),
+    "PUT clusters/{cluster}/services/{service}/roleConfigGroups/{group}/roles": Route(
+        changes.move_roles, ADMINISTER, 3, takes_json=True
+    ),
+    "DELETE clusters/{cluster}/services/{service}/roleConfigGroups/{group}": Route(changes.delete_group, ADMINISTER, 3),
     "GET cm/config": Route(settings.read),
     "PUT cm/config": Route(settings.write, FULL, takes_json=True),
     "GET cm/allHosts/config": Route(settings.read),
@@ -76,6 +111,7 @@ ROUTES: dict[str, Route] = {
     "POST cm/commands/{name:inspectHosts|refreshParcelRepos}": Route(commands.begin, OPERATE),
     "POST cm/commands/importAdminCredentials": Route(commands.import_kdc_account, FULL, 7),
     "POST cm/commands/generateCredentials": Route(commands.generate_credentials, FULL),
+    "POST cm/commands/deleteCredentials": Route(commands.delete_credentials, FULL),
     "GET cm/kerberosInfo": Route(commands.kerberos_info, since=7),
     "GET cm/kerberosPrincipals": Route(commands.kerberos_principals, since=9),
     "GET cm/peers": Route(manager.peers, since=3),
@@ -88,6 +124,7 @@ ROUTES: dict[str, Route] = {
     "GET certs/truststorePassword": Route(security.truststore_password, PRIVILEGED, 41),
     "GET certs/truststore": Route(security.truststore, PRIVILEGED, 41),
     "GET clusters": Route(clusters.read_all),
+    "POST clusters": Route(changes.make_clusters, ADMINISTER, takes_json=True),
     "GET clusters/{cluster}": Route(clusters.read),
     "DELETE clusters/{cluster}": Route(clusters.delete, ADMINISTER),
     "GET clusters/{cluster}/commands": Route(commands.active),
@@ -101,16 +138,25 @@ ROUTES: dict[str, Route] = {
     "DELETE clusters/{cluster}/hosts/{host}": Route(hosts.remove_from_cluster, ADMINISTER, 10),
     "GET clusters/{cluster}/hostTemplates": Route(all_of(clusters.templates), since=3),
     "GET clusters/{cluster}/hostTemplates/{template}": Route(one(clusters.templates, "Host template"), since=3),
+    "POST clusters/{cluster}/hostTemplates": Route(changes.make_templates, ADMINISTER, 3, takes_json=True),
+    "PUT clusters/{cluster}/hostTemplates/{template}": Route(changes.change_template, ADMINISTER, 3, takes_json=True),
+    "DELETE clusters/{cluster}/hostTemplates/{template}": Route(changes.delete_template, ADMINISTER, 3),
+    "POST clusters/{cluster}/hostTemplates/{template}/commands/applyHostTemplate": Route(
+        changes.apply_template, ADMINISTER, 3, takes_json=True
+    ),
     "GET clusters/{cluster}/parcels": Route(clusters.read_parcels, since=3),
     f"GET {_PARCEL}": Route(clusters.read_parcel, since=3),
     f"POST {_PARCEL}/commands/{{verb:{'|'.join(clusters.MOVES)}}}": Route(clusters.command_parcel, ADMINISTER, 3),
+    "GET clusters/{cluster}/serviceTypes": Route(changes.service_types),
     "GET clusters/{cluster}/services": Route(services.read_all),
+    "POST clusters/{cluster}/services": Route(changes.make_services, ADMINISTER, takes_json=True),
     "GET commands/{id}": Route(commands.read),
     "GET commands/{id}/logs/{stream:stdout|stderr}": Route(commands.log),
     "POST commands/{id}/abort": Route(commands.abort, OPERATE),
     "POST commands/{id}/retry": Route(commands.retry, OPERATE),
     "GET hosts": Route(hosts.read_all),
     "GET hosts/{host}": Route(hosts.read),
+    "PUT hosts/{host}": Route(hosts.change, ADMINISTER, takes_json=True),
     "GET hosts/{host}/config": Route(settings.read),
     "PUT hosts/{host}/config": Route(settings.write, CONFIGURE, takes_json=True),
     f"POST hosts/{{host}}/commands/{_MAINTENANCE}": Route(commands.maintain, OPERATE, 2),
@@ -121,11 +167,20 @@ ROUTES: dict[str, Route] = {
     "GET authRoles/{uuid}": Route(one(_AUTH_ROLES, "Role", "uuid"), since=18),
     "GET externalUserMappings": Route(all_of(_MAPPINGS), since=19),
     "GET externalUserMappings/{uuid}": Route(one(_MAPPINGS, "External user mapping", "uuid"), since=19),
+    "POST externalUserMappings": Route(security.make_mappings, FULL, 19, takes_json=True),
+    "PUT externalUserMappings/{uuid}": Route(security.change_mapping, FULL, 19, takes_json=True),
+    "DELETE externalUserMappings/{uuid}": Route(security.delete_mapping, FULL, 19),
+    "GET externalAccounts/account/{name}": Route(one(security.no_accounts, "External account"), since=16),
+    "GET externalAccounts/type/{type}": Route(all_of(security.no_accounts), since=16),
+    "POST users": Route(security.make_users, FULL, takes_json=True),
+    "PUT users/{user}": Route(security.change_user, FULL, takes_json=True),
+    "DELETE users/{user}": Route(security.delete_user, FULL),
     "GET users": Route(security.read_users),
     "GET users/sessions": Route(security.sessions, FULL, 30),
     "GET users/{user}": Route(security.read_user),
     "POST users/expireSessions/{user}": Route(security.expire_sessions, FULL, 30),
     "GET dataContexts": Route(all_of(clusters.contexts), since=32),
+    "POST dataContexts": Route(changes.make_context, ADMINISTER, 32, takes_json=True),
     "GET dataContexts/{context}": Route(clusters.read_context, since=32),
     "DELETE dataContexts/{context}": Route(clusters.delete_context, ADMINISTER, 32),
     "GET controlPlanes": Route(clusters.control_planes, since=45),

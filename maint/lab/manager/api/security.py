@@ -2,11 +2,12 @@
 
 import base64
 import hashlib
+import uuid
 
 from maint.lab.http.form import BadForm, form_part
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.accounts import internal
+from maint.lab.manager.accounts import internal, set_password
 from maint.lab.manager.api.messages import Request, listing, one_of, plain
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
@@ -117,7 +118,121 @@ def read_users(world: World, request: Request) -> Response:
 
 def read_user(world: World, request: Request) -> Response:
     """Answer one account."""
-    return Response(value=_account(one_of(users(world.deployment), "name", request.parts["user"], "User"), request.api))
+    return Response(value=_account(_user(world, request), request.api))
+
+
+def make_users(world: World, request: Request) -> Response:
+    """Make accounts that log in with a password."""
+    made: list[Doc] = []
+    for entry in request.entries("the list of users"):
+        name, password = entry.get("name"), entry.get("password")
+        if not name or not isinstance(name, str) or not password:
+            raise ApiError(400, "A user needs a name and a password.")
+        if any(each.get("name") == name for each in [*users(world.deployment), *made]):
+            raise ApiError(400, f"User '{name}' already exists.")
+        user = {"name": name} | _roles_of(world, entry)
+        set_password(user, str(password), world.chance, world.switches["pwhash-algorithm"])
+        made.append(user)
+    world.deployment["users"] = sorted([*users(world.deployment), *made], key=lambda each: str(each["name"]).encode())
+    world.login_users = [*world.login_users, *made]
+    for user in made:
+        _enrol(world, "users", {"name": user["name"]}, user)
+    return listing([_account(user, request.api) for user in made])
+
+
+def change_user(world: World, request: Request) -> Response:
+    """Give an account other roles, another password, or both; its name stays."""
+    user, entry = _user(world, request), request.document("the user")
+    user |= _roles_of(world, entry) if "roles" in entry or "authRoles" in entry else {}
+    if entry.get("password"):
+        set_password(user, str(entry["password"]), world.chance, world.switches["pwhash-algorithm"])
+    world.login_users = [each for each in world.login_users if each.get("name") != user["name"]] + [user]
+    _enrol(world, "users", {"name": user["name"]}, user)
+    return Response(value=_account(user, request.api))
+
+
+def delete_user(world: World, request: Request) -> Response:
+    """Delete an account; it is let in no more."""
+    user = _user(world, request)
+    world.deployment["users"] = [each for each in users(world.deployment) if each is not user]
+    world.login_users = [each for each in world.login_users if each.get("name") != user["name"]]
+    world.sessions = {key: name for key, name in world.sessions.items() if name != user["name"]}
+    _enrol(world, "users", {"name": user["name"]}, {})
+    return Response(value=_account(user, request.api))
+
+
+def make_mappings(world: World, request: Request) -> Response:
+    """Map groups of a directory to roles."""
+    listed, made = list(world.deployment.get("externalUserMappings") or []), list[Doc]()
+    for entry in request.entries("the list of mappings"):
+        if not entry.get("name") or not entry.get("type"):
+            raise ApiError(400, "An external user mapping needs a name and a type.")
+        if any((each["name"], each["type"]) == (entry["name"], entry["type"]) for each in [*listed, *made]):
+            raise ApiError(400, f"External user mapping '{entry['name']}' already exists.")
+        own = {"name": entry["name"], "type": entry["type"], "uuid": str(uuid.uuid4())}
+        made.append(own | {"authRoles": []} | _roles_of(world, entry))
+    world.deployment["externalUserMappings"] = [*listed, *made]
+    for each in made:
+        _enrol(world, "externalUserMappings", _mapping_ref(each), each)
+    return listing(made)
+
+
+def change_mapping(world: World, request: Request) -> Response:
+    """Map a group to other roles."""
+    found = _mapping(world, request)
+    found |= _roles_of(world, request.document("the mapping"))
+    _enrol(world, "externalUserMappings", _mapping_ref(found), found)
+    return Response(value=found)
+
+
+def delete_mapping(world: World, request: Request) -> Response:
+    """Delete the mapping of a group."""
+    found = _mapping(world, request)
+    listed = world.deployment["externalUserMappings"]
+    world.deployment["externalUserMappings"] = [each for each in listed if each is not found]
+    _enrol(world, "externalUserMappings", _mapping_ref(found), {})
+    return Response(value=found)
+
+
+def no_accounts(_world: World, _request: Request) -> list[Doc]:
+    """Return the external accounts, of which the lab has none."""
+    return []
+
+
+def _user(world: World, request: Request) -> Doc:
+    return one_of(users(world.deployment), "name", request.parts["user"], "User")
+
+
+def _mapping(world: World, request: Request) -> Doc:
+    listed = list(world.deployment.get("externalUserMappings") or [])
+    return one_of(listed, "uuid", request.parts["uuid"], "External user mapping")
+
+
+def _mapping_ref(mapping: Doc) -> Doc:
+    return {"uuid": mapping["uuid"], "name": mapping["name"], "type": mapping["type"]}
+
+
+def _roles_of(world: World, entry: Doc) -> Doc:
+    # The roles that a body names, as accounts and mappings refer to them: by uuid, name or display name.
+    if "roles" in entry and not entry.get("authRoles"):
+        return {"roles": list(entry["roles"] or [])}
+    found: list[Doc] = []
+    for ref in entry.get("authRoles") or []:
+        key = next((key for key in ("uuid", "name", "displayName") if isinstance(ref, dict) and ref.get(key)), "name")
+        role = one_of(world.deployment.get("authRoles") or [], key, ref.get(key), "Role")
+        found.append({name: role.get(name) for name in ("displayName", "name", "uuid")})
+    return {"authRoles": found}
+
+
+def _enrol(world: World, field: str, ref: Doc, owner: Doc) -> None:
+    # Each role lists who has it, too.
+    given = {str(role.get("uuid")) for role in owner.get("authRoles") or []}
+    for role in world.deployment.get("authRoles") or []:
+        others = [each for each in role.get(field) or [] if each.get("name") != ref["name"]]
+        role[field] = sorted(
+            [*others, *([ref] if role.get("uuid") in given else [])], key=lambda each: str(each["name"])
+        )
+    world.changed()
 
 
 def roles_metadata(world: World, _request: Request) -> list[Doc]:

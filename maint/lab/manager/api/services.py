@@ -1,6 +1,8 @@
 """Services, roles and role config groups, of clusters and of the manager itself (M5, M10.2)."""
 
-from maint.lab.http.messages import Response
+import re
+
+from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, service_of
 from maint.lab.manager.document import Doc, items, roles, services
@@ -13,12 +15,12 @@ _STATUS = {STARTED: "GOOD_HEALTH", NA: "NONE"}
 def read_all(world: World, request: Request) -> Response:
     """List the services of a cluster."""
     cluster = cluster_of(world, request)
-    return listing([_service(world, cluster, each, request) for each in services(cluster)])
+    return listing([service_shown(world, cluster, each, request) for each in services(cluster)])
 
 
 def read(world: World, request: Request) -> Response:
     """Answer one service, or the management service."""
-    return Response(value=_service(world, *service_of(world, request), request))
+    return Response(value=service_shown(world, *service_of(world, request), request))
 
 
 def service(world: World, request: Request) -> Doc:
@@ -39,19 +41,41 @@ def roles_shown(world: World, request: Request) -> list[Doc]:
     if "group" in request.parts:
         name = group(world, request)["name"]
         found = [each for each in found if (each.get("roleConfigGroupRef") or {}).get("roleConfigGroupName") == name]
-    return [_role(world, cluster, owner, each, request) for each in found]
+    found = _filtered(found, request.word("filter"))
+    return [role_shown(world, cluster, owner, each, request) for each in found]
+
+
+_FILTER = re.compile(r"(hostname|hostId|type)(==|!=)(.*)")
+
+
+def _filtered(found: list[Doc], text: str) -> list[Doc]:
+    # What the query asks for, such as `type==DATANODE;hostname!=a.example`: each condition must hold.
+    for condition in text.split(";") if text else ():
+        parsed = _FILTER.fullmatch(condition)
+        if not parsed:
+            raise ApiError(400, f"Cannot read the filter '{condition}': it is not NAME==VALUE or NAME!=VALUE.")
+        name, wanted, equal = parsed[1], parsed[3], parsed[2] == "=="
+        found = [each for each in found if (_field(each, name) == wanted) is equal]
+    return found
+
+
+def _field(role: Doc, name: str) -> object:
+    return role.get("type") if name == "type" else (role.get("hostRef") or {}).get(name)
 
 
 def groups_shown(world: World, request: Request) -> list[Doc]:
     """Return the role config groups of a service, with their settings."""
-    return [
-        {**each, "config": {"items": config_items(world, items(each.get("config")), request)}}
-        for each in service(world, request).get("roleConfigGroups") or []
-    ]
+    listed = service(world, request).get("roleConfigGroups") or []
+    return [group_shown(world, each, request) for each in listed]
 
 
-def _service(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
-    # In the fields of an API version (recordings).
+def group_shown(world: World, group: Doc, request: Request) -> Doc:
+    """Return a role config group as the API shows it, with its settings."""
+    return {**group, "config": {"items": config_items(world, items(group.get("config")), request)}}
+
+
+def service_shown(world: World, cluster: Doc | None, service: Doc, request: Request) -> Doc:
+    """Return a service in the fields of an API version (recordings)."""
     state, api = world.service_state(service), request.api
     base = f"http://{request.host}/cmf/serviceRedirect/{service['name']}"
     health = {STARTED: "GOOD", NA: "GOOD"}.get(state, "DISABLED")
@@ -74,7 +98,8 @@ def _service(world: World, cluster: Doc | None, service: Doc, request: Request) 
     return answer
 
 
-def _role(world: World, cluster: Doc | None, service: Doc, role: Doc, request: Request) -> Doc:
+def role_shown(world: World, cluster: Doc | None, service: Doc, role: Doc, request: Request) -> Doc:
+    """Return a role in the fields of an API version (recordings)."""
     state, api = world.role_state(role), request.api
     health = "GOOD" if state in (STARTED, NA) else "DISABLED"
     answer: Doc = {"name": role["name"], "type": role.get("type")}

@@ -1,7 +1,7 @@
 """Settings of the manager, services, role config groups, roles and hosts: read in two views, set and unset (M19)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager.api import services
@@ -13,9 +13,12 @@ from maint.lab.manager.world import STOPPED, World
 # Settings that are known to exist, and their values where nobody set them (M7.2), by what has them.
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "CM": {
-        "AGENT_TLS": "false", "AUTO_TLS_KEYSTORE_PASSWORD": "", "AUTO_TLS_TRUSTSTORE_PASSWORD": "",
-        "AUTO_TLS_TYPE": "NONE", "CLUSTER_STATS_START": "", "HOST_CERT_GENERATOR": "", "KDC_HOST": "",
-        "KDC_TYPE": "MIT KDC", "KEYSTORE_PASSWORD": "", "KEYSTORE_PATH": "", "LDAP_BIND_DN": "", "LDAP_URL": "",
+        "AD_ACCOUNT_PREFIX": "", "AD_DELETE_ON_REGENERATE": "false", "AD_KDC_DOMAIN": "ou=hadoop,DC=hadoop,DC=com",
+        "AD_SET_ENCRYPTION_TYPES": "false", "AGENT_TLS": "false", "AUTO_TLS_KEYSTORE_PASSWORD": "",
+        "AUTO_TLS_TRUSTSTORE_PASSWORD": "", "AUTO_TLS_TYPE": "NONE", "CLUSTER_STATS_START": "",
+        "GEN_KEYTAB_SCRIPT": "", "HOST_CERT_GENERATOR": "", "KDC_ACCOUNT_CREATION_HOST_OVERRIDE": "",
+        "KDC_ADMIN_HOST": "", "KDC_HOST": "", "KDC_TYPE": "MIT KDC", "KEYSTORE_PASSWORD": "", "KEYSTORE_PATH": "",
+        "KRB_AUTH_ENABLE": "false", "KRB_ENC_TYPES": "aes256-cts", "LDAP_BIND_DN": "", "LDAP_URL": "",
         "NEED_AGENT_VALIDATION": "false", "PARCEL_UPDATE_FREQ": "60", "PUBLIC_CLOUD_STATUS": "NOT_ON_PUBLIC_CLOUD",
         "REMOTE_PARCEL_REPO_URLS": "", "SECURITY_REALM": "HADOOP.COM", "SESSION_TIMEOUT": "1800",
         "TRUSTSTORE_PASSWORD": "", "TRUSTSTORE_PATH": "", "WEB_TLS": "false",
@@ -39,12 +42,27 @@ def read(world: World, request: Request) -> Response:
 
 def write(world: World, request: Request) -> Response:
     """Change settings: null unsets one, what is not listed stays (M10.5, M19)."""
+    _change(world, request, request.entries("the settings"))
+    return read(world, request)
+
+
+def write_group(world: World, request: Request) -> Response:
+    """Change a role config group: its display name, and the settings that the body lists."""
+    group, sent = services.group(world, request), request.document("the role config group")
+    _change(world, request, items(sent.get("config")))
+    group["displayName"] = sent.get("displayName") or group.get("displayName")
+    return Response(value=services.group_shown(world, group, request))
+
+
+def _change(world: World, request: Request, entries: Iterable[Doc]) -> None:
     found, kind, field = _holder(world, request)
     settings = {str(item.get("name")): item for item in items(found.get(field))}
-    for item in request.entries("the settings"):
+    for item in entries:
         name, value = item.get("name"), item.get("value")
         if not isinstance(name, str) or isinstance(value, dict | list):
             raise ApiError(400, "Cannot read the settings: each needs a name, and a value that is a string.")
+        name = name.upper() if kind == "CM" else name  # the manager's own are known in either case
+        value = str(value).lower() if isinstance(value, bool) else value
         _refuse(world, request, kind, settings, name, value)
         if settings.pop(name, None) is not None:
             world.once_set = sorted({*world.once_set, f"{kind} {name}"})
@@ -56,8 +74,7 @@ def write(world: World, request: Request) -> Response:
     if "service" in request.parts:
         _, service = service_of(world, request)
         if world.service_state(service) != STOPPED:
-            world.stale[f"{request.parts['cluster']}/{service['name']}"] = "STALE"
-    return read(world, request)
+            world.stale[f"{request.parts.get('cluster', '')}/{service['name']}"] = "STALE"
 
 
 def _holder(world: World, request: Request) -> tuple[Doc, str, str]:

@@ -1,0 +1,1 @@
+"""The vendor's Ansible collection against the lab, every module of it."""
