@@ -53,6 +53,9 @@ def test_a_service_is_made_with_its_base_groups_and_deleted_once_it_is_stopped(a
     assert "already exists" in refused(400, services.create_services, "base", body=body)
     assert services.update_service("base", "zoo-2", body=cm_client.ApiService(display_name="Two")).display_name == "Two"
     assert "must be stopped" in refused(400, services.delete_service, *HDFS)
+    exported = loaded.get("/api/v49/cm/deployment").content
+    assert b"zoo-2-SERVER-BASE" in exported
+    assert loaded.put_deployment(exported).status_code == 200
     assert services.delete_service("base", "zoo-2").name == "zoo-2"
     refused(404, services.read_service, "base", "zoo-2")
     body.items[0].type = "NO_SUCH"
