@@ -158,8 +158,9 @@ def test_the_managers_settings_are_known_in_either_case(api):
     assert listed["KRB_AUTH_ENABLE"] == "false"
 
 
-def test_clusters_are_made_empty(make_lab: MakeLab):
-    client = make_lab()
+def test_clusters_are_made_empty_and_a_switch_lets_what_runs_be_deleted(make_lab: MakeLab):
+    client = make_lab(delete_running="allow")
+    assert client.send("DELETE", f"/api/v45/clusters/base/services/hdfs/roles/{BALANCER}").status_code == 200
     cluster = {"items": [{"name": "second", "fullVersion": "7.1.9", "clusterType": "BASE_CLUSTER"}]}
     made = client.send("POST", "/api/v45/clusters", json=cluster)
     assert (made.status_code, made.json()["items"][0]["version"]) == (200, "CDH7")
