@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.filters import do_indent
 from jinja2.runtime import LoopContext
@@ -195,7 +195,7 @@ class _Source:
     def __init__(self, text: str, tree: nodes.Template, value: nodes.Expr | None) -> None:
         self.text = text
         self.native = value is not None
-        self.names = frozenset(meta.find_undeclared_variables(tree)) - set(_TEXTS.globals)
+        self.names = _names(tree)
         self._body = tree if value is None else _assignment(value)
 
     @cached_property
@@ -292,6 +292,16 @@ def _parsed(text: str) -> nodes.Template:
     if len(text) > MAX_SOURCE:
         raise SecurityError(f"more than {MAX_SOURCE} characters")
     return _TEXTS.parse(text)
+
+
+def _names(tree: nodes.Template) -> frozenset[str]:
+    """Return the variables that a text asks for: nothing in one gives a name to anything."""
+    for one in tree.find_all((nodes.Filter, nodes.Test)):
+        kind, known = ("filter", _TEXTS.filters) if isinstance(one, nodes.Filter) else ("test", _TEXTS.tests)
+        if one.name not in known:
+            raise jinja2.TemplateAssertionError(f"No {kind} named {one.name!r}.", one.lineno)
+    names = {one.name for one in tree.find_all(nodes.Name)}
+    return frozenset(names - _TEXTS.globals.keys())
 
 
 def _single(tree: nodes.Template) -> nodes.Expr | None:

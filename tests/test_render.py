@@ -85,6 +85,7 @@ def test_a_condition_that_could_mean_anything_is_refused(condition: str) -> None
     [
         ("a\nb {{ n", "line 2"),
         ("{{ n | nofilter }}", "nofilter"),
+        ("{{ n if flag else n | nofilter }}", "nofilter"),
         ("{% for x in y %}{% endfor %}", "no place"),
         ("a\n{% set x = 1 %}", "line 2.*no place"),
         ("{% include 'x' %}", "no place"),

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from maint.adapters.stores.open import Access, open_store
 from maint.cli.options import Connection, Flags
 from maint.config import yaml
 from maint.config.fields import endpoint, url
@@ -29,7 +28,6 @@ from maint.errors import Invalid, UsageError
 from maint.files import replace as write_file
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
-from maint.snapshots.parts import names_in
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it
 _NOWHERE = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
@@ -84,6 +82,9 @@ def insist_on_manager(connection: Connection) -> None:
 
 def _only_site(flags: Flags, connection: Connection) -> str:
     """Return the name of the one site in the store."""
+    from maint.adapters.stores.open import Access, open_store  # few calls are without a config
+    from maint.snapshots.parts import names_in
+
     unsaid = _loaded(flags, connection, _UNSAID)
     settings = unsaid.site()
     if unsaid.path is not None:

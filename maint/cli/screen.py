@@ -44,10 +44,10 @@ _ERROR, _WARNING, _INFO = 3, 4, 6
 _LEVELS = {_ERROR: "error", _WARNING: "warning", _INFO: "info"}
 LOG_FORMATS = ("text", "json")
 _MINUTE = 60.0  # seconds
-_PAINT = re.compile(r"\x1b\[[0-9;]*m")
+_PAINT = r"\x1b\[[0-9;]*m"
 _BLINK = 0.2  # seconds between two looks of a bar
 # What counts up or down: sizes, durations, shares and how many of how many; never a name or an address.
-_NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:[.,]\d+)?(?: ?(?:[kMGT]?B|[smhd]|%)(?!\w)(?: \d+[smhd]\b)?| of \d+\b)")
+_NUMBERS = r"(?<![\w.:-])\d+(?:[.,]\d+)?(?: ?(?:[kMGT]?B|[smhd]|%)(?!\w)(?: \d+[smhd]\b)?| of \d+\b)"
 
 
 def printable(text: str) -> str:
@@ -227,7 +227,7 @@ class Screen:
     def _passing(self, words: str, bar: str = "") -> None:
         words = printable(words)
         if self._live:
-            wide, taken = shutil.get_terminal_size().columns - 1, len(_PAINT.sub("", bar))
+            wide, taken = shutil.get_terminal_size().columns - 1, len(re.sub(_PAINT, "", bar))
             bar, room = (bar, wide - taken) if taken < wide // 2 else ("", wide)
             with self._writing:
                 _tell(f"\r\x1b[2K{bar}{words[:room]}")
@@ -237,7 +237,7 @@ class Screen:
 
     def _just_said(self, words: str) -> bool:
         """Whether a line that differs in its amounts alone, such as time left, was written within the last minute."""
-        key, now = _NUMBERS.sub("#", words), time.monotonic()
+        key, now = re.sub(_NUMBERS, "#", words), time.monotonic()
         if now - self._ticked.get(key, -_MINUTE) < _MINUTE:
             return True
         self._ticked[key] = now

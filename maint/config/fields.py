@@ -36,11 +36,11 @@ class Strict(BaseModel):
     )  # defer_build: a command uses a few of the many models
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_HOST = re.compile(r"(?!-)(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*(?<![_-])")  # no resolver takes more
-_RECIPIENT = re.compile(r"age1[02-9ac-hj-np-z]{58}")
-_PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}( \S.*)?")
-_API = re.compile(r"v([1-9][0-9]{0,2})")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_HOST = r"(?!-)(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*(?<![_-])"  # no resolver takes more
+_RECIPIENT = r"age1[02-9ac-hj-np-z]{58}"
+_PUBLIC_KEY = r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}( \S.*)?"
+_API = r"v([1-9][0-9]{0,2})"
 _STORE_SCHEMES = ("sftp", "s3")
 _LONGEST_WAIT = 366 * 86400.0  # seconds
 
@@ -54,11 +54,15 @@ def _fitting(fits: Callable[[str], object], words: str) -> AfterValidator:
     return AfterValidator(judge)
 
 
+def _shaped(shape: str, words: str) -> AfterValidator:
+    return _fitting(lambda text: re.fullmatch(shape, text), words)
+
+
 def _host(text: str) -> str:
     try:
         ipaddress.ip_address(text)
     except ValueError:
-        if not _HOST.fullmatch(text):
+        if not re.fullmatch(_HOST, text):
             raise ValueError("must be a host name or an address, without scheme, user or port") from None
     return text
 
@@ -66,13 +70,13 @@ def _host(text: str) -> str:
 def _recipient(text: str) -> str:
     if text.upper().startswith("AGE-SECRET-KEY-"):
         raise ValueError("is a private key; recipients are public keys (age1…)")
-    if not _RECIPIENT.fullmatch(text):
+    if not re.fullmatch(_RECIPIENT, text):
         raise ValueError("must be an age public key: age1 and 58 more characters")
     return text
 
 
 def _api_version(value: object) -> int:
-    found = _API.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_API, value) if isinstance(value, str) else None
     if not found:
         raise ValueError("must be an API version such as v45")
     return int(found.group(1))
@@ -194,9 +198,7 @@ def _principal(text: str) -> str:
     return text
 
 
-Name = Annotated[
-    str, _fitting(_NAME.fullmatch, "must be a name of letters, digits, dots, dashes and underscores, at most 64")
-]
+Name = Annotated[str, _shaped(_NAME, "must be a name of letters, digits, dots, dashes and underscores, at most 64")]
 ClusterName = Annotated[
     str, _fitting(is_cluster_name, "must have 3 to 30 letters, digits and hyphens, and begin with a letter")
 ]
@@ -206,10 +208,8 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 Reference = Annotated[str, AfterValidator(check_reference)]
 Recipient = Annotated[str, AfterValidator(_recipient)]
-PublicKey = Annotated[str, _fitting(_PUBLIC_KEY.fullmatch, "must be an OpenSSH public key: ssh-ed25519 AAAA…")]
-ApiVersion = Annotated[
-    int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API.pattern}$"})
-]
+PublicKey = Annotated[str, _shaped(_PUBLIC_KEY, "must be an OpenSSH public key: ssh-ed25519 AAAA…")]
+ApiVersion = Annotated[int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API}$"})]
 Url = Annotated[str, AfterValidator(url)]
 UrlReference = Annotated[str, AfterValidator(_url_reference)]
 Proxy = Annotated[str, AfterValidator(_proxy)]
@@ -232,5 +232,7 @@ Duration = Annotated[
     WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
 ]
 """Seconds, written as `90s` or as a plain number."""
+Limit = Annotated[Duration, Field(gt=0)]
+"""Seconds within which something must be, so more than none."""
 Wait = Annotated[Duration, AfterValidator(_wait)]
 """How long a run waits, in seconds: at most 366 days."""

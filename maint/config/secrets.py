@@ -30,14 +30,14 @@ FACTORY = "factory:"
 FACTORY_PASSWORD = "admin"
 MAX_BYTES = 1_000_000
 
-_SHAPES: dict[str, tuple[re.Pattern[str], str]] = {
-    "file": (re.compile(r".+"), "file:PATH"),
-    "env": (re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "env:NAME"),
-    "command": (re.compile(r"\s*\S.*"), "command:WORDS"),
-    "credential": (re.compile(r"(?!\.{1,2}$)[^/]+"), "credential:NAME"),
-    "keyring": (re.compile(r"[^/]+/.+"), "keyring:SERVICE/USER"),
-    "factory": (re.compile(r""), FACTORY),
-    "prompt": (re.compile(r".*"), "prompt"),
+_SHAPES: dict[str, tuple[str, str]] = {
+    "file": (r".+", "file:PATH"),
+    "env": (r"[A-Za-z_][A-Za-z0-9_]*", "env:NAME"),
+    "command": (r"\s*\S.*", "command:WORDS"),
+    "credential": (r"(?!\.{1,2}$)[^/]+", "credential:NAME"),
+    "keyring": (r"[^/]+/.+", "keyring:SERVICE/USER"),
+    "factory": (r"", FACTORY),
+    "prompt": (r".*", "prompt"),
 }
 FORMS = ", ".join(shape for kind, (_, shape) in _SHAPES.items() if kind != "factory")
 
@@ -49,7 +49,7 @@ def check_reference(text: str) -> str:
         raise ValueError(f"must be a reference to a secret ({FORMS}), never the secret itself")
     shape, form = _SHAPES[kind]
     # No path, variable or argument can hold a NUL or half a character.
-    if not shape.fullmatch(rest) or "\0" in rest or any("\ud800" <= character <= "\udfff" for character in rest):
+    if not re.fullmatch(shape, rest) or "\0" in rest or any("\ud800" <= character <= "\udfff" for character in rest):
         raise ValueError(f"must have the form {form}")
     if kind == "command":
         try:
@@ -57,6 +57,11 @@ def check_reference(text: str) -> str:
         except ValueError:
             raise ValueError("has a quote that is never closed") from None
     return text
+
+
+def is_typed(reference: str) -> bool:
+    """Return whether a reference stands for what somebody types, each time anew."""
+    return reference.partition(":")[0] == "prompt"
 
 
 _EMPTY = "put the secret there, or let the reference name the place that holds it"

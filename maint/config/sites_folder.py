@@ -18,7 +18,7 @@ from maint.config.yaml import Document
 from maint.errors import Invalid
 from maint.files import explaining
 
-_FILE = re.compile(r"[^./\0][^/\0]*")
+_FILE = r"[^./\0][^/\0]*"
 _HINT = "maint help configuration describes every key; maint config validate looks at the file again"
 _FILE_HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothing else"
 
@@ -65,7 +65,7 @@ def site_names(document: Document | Invalid) -> tuple[str, ...]:
     """Return the names of the sites that a document declares, but for those after which no file can be named."""
     data = document.data if isinstance(document, Document) else None
     found = data.get("sites") if isinstance(data, dict) else None
-    return tuple(one for one in found if _FILE.fullmatch(str(one))) if isinstance(found, dict) else ()
+    return tuple(one for one in found if re.fullmatch(_FILE, str(one))) if isinstance(found, dict) else ()
 
 
 def gather(main: Document, files: Mapping[str, Document | Invalid], place: Place | None = None) -> Gathered:

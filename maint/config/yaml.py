@@ -7,10 +7,10 @@ mean something else than it looks like (duplicate keys, aliases, merge keys, tag
 import copy
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import yaml
 
@@ -24,15 +24,18 @@ MAX_CHARACTERS = 4_000_000
 MAX_DIGITS = 1000
 
 _CORE = "tag:yaml.org,2002:"
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WORDS: Mapping[str, Json] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 # Every command reads a file, and few files need all of these: `re` compiles one when it is first asked for.
 _INT = r"[-+]?[0-9]+"
 _OCTAL = r"0o[0-7]+"
 _HEX = r"0x[0-9a-fA-F]+"
 _FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
 _NOT_FINITE = r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-_MAY_BE_NUMBER = tuple("+-.0123456789")  # what all of these begin with
+_MAY_BE_NUMBER = frozenset("+-.0123456789")  # what all of these begin with
 # YAML 1.1 breaks lines at the last three, YAML 1.2 does not: an editor and the parser would count lines differently.
 _UNWANTED = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 _NOWHERE = "[\0\ud800-\udfff]"
@@ -198,10 +201,22 @@ class _Reader:
     def __init__(self, name: str, parser: "yaml.SafeLoader | yaml.CSafeLoader") -> None:
         self._name = name
         self._parser = parser
+        self._next: Callable[[], Any] = parser.get_event  # Any: of which kind an event is, the grammar says
         self._places: dict[KeyPath, tuple[Position, Position]] = {}
 
     def document(self) -> Document:
         """Read the one document."""
+        try:
+            return self._document()
+        except yaml.MarkedYAMLError as error:
+            raise self._not_yaml(error) from None
+        except (yaml.YAMLError, ValueError, OverflowError):
+            # The parser trusts escapes such as "\UFFFFFFFF" and turns them into characters that do not exist.
+            mark = self._parser.get_mark() if isinstance(self._parser, yaml.SafeLoader) else None
+            words = "this is not YAML: an escape or number here has no meaning"
+            raise Invalid(words, at=self._position(mark), hint=_SYNTAX_HINT) from None
+
+    def _document(self) -> Document:
         self._next()  # the stream's start
         start = self._next()
         if isinstance(start, yaml.StreamEndEvent):
@@ -218,20 +233,6 @@ class _Reader:
             raise self._invalid("a second document begins here", after, hint="keep one document in a file")
         return Document(self._name, data, self._places)
 
-    def _next(self) -> yaml.Event:
-        try:
-            event: yaml.Event | None = self._parser.get_event()
-        except yaml.MarkedYAMLError as error:
-            raise self._not_yaml(error) from None
-        except (yaml.YAMLError, ValueError, OverflowError):
-            # The parser trusts escapes such as "\UFFFFFFFF" and turns them into characters that do not exist.
-            place = self._position(self._parser.get_mark() if isinstance(self._parser, yaml.SafeLoader) else None)
-            raise Invalid(
-                "this is not YAML: an escape or number here has no meaning", at=place, hint=_SYNTAX_HINT
-            ) from None
-        assert event is not None  # there are none but after the stream's end
-        return event
-
     def _not_yaml(self, error: yaml.MarkedYAMLError) -> Invalid:
         mark: _Mark | None = error.problem_mark or error.context_mark
         words = error.problem or error.context or "syntax error"
@@ -245,8 +246,8 @@ class _Reader:
         )
         return Invalid(f"this is not YAML: {words}", at=self._position(mark), detail=context, hint=hint)
 
-    def _value(self, event: yaml.Event, path: KeyPath) -> Json:
-        if isinstance(event, yaml.NodeEvent) and event.anchor:
+    def _value(self, event: yaml.NodeEvent, path: KeyPath) -> Json:
+        if event.anchor:
             if isinstance(event, yaml.AliasEvent):
                 raise self._invalid("aliases (*name) are not read", event, hint="write the value out")
             raise self._invalid("anchors (&name) are not read", event, hint="write the value out where it is needed")
@@ -275,7 +276,6 @@ class _Reader:
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._key(event)
             here = (*path, key)
-            place = self._position(event.start_mark)
             if key in values:
                 raise self._invalid(
                     f"the key {key!r} is given twice",
@@ -284,11 +284,15 @@ class _Reader:
                     hint="keep one of them",
                 )
             value = self._next()
-            self._places[here] = (place, self._position(value.start_mark))
+            begin, place = event.start_mark, value.start_mark
+            self._places[here] = (
+                Position(self._name, begin.line + 1, begin.column + 1),
+                Position(self._name, place.line + 1, place.column + 1),
+            )
             values[key] = self._value(value, here)
         return values
 
-    def _key(self, event: yaml.Event) -> str:
+    def _key(self, event: yaml.NodeEvent) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
             raise self._invalid("a list or mapping cannot be a key", event, hint="put it in quotes if it is text")
         key = self._value(event, ())
@@ -299,22 +303,22 @@ class _Reader:
         return key
 
     def _scalar(self, event: yaml.ScalarEvent) -> Json:
-        self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
         text: str = event.value
+        if event.tag is None and event.implicit[0]:  # as most are
+            return self._number(text, event) if text[:1] in _MAY_BE_NUMBER else _WORDS.get(text, text)
+        self._check_tag(event.tag, event, ("str", "int", "float", "bool", "null"))
         if event.style == '"' and re.search(_NOWHERE, text):  # only there it can be spelled
             raise self._invalid("no file or command can have a character of this text", event, hint="leave it out")
-        if event.tag is None and event.implicit[0]:
-            return self._resolved(text, event)
         if event.tag in (None, "!", f"{_CORE}str"):
             return text
-        value = self._resolved(text, event)
+        value = self._number(text, event)
         if _kind(value) != event.tag.removeprefix(_CORE):
             tag = event.tag.removeprefix(_CORE)
             raise self._invalid(f"this is not of the type that its tag !!{tag} says", event, hint="leave the tag out")
         return value
 
-    def _resolved(self, text: str, event: yaml.Event) -> Json:
-        if text.startswith(_MAY_BE_NUMBER) and re.fullmatch(_NOT_FINITE, text):
+    def _number(self, text: str, event: yaml.Event) -> Json:
+        if re.fullmatch(_NOT_FINITE, text):
             raise self._invalid("infinite numbers and .nan are not read", event, hint="put it in quotes if it is text")
         try:
             value = resolve(text)
@@ -338,12 +342,8 @@ class _Reader:
 def resolve(text: str) -> Json:
     """Return what a plain scalar means in the core schema of YAML 1.2."""
     # ValueError: a whole number of more digits than anybody can mean (Python refuses to print some of them).
-    if text in _NULL:
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if not text.startswith(_MAY_BE_NUMBER):
-        return text
+    if text[:1] not in _MAY_BE_NUMBER:
+        return _WORDS.get(text, text)
     for shape, start, radix in ((_INT, 0, 10), (_OCTAL, 2, 8), (_HEX, 2, 16)):
         if re.fullmatch(shape, text):
             if len(text) > MAX_DIGITS:

@@ -18,7 +18,7 @@ ADMIN = "ROLE_ADMIN"
 ADMIN_DISPLAY = "Full Administrator"
 SHOWN = 3
 ROUNDS = 1024  # of SHA-256; proved on CM 5, assumed on CM 7 (M7.3)
-_HEX = re.compile(r"[0-9a-fA-F]{64}")
+_HEX = r"[0-9a-fA-F]{64}"
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ def _sound(user: Fields) -> bool:
     if not isinstance(flag, bool | None) or not isinstance(pw_hash, str | None):
         return False
     if salt is None:  # by the known rule, such a hash opens to nobody without its salt
-        return not (pw_hash and _HEX.fullmatch(pw_hash))
+        return not (pw_hash and re.fullmatch(_HEX, pw_hash))
     return isinstance(salt, int) and not isinstance(salt, bool) and -(2**63) <= salt < 2**63
 
 

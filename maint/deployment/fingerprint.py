@@ -6,7 +6,7 @@ import re
 
 from maint.ports import Sight
 
-_MADE = re.compile(r"fp:[0-9a-f]{16}")
+_MADE = r"fp:[0-9a-f]{16}"
 _LENGTH = 19  # characters of a fingerprint
 
 
@@ -18,7 +18,7 @@ class Fingerprint:
 
     def __call__(self, value: str) -> str:
         """Return `fp:` and 16 hex digits; a fingerprint stays as it is, so that redacted copies can be compared."""
-        if len(value) == _LENGTH and _MADE.fullmatch(value):
+        if len(value) == _LENGTH and re.fullmatch(_MADE, value):
             return value
         made = self._keyed.copy()
         made.update(value.encode(errors="surrogatepass"))

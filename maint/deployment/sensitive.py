@@ -19,17 +19,17 @@ REDACTED = "REDACTED"
 SECRET_FIELDS = frozenset({"password", "pwHash", "pwSalt"})
 _SHOWN = 3
 
-_SECRET = re.compile(
+_SECRET = (
     r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$|private_?key$|api_?key$|access_?key$"
 )
 # Names that speak about a secret without being one: where it lies, how long it lasts, that a warning is suppressed.
-_ABOUT = re.compile(
+_ABOUT = (
     r"suppression|_(?:path|file|location|dir|url|user|username|type|algorithm|enabled|interval|length|lifetime"
     r"|expiry|policy|name|script|provider)$"
 )
 
 # A fingerprint of ours, stars or dots, the word in another spelling.
-_MASK = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?")
+_MASK = r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?"
 _MASKS = frozenset("f*•rR<[({")
 
 
@@ -39,7 +39,7 @@ _MASKS = frozenset("f*•rR<[({")
 def secret_name(name: str) -> bool:
     """Return whether the name of a config item is that of a secret."""
     low = name.lower()
-    return bool(_SECRET.search(low)) and not _ABOUT.search(low)
+    return bool(re.search(_SECRET, low)) and not re.search(_ABOUT, low)
 
 
 def sensitive(name: object, flag: object) -> bool:
@@ -64,7 +64,7 @@ def readable(value: object) -> bool:
 
 def masked(value: object) -> bool:
     """Return whether a value stands in a secret's place, as displays and redacted copies of ours have it."""
-    return isinstance(value, str) and value[:1] in _MASKS and bool(_MASK.fullmatch(value))
+    return isinstance(value, str) and value[:1] in _MASKS and bool(re.fullmatch(_MASK, value))
 
 
 # Without flags the word REDACTED counts on any item: one that was really set to it is not worth caring about.

@@ -16,8 +16,7 @@ from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
 from maint.engine.parameters import convert
 from maint.engine.read_step import Mistakes, StepReader, is_file
 from maint.errors import Invalid, Position, UsageError
-from maint.model.plan import Parameter, ParameterType, Playbook
-from maint.steps.parameter_sources import LISTS
+from maint.model.plan import Parameter, ParameterSource, ParameterType, Playbook
 
 _SECTIONS = {"steps": "steps", "on_failure": "on_failure", "finally": "finally_"}  # and as fields
 F = TypeVar("F", ParameterForm, StepForm)
@@ -138,20 +137,24 @@ def _parameter(document: Document, name: str, item: ParameterForm, found: Mistak
 
 def _checked_parameter(document: Document, name: str, item: ParameterForm) -> Parameter:
     at = document.where(("parameters", name, "type"))
-    if item.type not in list(ParameterType):
+    try:
+        kind = ParameterType(item.type)
+    except ValueError:
         kinds = [str(kind) for kind in ParameterType]
         words = f"a parameter's type is one of {', '.join(kinds)}, not {item.type!r}"
-        raise Invalid(words, at=at, hint=meant(item.type, kinds, ""))
+        raise Invalid(words, at=at, hint=meant(item.type, kinds, "")) from None
     given = "default" in item.model_fields_set
-    if item.from_ is not None:
-        _source(document.where(("parameters", name, "from")), item, given=given)
-    default = convert(ParameterType(item.type), item.default, document.where(("parameters", name))) if given else None
-    required = not given and item.from_ is None
-    return Parameter(name, ParameterType(item.type), item.help, default, required, item.from_)
+    source = (
+        _source(document.where(("parameters", name, "from")), item, given=given) if item.from_ is not None else None
+    )
+    default = convert(kind, item.default, document.where(("parameters", name))) if given else None
+    return Parameter(name, kind, item.help, default, not given and source is None, source)
 
 
-def _source(at: Position, item: ParameterForm, *, given: bool) -> None:
-    if item.from_ not in LISTS:
-        raise Invalid(f"there is no list {item.from_!r}", at=at, hint=meant(item.from_ or "", LISTS, ""))
+def _source(at: Position, item: ParameterForm, *, given: bool) -> ParameterSource:
+    lists = [str(source) for source in ParameterSource]
+    if item.from_ not in lists:
+        raise Invalid(f"there is no list {item.from_!r}", at=at, hint=meant(item.from_ or "", lists, ""))
     if given or item.type != ParameterType.LIST:
         raise Invalid("`from` fills a parameter of type list that has no default", at=at)
+    return ParameterSource(item.from_)

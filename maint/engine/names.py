@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import did_you_mean
-from maint.engine.plan import render
+from maint.engine.parameters import render
 from maint.engine.read_step import is_template, texts
 from maint.errors import Invalid
 from maint.model.json import Json

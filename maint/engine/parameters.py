@@ -1,12 +1,14 @@
-"""Values of parameters in their types, whether they come from a YAML file or from a command line."""
+"""Values of parameters: in their types, whether they come from a YAML file or a command line, and filled in."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from maint.errors import Invalid, Position
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.model.plan import ParameterType
+from maint.render import template
+from maint.steps.step import in_a_template
 
 
 def convert(kind: ParameterType, value: object, at: Position | None = None) -> Json:
@@ -28,6 +30,20 @@ def convert(kind: ParameterType, value: object, at: Position | None = None) -> J
             at=at,
             hint="`maint playbook show NAME` lists the parameters with their types",
         ) from None
+
+
+def render(value: Json, scope: Mapping[str, Json], at: Position | None = None) -> Json:
+    """Fill the templates in a value, however deep they lie."""
+    if isinstance(value, str):
+        try:
+            return template(value).render(scope) if in_a_template(value) else value
+        except Invalid as error:
+            raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
+    if isinstance(value, Mapping):
+        return {key: render(inner, scope, at) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        return [render(inner, scope, at) for inner in value]
+    return value
 
 
 def _string(value: object) -> Json:

@@ -12,17 +12,16 @@ from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState, history, unreadable
 from maint.engine.load import Library
-from maint.engine.parameters import convert
+from maint.engine.parameters import convert, render
 from maint.engine.read_step import is_template
-from maint.errors import Invalid, MaintError, Position, Refused, UnknownName, UsageError
+from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Parameter, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
-from maint.steps.guards import WAIVER
 from maint.steps.parameter_sources import LISTS
 from maint.steps.registry import STEPS, source_of
-from maint.steps.step import Arguments, Step
+from maint.steps.step import WAIVER, Arguments, Step
 
 _OF = " of "  # stands between a part and its whole
 
@@ -270,20 +269,6 @@ def _late(kind: Step[Arguments], step: StepText, scope: Mapping[str, Json]) -> S
         and not template(value).names() <= scope.keys()
     ]
     return (*waiting, *(key for key in step.arguments if key in kind.expressions))
-
-
-def render(value: Json, scope: Mapping[str, Json], at: Position | None = None) -> Json:
-    """Fill the templates in a value, however deep they lie."""
-    if isinstance(value, str):
-        try:
-            return template(value).render(scope) if is_template(value) else value
-        except Invalid as error:
-            raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
-    if isinstance(value, Mapping):
-        return {key: render(inner, scope, at) for key, inner in value.items()}
-    if isinstance(value, Sequence):
-        return [render(inner, scope, at) for inner in value]
-    return value
 
 
 def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText) -> Arguments:

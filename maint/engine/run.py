@@ -10,7 +10,7 @@ from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.lease import Lease, LeaseLost
-from maint.engine.plan import render
+from maint.engine.parameters import render
 from maint.engine.repeat import repeated
 from maint.errors import (
     CannotReach,

@@ -3,22 +3,29 @@
 The standard library tells that only of a server that was connected to and believed.
 """
 
+import base64
 import hashlib
-import ssl
 from datetime import UTC, datetime
 
 _UTC_TIME, _NAME_OF_DNS, _VERSION = 0x17, 0x82, 0xA0  # tags
 _ALTERNATIVES = bytes.fromhex("0603551d11")  # the identifier of subjectAltName, 2.5.29.17
 _CRITICAL = b"\x01\x01\xff"
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_LINE = 64  # characters of a line in PEM
 
 
 def first_of(chain: bytes) -> bytes:
     """Return the first certificate of a chain (PEM) as DER; ValueError where there is none."""
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = chain.decode("ascii", "replace")
-    if begin not in text or end not in text:
+    if _BEGIN not in text or _END not in text:
         raise ValueError("no certificate in PEM form")
-    return ssl.PEM_cert_to_DER_cert(begin + text.partition(begin)[2].partition(end)[0] + end)
+    return base64.decodebytes(text.partition(_BEGIN)[2].partition(_END)[0].encode("ascii"))
+
+
+def pem(der: bytes) -> str:
+    """Return a certificate (DER) as PEM."""
+    text = base64.b64encode(der).decode()
+    return "\n".join([_BEGIN, *(text[at : at + _LINE] for at in range(0, len(text), _LINE)), _END, ""])
 
 
 def fingerprint(der: bytes) -> str:

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
-_SEVERAL = re.compile(r"(?<![aeiou])y$")
+_DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_STAMP = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
+_SEVERAL = r"(?<![aeiou])y$"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(text: str) -> float:
     """Return the seconds that a text such as `90s` or `1h30m` stands for; else ValueError."""
-    parts = _DURATION.findall(text)
+    parts = re.findall(_DURATION, text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
         raise ValueError(f"{text!r} is not a duration; write 90s, 30m, 24h or 7d")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
@@ -36,6 +36,15 @@ def show_time(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def parse_time(text: object) -> datetime | None:
+    """Return a time as `show_time` wrote it, None where it is none."""
+    try:
+        time = datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+    return time if time is None or time.tzinfo else None
+
+
 def tell_time(time: datetime) -> str:
     """Return a time as people are told it, such as `2026-11-21 02:15 UTC`."""
     return f"{time.astimezone(UTC).isoformat(' ', 'minutes')[:16]} UTC"
@@ -43,7 +52,7 @@ def tell_time(time: datetime) -> str:
 
 def tell_times(text: str) -> str:
     """Return a text in which files and servers have put times as people are told them."""
-    return _STAMP.sub(_told, text)
+    return re.sub(_STAMP, _told, text)
 
 
 def _told(found: re.Match[str]) -> str:
@@ -66,7 +75,7 @@ def show_size(count: int) -> str:
 
 def show_count(count: int | str, noun: str) -> str:
     """Return how many there are of something, such as "1 job", "2 jobs" and "2 entries"; `noun` is the word for one."""
-    return f"{count} {noun if str(count) == '1' else _SEVERAL.sub('ie', noun) + 's'}"
+    return f"{count} {noun if str(count) == '1' else re.sub(_SEVERAL, 'ie', noun) + 's'}"
 
 
 def show_counts(**counts: int) -> str:

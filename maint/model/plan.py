@@ -163,6 +163,13 @@ class ParameterType(StrEnum):
     LIST = "list"
 
 
+class ParameterSource(StrEnum):
+    """The lists of a site that may fill a parameter where nothing is given."""
+
+    VIRTUAL_CLUSTERS = "virtual_clusters"
+    USERS = "users"
+
+
 class Parameter(msgspec.Struct, frozen=True):
     """Something that the operator may set."""
 
@@ -171,7 +178,7 @@ class Parameter(msgspec.Struct, frozen=True):
     help: str
     default: Json
     required: bool
-    source: str | None = None  # the list that fills it where nothing is given
+    source: ParameterSource | None = None
 
 
 class StepText(msgspec.Struct, frozen=True):

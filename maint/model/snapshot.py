@@ -1,6 +1,5 @@
 """One backup: what was kept, how it was judged, and what became of it."""
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,8 +9,8 @@ from msgspec import Meta
 
 from maint.model.json import Moment
 
-TIME = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
-PATTERN = re.compile(rf"{TIME.pattern}-[0-9a-f]{{4}}")  # of an id
+TIME = r"\d{8}T\d{6}\.\d{3}Z"
+PATTERN = rf"{TIME}-[0-9a-f]{{4}}"  # of an id
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=0)]
 PartName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")]
@@ -101,7 +100,7 @@ class Judgement(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="maint-snapshot/1"):
     """One backup; it exists only if its manifest exists, which has these fields, in this order."""
 
-    id: Annotated[str, Meta(pattern=f"^{PATTERN.pattern}\\Z")]
+    id: Annotated[str, Meta(pattern=f"^{PATTERN}\\Z")]
     site: str
     taken_at: Moment
     purpose: Purpose

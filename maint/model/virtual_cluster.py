@@ -19,12 +19,12 @@ FINAL = frozenset({SUCCEEDED, "failed", "killed", "unknown"})
 """The states in which a run has ended (J6.3); any other word means that it still goes."""
 
 READY = "ready"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{2,29}")
+_NAME = r"[A-Za-z][A-Za-z0-9-]{2,29}"
 
 
 def is_cluster_name(text: str) -> bool:
     """Whether a text may name a virtual cluster: 3 to 30 letters, digits and hyphens, a letter first (J8)."""
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(_NAME, text) is not None
 
 
 def text_of(raw: Object, key: str) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.errors import Refused, UsageError, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -23,7 +23,6 @@ from maint.snapshots.records import (
     Record,
     drills_in,
     held,
-    moment,
     read_kinds,
     read_of,
     read_records,
@@ -287,7 +286,7 @@ def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]
     for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
         if record.kind == "verify" and isinstance(level, int) and result in list(Trust):
-            broken, read = _broken(record.facts.get("findings")), moment(record.facts.get("files_read"))
+            broken, read = _broken(record.facts.get("findings")), parse_time(record.facts.get("files_read"))
             depth = record.facts.get("depth")
             reached = depth if isinstance(depth, int) else None
             yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from datetime import UTC, datetime
 
 import msgspec
@@ -37,14 +38,14 @@ def stamp(now: datetime) -> str:
 def time_of(snapshot_id: str) -> datetime:
     """Return the time in an id; ValueError when it is none."""
     text = snapshot_id.partition("-")[0]
-    if not TIME.fullmatch(text):
+    if not re.fullmatch(TIME, text):
         raise ValueError("this does not begin with a time as ids have it")
     return datetime.fromisoformat(text)
 
 
 def is_id(text: str) -> bool:
     """Tell whether a folder's name is the id of a snapshot."""
-    if not PATTERN.fullmatch(text):
+    if not re.fullmatch(PATTERN, text):
         return False
     try:
         time_of(text)

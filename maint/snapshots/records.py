@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from maint.errors import WorkFailed
-from maint.model.formatting import show_count, show_time, tell_time
+from maint.model.formatting import parse_time, show_count, show_time, tell_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -202,16 +202,7 @@ def _hold_of(record: Record) -> Hold:
     """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
     reason, by, until, run = (record.facts.get(name) for name in ("reason", "by", "until", "run"))
     whose = str(run or "unknown") if record.kind == RESTORE else ""
-    return Hold(str(reason or "no reason given"), record.at, str(by or ""), moment(until), whose)
-
-
-def moment(text: Json) -> datetime | None:
-    """Return a time as `show_time` wrote it, None where it is none."""
-    try:
-        moment = datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None
-    return moment if moment is None or moment.tzinfo else None
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), parse_time(until), whose)
 
 
 DRILL = "drill"

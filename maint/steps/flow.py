@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -18,13 +18,12 @@ from maint.config.fields import Wait
 from maint.config.suggestions import meant
 from maint.errors import Invalid, Refused, TimedOut, Unfinished, WorkFailed
 from maint.files import Damaged, create, load, writing
-from maint.model.formatting import show_count, show_duration, show_time, tell_times
+from maint.model.formatting import parse_time, show_count, show_duration, show_time, tell_times
 from maint.model.json import Json
 from maint.model.notice import Kind, Notice
 from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
 from maint.ports import Person, Sight, Site, Work
-from maint.snapshots.records import moment
 from maint.steps.step import Arguments, Progress, Step, done, in_a_template, unchanged
 
 _LOOK = 0.5  # seconds between two looks for an answer given elsewhere
@@ -66,7 +65,7 @@ def answered(state: Path, run: str, token: str) -> Approval | None:
     place = _place(state, run, token)
     try:
         found = load(place, Approval)
-        if found is not None and moment(found.at) is None:
+        if found is not None and parse_time(found.at) is None:
             raise Damaged("it does not say when")
         return found
     except Damaged as error:
@@ -81,7 +80,7 @@ class ApproveArguments(Arguments):
     """What is asked, and how long the answer may take."""
 
     question: str = Field(description="what a person is asked")
-    within: Wait = Field(3600.0, description="how long the answer may take")
+    within: Annotated[Wait, Field(gt=0)] = Field(3600.0, description="how long the answer may take")
 
 
 class Approve(Step[ApproveArguments]):
@@ -237,7 +236,7 @@ class Notify(Step[NotifyArguments]):
         return done(words, {"told": len(told) - len(trouble), "trouble": trouble})
 
 
-_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_CLOCK = r"([01]\d|2[0-3]):([0-5]\d)"
 _EVERY = 5.0  # seconds between two words about how long it still takes
 
 
@@ -272,7 +271,7 @@ class Pause(Step[PauseArguments]):
         """Plan it; the time of day counts from when its turn comes."""
         words = f"for {show_duration(args.duration)}"
         if args.until:
-            words = f"until {args.until}{' UTC' if _CLOCK.fullmatch(args.until) else ''}"
+            words = f"until {args.until}{' UTC' if re.fullmatch(_CLOCK, args.until) else ''}"
         yield self.action("this run", f"wait {words}", args.model_dump())
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -293,7 +292,7 @@ class Pause(Step[PauseArguments]):
 
 def _moment(text: str, now: datetime) -> datetime:
     """Return when a pause ends; ValueError: it is no time, or has no zone."""
-    if found := _CLOCK.fullmatch(text):
+    if found := re.fullmatch(_CLOCK, text):
         moment = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
         return moment if moment > now else moment + timedelta(days=1)
     with suppress(ValueError, OverflowError):

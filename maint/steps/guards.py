@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Limit
 from maint.deployment.sensitive import REDACTED
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration
@@ -42,7 +42,6 @@ from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep
-WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted
 _SHOWN = 5  # snapshots whose shortcomings are named
 _PROVEN: WeakKeyDictionary[Site, set[tuple[str, str]]] = WeakKeyDictionary()  # in which run, and which snapshot
 _TAKE = "`maint backup create --open-window` takes one that will do"
@@ -58,7 +57,7 @@ class Guarded(Arguments):
 class Proven(Guarded):
     """How old the snapshot may be that proves that a cluster can come back."""
 
-    max_age: Duration = Field(MAX_AGE, description="how old the proving snapshot may be")
+    max_age: Limit = Field(MAX_AGE, description="how old the proving snapshot may be")
 
 
 class Kept(Guarded):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from maint.model.json import Json
+from maint.model.plan import ParameterSource
 from maint.ports import Sight
 from maint.restore.conflicts import beside
 from maint.restore.select_snapshot import chosen
@@ -24,4 +25,7 @@ def cluster_users(sight: Sight, values: Mapping[str, Json]) -> Sequence[str]:
     return [user.name for user in sight.settings.virtual_cluster(str(values.get("vc") or "")).users]
 
 
-LISTS: dict[str, Lister] = {"virtual_clusters": kept_clusters, "users": cluster_users}
+LISTS: dict[ParameterSource, Lister] = {
+    ParameterSource.VIRTUAL_CLUSTERS: kept_clusters,
+    ParameterSource.USERS: cluster_users,
+}

@@ -147,9 +147,9 @@ def test_final_steps_of_an_included_playbook_follow_only_its_own(make_bench):
 
 
 def test_a_list_that_nobody_gave_comes_from_the_site(bench, monkeypatch):
-    monkeypatch.setitem(LISTS, "things", lambda sight, values: ["one", str(values["word"])])
+    monkeypatch.setitem(LISTS, "users", lambda sight, values: ["one", str(values["word"])])
     text = (
-        "name: x\nsummary: X.\nparameters:\n  word: {type: string, default: two}\n  all: {type: list, from: things}\n"
+        "name: x\nsummary: X.\nparameters:\n  word: {type: string, default: two}\n  all: {type: list, from: users}\n"
         "steps:\n  - {name: A, do: try.read, each: '{{ all }}', with: {target: '{{ item }}'}}\n"
     )
     assert [action.target for action in bench.plan(text).actions] == ["one", "two"]

@@ -62,7 +62,8 @@ def ill(name: str = "ill") -> SiteFacts:
         Change("", "", "", "smtp", "old", None),
     ]
     checks = [f"os.check{number}" for number in range(11)]
-    results = [HostResult(check, "fail" if n % 2 else "warn", ["ecs-1.example.internal", "ecs-2"], "1", "mend it")
+    hosts = ["worker-14.dc1.example.internal", "ecs-2"]
+    results = [HostResult(check, "fail" if n % 2 else "warn", hosts, "60", "sysctl vm.swappiness=1")
                for n, check in enumerate(checks)]  # fmt: skip
     return well(
         name,
@@ -73,11 +74,11 @@ def ill(name: str = "ill") -> SiteFacts:
         keep="7 daily; at least 3 good ones",
         copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY, bytes=98_000_000),
                 Copy("s3://b/p", problem="cannot be reached")],
-        runs=[Run("20260228T100000-r", "restore-deployment", "interrupted", NOW - DAY, "ops@box", True)],
+        runs=[Run("20260228T100000-r", "restore-deployment", "interrupted", NOW - DAY, "operator@ops-2", True)],
         days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
         windows=["since 10:00, by run 7"],
-        checks=HostChecks(NOW, [*results, HostResult("os.fine", "pass", ["ecs-1.example.internal"], "", "")],
-                          {"ecs-1.example.internal": "", "ecs-2": "", "ecs-3": "timed out"}),
+        checks=HostChecks(NOW, [*results, HostResult("os.fine", "pass", ["worker-14.dc1.example.internal"], "", "")],
+                          {"worker-14.dc1.example.internal": "", "ecs-2": "", "ecs-3": "timed out"}),
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from maint.cli.schedule.units import Job, ScheduleRequest, calendar
 from maint.config.paths import absolute
 from maint.engine.hosts import limited_to
 from maint.engine.load import Library, library
-from maint.engine.plan import parameters, render
+from maint.engine.parameters import render
+from maint.engine.plan import parameters
 from maint.engine.read_step import is_file, is_template
 from maint.errors import Refused, UsageError
 from maint.model.json import Json

@@ -52,18 +52,25 @@ class Listener(ThreadingHTTPServer):
         self._context = context  # what the next client is shown
         self._open: set[socket.socket] = set()
         self._speaking: set[threading.Thread] = set()
-        self._serving = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._serving = threading.Thread(target=self._serve, daemon=True)
         self._serving.start()
 
     def close(self) -> None:
         """Refuse new connections, end the open ones, and wait for the threads that speak to clients."""
         self.stopped.set()
-        self.shutdown()
+        with contextlib.suppress(OSError):  # a system that does not do so for listeners
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next connection
+        leave(self._serving)
         self.server_close()
         for connection in list(self._open):
             with contextlib.suppress(OSError):  # not the TLS layer, which another thread is within
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
-        leave(self._serving, *self._speaking)
+        leave(*self._speaking)
+
+    def _serve(self) -> None:
+        # Without the looks of `serve_forever`: each would cost time, and each stop wait for the next one.
+        while not self.stopped.is_set():
+            self.handle_request()
 
     def process_request(self, request: object, client_address: object) -> None:
         thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)

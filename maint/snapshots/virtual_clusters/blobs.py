@@ -9,10 +9,9 @@ import hmac
 import os
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +26,9 @@ from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 AT_ONCE = 8  # files that are moved at the same time
 _KEY = 48  # hexadecimal digits of an id that its content decides
 _CHANCE = 8  # bytes of an id that are chance
@@ -37,8 +39,10 @@ class Stopped(Exception):
 
 
 @contextmanager
-def worker_pool() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
+def worker_pool() -> Iterator[tuple["ThreadPoolExecutor", threading.Event]]:
     """Give hands for files; whatever ends the block sets the event, and what is still waiting is not begun."""
+    from concurrent.futures import ThreadPoolExecutor  # the name of a part is asked for far more often
+
     stop = threading.Event()
     hands = ThreadPoolExecutor(AT_ONCE, initializer=heed, initargs=(stop,))
     try:

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +26,9 @@ from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, wor
 from maint.snapshots.virtual_clusters.dag_source import live_dag
 from maint.snapshots.virtual_clusters.document import NOT_IN_THE_API, ClusterDocument, encode, listed_jobs, part_name
 from maint.snapshots.writer import SnapshotWriter
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Clusters(msgspec.Struct, frozen=True):
@@ -223,7 +226,7 @@ class _Reading:
         cluster: VirtualClusterSight,
         objects: Objects,
         clock: Clock,
-        hands: ThreadPoolExecutor,
+        hands: "ThreadPoolExecutor",
         stop: threading.Event,
     ) -> None:
         self._cluster, self._objects, self._clock = cluster, objects, clock
@@ -290,6 +293,8 @@ class _Reading:
         return dag.calls if dag else ()
 
     def _fetch(self) -> Generator[str, None, None]:
+        from concurrent.futures import as_completed
+
         self._unread = {}
         wanted = dict[str, tuple[str, File]]()
         for resource, file in _files(list(self.resources.values())):

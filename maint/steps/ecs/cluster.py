@@ -7,9 +7,8 @@ import msgspec
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host, Place
 from maint.ports import ManagerSight, Sight
-from maint.steps.hosts.selection import configured_as
+from maint.steps.hosts.selection import configured_as, require_ssh
 from maint.steps.manager.clusters import resolve, restless
-from maint.steps.manager.server import require_ssh
 
 # Settings that name a data directory, by type of service.
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}

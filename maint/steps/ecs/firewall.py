@@ -21,13 +21,13 @@ from maint.steps.hosts.fan_out import (
     script,
     texts,
 )
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.clusters import ClusterArguments
-from maint.steps.manager.server import require_ssh
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 NAME = "iptables"
 REPLACED = "iptables, replaced"  # what stood there when kept rules came back
-_COUNTED = re.compile(rb" ?\[\d+:\d+\] ?")  # packets and bytes
+_COUNTED = rb" ?\[\d+:\d+\] ?"  # packets and bytes
 _LIMIT = 120.0  # seconds for one host
 
 
@@ -162,7 +162,8 @@ def _kept(site: Site, host: str, name: str) -> bytes:
 
 def _same(rules: bytes, kept: bytes) -> bool:
     """Whether two prints are of the same rules, whatever was counted and said about them."""
-    return [_COUNTED.sub(b"", line) for line in _told(rules)] == [_COUNTED.sub(b"", line) for line in _told(kept)]
+    one, other = ([re.sub(_COUNTED, b"", line) for line in _told(whole)] for whole in (rules, kept))
+    return one == other
 
 
 def _told(rules: bytes) -> list[bytes]:

@@ -36,8 +36,8 @@ _CLOSED = (
     "/var/log/cloudera-scm-server", "/var/log/journal",
 )  # fmt: skip
 # File systems that containers bring along, and that hold nothing when the containers are gone.
-_CONTAINERS = re.compile(r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-overlayfs")
-_ODD = re.compile(r"[\x00-\x1f\x7f]")
+_CONTAINERS = r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-overlayfs"
+_ODD = r"[\x00-\x1f\x7f]"
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 def spelled(path: str) -> str:
     """Return a path of a setting in its one spelling; ValueError, with the reason, for what must never be removed."""
-    if _ODD.search(path):
+    if re.search(_ODD, path):
         raise ValueError("holds a control character or a line break")
     if not path.startswith("/"):
         raise ValueError("is not absolute")
@@ -106,7 +106,7 @@ def wanted(paths: Sequence[str]) -> list[str]:
 def _problem(found: Found, mounts: Sequence[Mount], unmounted: set[str]) -> str:
     # The words follow the path; empty where it may go.
     way = f" leads to {found.real}, which" if found.real != found.path else ""
-    if _ODD.search(found.real):
+    if re.search(_ODD, found.real):
         return f" leads to {found.real!r}, whose name holds a control character"
     if _is_or_holds_system(found.real):
         return f"{way} is a folder of the system"
@@ -117,7 +117,7 @@ def _problem(found: Found, mounts: Sequence[Mount], unmounted: set[str]) -> str:
         return f"{way} lies in a folder of the system"
     below = [mount for mount in mounts if within(mount.target, found.real) and mount.target != found.real]
     for mount in below:
-        if not (_CONTAINERS.fullmatch(mount.kind) or any(within(mount.target, folder) for folder in unmounted)):
+        if not (re.fullmatch(_CONTAINERS, mount.kind) or any(within(mount.target, folder) for folder in unmounted)):
             return f"{way} is the parent of a mount point: {mount.target} ({mount.kind})"
     return ""
 
@@ -148,7 +148,7 @@ def to_unmount(found: Sequence[Found], mounts: Sequence[Mount]) -> list[tuple[st
     return [
         (mount.target, of_pods)
         for mount, of_pods in held
-        if of_pods or (_CONTAINERS.fullmatch(mount.kind) and below(mount, others))
+        if of_pods or (re.fullmatch(_CONTAINERS, mount.kind) and below(mount, others))
     ]
 
 

@@ -13,7 +13,7 @@ from maint.steps.virtual_clusters.init_host import GROUP, SETUP, address_of
 
 _ASK = f"{SETUP}kubectl get namespaces -o name"
 _LIMIT = 60.0  # seconds
-_SPACE = re.compile(r"namespace/dex-(app|base)-([a-z0-9-]+)")
+_SPACE = r"namespace/dex-(app|base)-([a-z0-9-]+)"
 
 
 def carried(sight: Sight, cluster: Cluster, args: Guarded) -> str:
@@ -26,7 +26,7 @@ def carried(sight: Sight, cluster: Cluster, args: Guarded) -> str:
     names, unseen = _namespaces(sight, cluster)
     if unseen:
         return f"; WARNING: whether it carries virtual clusters that the config does not name cannot be seen: {unseen}"
-    found = [match.groups() for name in names.splitlines() if (match := _SPACE.fullmatch(name.strip()))]
+    found = [match.groups() for name in names.splitlines() if (match := re.fullmatch(_SPACE, name.strip()))]
     known, services = _known(sight), [one for kind, one in found if kind == "base"]
     strangers = [one for kind, one in found if kind == "app" and one not in known]
     if strangers and not args.no_safety_net:

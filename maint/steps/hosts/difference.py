@@ -11,11 +11,9 @@ COMPARED = 128 * 1024  # bytes of a file that is compared line by line
 _LINES = 2000
 _SHOWN = 40  # lines of one difference
 _CONTEXT = 1
-_SECRET = re.compile(
-    r"pass(word|wd|phrase|code)?|secret|token|credential|_pw\b|(private|api|access|secret).?key", re.IGNORECASE
-)
-_IN_URL = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-_VALUE = re.compile(r"\s*<value>", re.IGNORECASE)
+_SECRET = r"(?i)pass(word|wd|phrase|code)?|secret|token|credential|_pw\b|(private|api|access|secret).?key"
+_IN_URL = r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+_VALUE = r"(?i)\s*<value>"
 _HIDDEN = "(hidden)"
 
 
@@ -64,11 +62,11 @@ def masked(lines: Sequence[str]) -> Iterator[str]:
     """Yield lines without what may be secret: all that follows a name such as `password`, the value below it too."""
     named = False
     for line in lines:
-        found = _SECRET.search(line)
-        if named and (_VALUE.match(line) or not line.strip()):
+        found = re.search(_SECRET, line)
+        if named and (re.match(_VALUE, line) or not line.strip()):
             yield line[: len(line) - len(line.lstrip())] + _HIDDEN if line.strip() else line
             named = named and not line.strip()
             continue
         named = found is not None
         shown = line if found is None else f"{line[: found.end()]} {_HIDDEN}"
-        yield scrub(_IN_URL.sub(_HIDDEN, shown))
+        yield scrub(re.sub(_IN_URL, _HIDDEN, shown))

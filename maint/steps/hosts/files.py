@@ -27,8 +27,8 @@ from maint.steps.step import Arguments, Progress, Step, done, in_a_template, ski
 LARGEST = 64 * 1024 * 1024  # bytes of a file that is put
 _LIMIT = 300.0  # seconds for one host
 _COMPARED = 5  # different contents of one file that are shown
-MODE = re.compile(r"[0-7]{3,4}")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
+MODE = r"[0-7]{3,4}"
+NAME = r"[A-Za-z_][A-Za-z0-9_.-]*\$?"
 _ODD = 'paths are absolute, without `..`; a mode is octal, such as "0640"; owner and group are plain names'
 
 
@@ -180,8 +180,8 @@ def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
 def _refuse_odd(paths: Mapping[str, str], mode: str, owner: str, group: str) -> None:
     """Refuse, by ValueError, what cannot be used; what is still to be filled in is looked at later."""
     problems = {name: (path, plain_path(path)) for name, path in paths.items()}
-    problems["mode"] = (mode, bool(MODE.fullmatch(mode)))
-    problems |= {name: (text, bool(NAME.fullmatch(text))) for name, text in (("owner", owner), ("group", group))}
+    problems["mode"] = (mode, bool(re.fullmatch(MODE, mode)))
+    problems |= {name: (text, bool(re.fullmatch(NAME, text))) for name, text in (("owner", owner), ("group", group))}
     for name, (text, fits) in problems.items():
         if (text or name in paths) and not fits and not in_a_template(text):
             raise ValueError(f"{name} {text!r} cannot be used: {_ODD}")

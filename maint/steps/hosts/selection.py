@@ -7,10 +7,9 @@ from pydantic import Field, model_validator
 
 from maint.config.schema import HostSettings
 from maint.config.suggestions import meant
-from maint.errors import UnknownName
+from maint.errors import Refused, UnknownName
 from maint.model.manager import Host
 from maint.ports import Sight
-from maint.steps.manager.server import require_ssh
 from maint.steps.step import Arguments
 
 
@@ -26,6 +25,15 @@ class HostsArguments(Arguments):
         if not (self.every or self.hosts or self.groups):
             raise ValueError("no host is named: give `hosts: [NAME, …]` or `groups: [NAME, …]`")
         return self
+
+
+def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
+    """Refuse where the config has no `ssh`; `what` is what must be worked on."""
+    if sight.settings.ssh is None:
+        raise Refused(
+            f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",
+            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
+        )
 
 
 def choose(hosts: Sequence[HostSettings], names: Sequence[str], groups: Sequence[str]) -> Sequence[HostSettings]:

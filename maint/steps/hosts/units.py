@@ -6,16 +6,15 @@ from typing import ClassVar
 
 from maint.errors import CannotReach, TimedOut, WorkFailed
 from maint.model.events import Result
-from maint.model.formatting import show_count
+from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.snapshots.records import moment
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as
+from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as, require_ssh
 from maint.steps.manager.commands import wait_until
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server import START_LIMIT, await_version, require_ssh
+from maint.steps.manager.server import START_LIMIT, await_version
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
 AGENT, SUPERVISOR = "cloudera-scm-agent", "cloudera-scm-supervisord"
@@ -239,7 +238,7 @@ def _heard(site: Site) -> Mapping[str, str]:
     # The hosts that the manager lists, by their names in the config; with words for those that are silent.
     found: dict[str, str] = {}
     for host in site.manager.hosts():
-        heard = moment(host.heard)
+        heard = parse_time(host.heard)
         late = heard is None or site.clock.now() - heard > _HEARTBEAT
         words = f"the manager heard it last at {host.heard or 'no time that it knows'}" if late else ""
         found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)

@@ -7,7 +7,7 @@ UNIT = "cloudera-scm-server"
 PATH = "/etc/default/cloudera-scm-server"
 PROPERTY = "-Dcom.cloudera.api.redaction"
 LINE = f'export CMF_JAVA_OPTS="${{CMF_JAVA_OPTS}} {PROPERTY}=false"'
-_VALUE = re.compile(rb"-Dcom\.cloudera\.api\.redaction=(\w+)")
+_VALUE = rb"-Dcom\.cloudera\.api\.redaction=(\w+)"
 
 
 def redaction_is_off(content: bytes) -> bool:
@@ -16,7 +16,7 @@ def redaction_is_off(content: bytes) -> bool:
         match.group(1)
         for line in _joined(content).split(b"\n")
         if not line.lstrip().startswith(b"#")
-        for match in _VALUE.finditer(line)
+        for match in re.finditer(_VALUE, line)
     ]
     return bool(values) and values[-1].lower() == b"false"
 

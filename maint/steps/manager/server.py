@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, NotUp, Refused, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, NotUp, WorkFailed
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -10,6 +10,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.retry import looks
 from maint.steps.hosts.fan_out import error_text
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.commands import polls
 from maint.steps.manager.java_options import UNIT
 from maint.steps.step import NoArguments, Progress, Step, done
@@ -212,15 +213,6 @@ class RestartServer(Step[NoArguments]):
             return True
         work.note(_BEFORE, _IN_VAIN)
         return False
-
-
-def require_ssh(sight: Sight, what: str = "the manager's host") -> None:
-    """Refuse where the config has no `ssh`; `what` is what must be worked on."""
-    if sight.settings.ssh is None:
-        raise Refused(
-            f"site {sight.settings.name} has no `ssh:` in its config, and {what} must be worked on",
-            hint="add `ssh: {user: root, key: …, known_hosts: …}`, then `maint host trust`",
-        )
 
 
 class LogIn(Step[NoArguments]):

@@ -5,7 +5,6 @@ from collections.abc import Generator, Iterable
 
 import msgspec
 
-from maint.checks.server import QUESTIONS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.manager import CLOSE_COMMAND, Instance
@@ -57,6 +56,8 @@ def delete_options(site: Site, host: str) -> None:
 
 def running_off(sight: Sight, host: str) -> bool | None:
     """Whether the server that runs on a host has redaction switched off; None where that cannot be told."""
+    from maint.checks.server import QUESTIONS  # the check asks the same
+
     lines = sight.shell.ask(host, QUESTIONS["java_running"]).out.splitlines()
     return java_options.redaction_is_off(b"\n".join(lines)) if b"running" in lines else None
 

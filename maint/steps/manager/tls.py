@@ -7,7 +7,8 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
-from maint.steps.manager.server import START_LIMIT, await_version, require_ssh, restart_and_wait, stores_tls
+from maint.steps.hosts.selection import require_ssh
+from maint.steps.manager.server import START_LIMIT, await_version, restart_and_wait, stores_tls
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 

@@ -14,7 +14,7 @@ from maint.ports import ManagerSight, Sight, Site, Work
 from maint.ports.truststore import Trial, path_of, try_password
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
-from maint.steps.manager.server import require_ssh
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Arguments, Progress, Step, done, skipped
 

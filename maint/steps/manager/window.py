@@ -23,9 +23,10 @@ from maint.snapshots.open_windows import (
     was_closed,
 )
 from maint.steps.hosts.fan_out import texts
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server import await_version, require_ssh
+from maint.steps.manager.server import await_version
 from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
 from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged

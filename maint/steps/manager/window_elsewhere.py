@@ -5,8 +5,9 @@ from collections.abc import Container, Generator, Sequence
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Site
 from maint.snapshots.open_windows import announced, close_announced, is_ours
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options, server_options
-from maint.steps.manager.server import await_version, require_ssh
+from maint.steps.manager.server import await_version
 from maint.steps.step import Progress, done, unchanged
 
 

@@ -21,7 +21,7 @@ from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.restore.subset import refuse_existing, same_places
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
-from maint.steps.manager.server import require_ssh
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.restore.send_deployment import LIMIT, Added, PutOutcome, Replaced, look, send, send_licensed, settled
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 

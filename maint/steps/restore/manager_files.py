@@ -14,8 +14,8 @@ from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Kind, Member, members
 from maint.snapshots.extra_parts import GUID
 from maint.snapshots.parts import MANAGER_FILES, open_part
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options
-from maint.steps.manager.server import require_ssh
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Progress, Step, done, skipped, unchanged
 

@@ -18,7 +18,7 @@ from maint.snapshots.extra_parts import LicenseText
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import clusters_in
-from maint.steps.manager.server import require_ssh
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.restore.deployment import EditedArguments
 from maint.steps.step import Progress, Step, done
 

@@ -17,9 +17,10 @@ from maint.restore.payload import Outgoing
 from maint.restore.preview import tree_of_server
 from maint.retry import looks
 from maint.snapshots.parts import metered
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.commands import polls
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server import START_LIMIT, invocations, require_ssh, restart_and_wait
+from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
 
 
 class PutOutcome(StrEnum):

@@ -4,10 +4,7 @@ The gateway's certificate is shared by all virtual clusters of a service. The ut
 of its own (J11.3), so a good one is sealed before, and put back.
 """
 
-import contextlib
 import json
-import os
-import ssl
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
@@ -15,8 +12,8 @@ from itertools import repeat
 import msgspec
 
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import Refused, WorkFailed
-from maint.files import explaining, whole, write_all
+from maint.errors import WorkFailed
+from maint.files import explaining, whole
 from maint.model.certificate import covers, end_of, first_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
@@ -24,8 +21,6 @@ from maint.retry import looks
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, address_of
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 
-_REASONS = {9: "is not valid yet", 10: "has expired", 62: "is not for {host}"}  # OpenSSL's numbers, which stay
-_HINT = "mend `tls: {cert: …, key: …}` of the virtual cluster in the config"
 SOON = timedelta(days=30)
 _NOTE = "shared"
 _SERVED = 120.0  # seconds until an ingress must show what its secret holds
@@ -53,70 +48,14 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     """
     if settings.tls is None:
         return None
+    from maint.steps.virtual_clusters.handshake import HINT, prove_pair  # few have a certificate of their own
+
     path = settings.tls.cert
-    with explaining(f"the certificate {path} cannot be read", _HINT):
+    with explaining(f"the certificate {path} cannot be read", HINT):
         chain = whole(path)
     key = SecretBytes(secrets.resolve(settings.tls.key).reveal().encode() + b"\n")
-    server = _serving(chain, key, str(path))
-    der = first_of(chain)
-    for name in names or [""]:  # where no name is known yet, its dates are judged all the same
-        _check(server, der, name, f"the certificate {path}")
-    known = not names or settings.ca is None or _accepted(server, str(settings.ca), next(iter(names), ""))
-    return Pair(chain, key, end_of(der), known)
-
-
-def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
-    """Return a server that shows the certificate; both only ever lie in memory."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    handle = os.memfd_create("maint-pair")
-    try:
-        write_all(handle, chain.rstrip() + b"\n" + key.reveal())
-        # A key under a password asks for it on the terminal unless an answer is at hand.
-        context.load_cert_chain(f"/proc/self/fd/{handle}", password=b"")
-    except (ssl.SSLError, ValueError, OSError) as error:
-        problem = (
-            "do not fit each other" if "MISMATCH" in str(error) else "cannot be used (a key must have no password)"
-        )
-        raise Refused(f"the certificate {path} and its key {problem}", hint=_HINT) from None
-    finally:
-        os.close(handle)
-    return context
-
-
-def _check(server: ssl.SSLContext, der: bytes, host: str, what: str) -> None:
-    """Shake hands as a client of that name would, who trusts this very certificate."""
-    try:
-        _handshake(server, host, cadata=ssl.DER_cert_to_PEM_cert(der))
-    except ssl.SSLCertVerificationError as error:
-        words = _REASONS.get(error.verify_code, error.verify_message).format(host=host)
-        raise Refused(f"{what} {words}", hint=_HINT) from None
-    except ssl.SSLError as error:
-        raise Refused(f"{what} cannot be used: {error.reason}", hint=_HINT) from None
-
-
-def _accepted(server: ssl.SSLContext, ca: str, host: str) -> bool:
-    with contextlib.suppress(OSError):  # of which SSLError is one
-        _handshake(server, host, cafile=ca)
-        return True
-    return False
-
-
-def _handshake(server: ssl.SSLContext, host: str, **trusted: str) -> None:
-    """Let a client that trusts a certificate and a server shake hands in memory."""
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    client.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the utility's self-signed certificates lack extensions (11.3)
-    client.load_verify_locations(**trusted)
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client.check_hostname = bool(host)
-    near = client.wrap_bio(back, there, server_hostname=host or None)
-    far = server.wrap_bio(there, back, server_side=True)
-    waiting = [near, far]
-    while waiting:
-        for side in list(waiting):
-            with contextlib.suppress(ssl.SSLWantReadError):
-                side.do_handshake()
-                waiting.remove(side)
+    known = prove_pair(path, chain, key, names, settings.ca)
+    return Pair(chain, key, end_of(first_of(chain)), known)
 
 
 def lasting(address: Address, held: Mapping[str, bytes], now: datetime) -> bool:

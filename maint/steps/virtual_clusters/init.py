@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import ssl
 from collections.abc import Generator, Iterable, Mapping
 from datetime import datetime
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.files import replace
-from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of
+from maint.model.certificate import covers, end_of, fingerprint, first_of, names_of, pem
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
@@ -245,6 +244,6 @@ def _described(pair: Pair | None, held: Mapping[str, bytes]) -> str:
 def _trusted(site: Site, settings: VirtualClusterSettings, held: Mapping[str, bytes]) -> str:
     """Write the new certificates, which are public, where clients can be given them, and say so."""
     path = own_certificate(site.state, settings.name)
-    certificates = "".join(ssl.DER_cert_to_PEM_cert(der) for der in dict.fromkeys(held.values()))
+    certificates = "".join(pem(der) for der in dict.fromkeys(held.values()))
     replace(path, certificates.encode(), mode=0o644)
     return f"; clients must trust it now: put {path} into the `ca` of the config"

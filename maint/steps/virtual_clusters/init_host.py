@@ -12,7 +12,7 @@ import msgspec
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.ports import Shell, ShellSight, Sight, Site
-from maint.steps.manager.server import require_ssh
+from maint.steps.hosts.selection import require_ssh
 from maint.steps.virtual_clusters.step import own_prefix
 
 GROUP = "ecs-master"
@@ -20,8 +20,8 @@ SCRIPTS = ("cde-utils.sh", "cdp-cde-utils.sh")  # its name, and the older one
 LAST = (1, 5, 4)  # the last release whose virtual clusters are initialised with the script
 _FOLDERS = ("/opt/cloudera", "/opt/maint", "/opt/cde", "/usr/local/bin", "/root")
 _PARCELS = "/opt/cloudera/parcels"
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
 
 SETUP = f"""\
 PATH={_PARCELS}/ECS/installer/install/bin/linux:$PATH:/var/lib/rancher/rke2/bin
@@ -32,7 +32,7 @@ export PATH KUBECONFIG NO_PROXY
 """What every script on that host begins with."""
 SHARED_SECRET = "tls-dex-base"
 """The secret that holds the certificate of the gateway, which all virtual clusters of a service share."""
-_NAMES = re.compile(r"[a-z][a-z0-9.]*")
+_NAMES = r"[a-z][a-z0-9.]*"
 _PLACE = "b=/run; [ -d /run ] && [ -w /run ] || b=/tmp\n"  # memory, where there is some: nothing reaches a disk
 
 
@@ -75,7 +75,7 @@ def address_of(settings: VirtualClusterSettings) -> Address:
     first, _, rest = host.partition(".")
     second, _, domain = rest.partition(".")
     service = second.removeprefix("cde-")
-    plain = _NAME.fullmatch(host) and _LABEL.fullmatch(first) and _LABEL.fullmatch(service)
+    plain = re.fullmatch(_NAME, host) and re.fullmatch(_LABEL, first) and re.fullmatch(_LABEL, service)
     if not plain or service == second or not domain or first == "service":
         raise Invalid(
             f"{settings.base_url} is not the address of a virtual cluster that can be initialised",
@@ -269,7 +269,7 @@ def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
         body: run in an empty folder, with the files in `$d/in` and no input; it goes on to its end even where the
             connection is lost meanwhile. Its status is the script's, what it says on standard error too.
     """
-    assert all(_NAMES.fullmatch(name) for name in files)
+    assert all(re.fullmatch(_NAMES, name) for name in files)
     lines = [f'IFS= read -r line; printf %s "$line" | base64 -d > "$d/in/{name}"' for name in files]
     return "\n".join(
         [

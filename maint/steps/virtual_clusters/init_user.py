@@ -54,7 +54,7 @@ from maint.steps.virtual_clusters.locate import refuse_other_name, trust_own
 from maint.steps.virtual_clusters.safety_net import keep_replaced, way_back
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"
-_PRINCIPAL = re.compile(r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+")
+_PRINCIPAL = r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+"
 _MOST = 1024  # bytes of a principal file
 _NOT = "not tried with kinit"
 _KINIT_LIMIT = 30.0  # seconds; three tries at an unreachable KDC take 10 to 20
@@ -153,7 +153,7 @@ def _unclean(content: bytes) -> str:
         text = content.decode()
     except UnicodeDecodeError:
         return "is not UTF-8 text"
-    if not text.isprintable() or not _PRINCIPAL.fullmatch(text):
+    if not text.isprintable() or not re.fullmatch(_PRINCIPAL, text):
         return "is not a principal of the form name@REALM"
     return ""
 

@@ -19,8 +19,8 @@ from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Undo
 from maint.steps.virtual_clusters.init_host import SETUP, fed, kubectl, script
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_ENCODED = re.compile(r"[A-Za-z0-9+/=]{24,}")
+_NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_ENCODED = r"[A-Za-z0-9+/=]{24,}"
 _LONGEST = 253
 _APPLY = ("server-side", "force-conflicts", "field-manager=maint")
 _UNKNOWN = ("unknown flag", "unknown shorthand", "unsupportedmediatype", "unsupported media type", "unknown format")
@@ -55,7 +55,7 @@ def names_of(user: str) -> Names:
     """
     name = user.replace("_", "---")
     names = Names(f"{name}-krb5-principal", f"{name}-krb5-secret")
-    if not _NAME.fullmatch(names.principal) or len(names.principal) > _LONGEST:
+    if not re.fullmatch(_NAME, names.principal) or len(names.principal) > _LONGEST:
         raise Refused(
             f"user {user!r} cannot have secrets: {names.principal!r} is not a name that Kubernetes allows",
             hint="lower-case letters, digits, `-`, `_` and `.`; see `users:` of the virtual cluster in the config",
@@ -147,7 +147,7 @@ class KubernetesSecrets:
     def _failed(self, problem: str, ran: Ran) -> WorkFailed:
         hint = f"on {self.host}: kubectl get secrets -n {shlex.quote(self._space)}"
         # Some messages of kubectl quote what was sent.
-        said = [_ENCODED.sub("…", line) for line in ran.last_words]
+        said = [re.sub(_ENCODED, "…", line) for line in ran.last_words]
         return WorkFailed(f"{self.host}: {problem}", detail=said, hint=hint)
 
 

@@ -1,6 +1,5 @@
 """Find a virtual cluster that is to come back, or wait for its new address, and recover it from a snapshot."""
 
-import ssl
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
@@ -9,6 +8,7 @@ from pydantic import Field
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused, MaintError, Refused, Unfinished, WorkFailed
+from maint.model.certificate import pem
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -126,7 +126,7 @@ def trust_own(site: Site, name: str) -> str:
         return ""
     shown = site.virtual_cluster(name).certificates()
     made = path.read_text(errors="replace")
-    if not shown or not all(ssl.DER_cert_to_PEM_cert(der) in made for der in shown.values()):
+    if not shown or not all(pem(der) in made for der in shown.values()):
         return ""
     site.find_at(name, {"ca": str(path)})
     return str(path)

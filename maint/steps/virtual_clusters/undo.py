@@ -1,7 +1,6 @@
 """`vc.undo`: bring back what a run deleted or replaced."""
 
 import json
-import ssl
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import Refused, WorkFailed
-from maint.model.certificate import first_of
+from maint.model.certificate import first_of, pem
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -190,7 +189,7 @@ class UndoDeletions(VcStep[UndoArguments]):
 
 def _trusted_too(state: Path, name: str, der: bytes) -> str:
     """Let the file of certificates that `vc.init` had made name this one as well, and say so; empty without a file."""
-    path, certificate = own_certificate(state, name), ssl.DER_cert_to_PEM_cert(der)
+    path, certificate = own_certificate(state, name), pem(der)
     if not path.exists():
         return ""
     made = path.read_text(errors="replace")

@@ -16,8 +16,9 @@ wanted = pytest.mark.skipif(not VERSION, reason="MAINT_TESTS_AIRFLOW names no ve
 
 ROOT = Path(__file__).parents[3]
 CONSTRAINTS = "https://raw.githubusercontent.com/apache/airflow/constraints-{version}/constraints-{python}.txt"
-# Celery 5.7 is not understood by the provider; it is for the campaign.
-BESIDE = ("apache-airflow-providers-celery", "celery[redis]<5.7", "cloudera-airflow-provider==2.4.0")
+NAMED = os.environ.get("MAINT_TESTS_AIRFLOW_CONSTRAINTS", "")  # a file or URL instead
+CELERY = "celery[redis]<5.7"  # for the campaign; its provider does not understand 5.7
+CLOUDERA = "cloudera-airflow-provider==2.4.0"
 
 
 def python_of(version: str) -> Path:
@@ -32,7 +33,9 @@ def python_of(version: str) -> Path:
     of = f"{sys.version_info.major}.{sys.version_info.minor}"
     folder = cache / f"airflow-{version}-py{of}"
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    contents = "\n".join([*BESIDE, *needed])
+    first = [f"apache-airflow[celery]=={version}", CELERY, CLOUDERA]
+    then = [f"apache-airflow=={version}", *needed]
+    contents = "\n".join([*first, NAMED, *then])
     cache.mkdir(parents=True, exist_ok=True)
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -40,20 +43,25 @@ def python_of(version: str) -> Path:
         if not whole.exists() or whole.read_text() != contents:
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-            pip(python, f"apache-airflow=={version}", *constraints(version, of, folder))
-            pip(python, *BESIDE, *needed)
+            pip(python, *first, *constraints(version, of, folder))
+            pip(python, *then)
             whole.write_text(contents)
     return python
 
 
 def constraints(version: str, python: str, folder: Path) -> list[str]:
     """Return pip's words for the versions that Airflow was released with; none where they cannot be had."""
+    if NAMED:
+        return ["-c", NAMED]
     path = folder / "constraints.txt"
     try:
         with urllib.request.urlopen(CONSTRAINTS.format(version=version, python=python), timeout=20) as answer:
             path.write_bytes(answer.read())
     except OSError as error:
-        sys.stderr.write(f"Airflow's constraints cannot be had ({error}): the newest of what it needs is taken\n")
+        sys.stderr.write(
+            f"Airflow's constraints cannot be had ({error}): the newest of what it needs is taken;"
+            " MAINT_TESTS_AIRFLOW_CONSTRAINTS can name a file or URL that has them\n"
+        )
         return []
     return ["-c", str(path)]
 
