@@ -104,7 +104,7 @@ class MaintOperator(BaseSensorOperator):
         if result is not None:
             context["ti"].xcom_push(key="result", value=result)
         kind = RuntimeError if outcome is Outcome.AGAIN else AirflowFailException
-        raise kind(reason(code, child.lines))
+        raise kind(reason(code, child.lines, result))
 
 
 def key_of(task: Any) -> str:  # Any: a running task of Airflow

@@ -34,9 +34,9 @@ def outcome_of(code: int) -> Outcome:
     return _BY_EXIT.get(code, Outcome.AGAIN)
 
 
-def reason(code: int, lines: Iterable[str]) -> str:
-    """Return why a command failed: its error object among the lines of its standard error, else the last line."""
-    last = ""
+def reason(code: int, lines: Iterable[str], result: object = None) -> str:
+    """Return why a command failed: its error object, else what a check found broken, else its last line."""
+    why = last = ""
     for line in lines:
         last = line.strip() or last
         try:
@@ -44,9 +44,18 @@ def reason(code: int, lines: Iterable[str]) -> str:
             told = [error["message"], *error["detail"], *([f"hint: {error['hint']}"] if error["hint"] else [])]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        last = "; ".join(map(str, told))
+        why = "; ".join(map(str, told))
     how = f"exit {code}" if code >= 0 else f"signal {-code}"
-    return f"maint: {last or 'it said nothing'} ({how})"
+    return f"maint: {why or _broken(result) or last or 'it said nothing'} ({how})"
+
+
+def _broken(result: object) -> str:
+    found = result.get("findings") if isinstance(result, dict) else None
+    try:
+        failed = [one for one in found or () if one["state"] == "fail"]
+        return "; ".join(f"{one['check']} ({', '.join(one['hosts']) or 'site'}): {one['observed']}" for one in failed)
+    except (KeyError, TypeError):
+        return ""
 
 
 def told(line: str) -> tuple[str, bool]:

@@ -26,6 +26,16 @@ def test_the_reason_is_the_error_that_the_command_told() -> None:
     assert reason(1, []) == "maint: it said nothing (exit 1)"
 
 
+def test_the_reason_of_a_host_check_is_what_it_found_broken() -> None:
+    redaction = {"check": "cm.redaction", "state": "fail", "observed": "false", "hosts": ["a1", "b2"]}
+    others = [{**redaction, "state": "pass"}, {**redaction, "state": "warn"}]
+    result = {"findings": [*others, redaction, {**redaction, "check": "cm.time", "hosts": []}]}
+    last = ["[5/5] a1 answered in 0.8 s\n"]
+    assert reason(1, last, result) == "maint: cm.redaction (a1, b2): false; cm.time (site): false (exit 1)"
+    for other in ({"findings": [7]}, {"findings": others}, {"snapshots": []}, [1], None):
+        assert reason(1, last, other) == "maint: [5/5] a1 answered in 0.8 s (exit 1)"
+
+
 def test_a_warning_is_told_as_one() -> None:
     assert told('{"schema": "maint/1", "warning": "no TLS"}\n') == ("no TLS", True)
     assert told("plan export for site lab\n") == ("plan export for site lab", False)
