@@ -134,6 +134,10 @@ class UsageError(MaintError):
     exit_code = 2
 
 
+class Mistyped(UsageError):
+    """A password that somebody typed is not the one that fits; nothing is said of what it was to fit."""
+
+
 class UnknownName(UsageError):
     """There is nothing of that `name`; where a file says it and not the command, it is `Invalid` with its place."""
 

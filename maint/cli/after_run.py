@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,13 @@ from maint.cli.site import summary
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
+from maint.engine.shared_runs import unless_held
 from maint.errors import (
     DeadlinePassed,
     Interrupted,
     Locked,
     MaintError,
+    Mistyped,
     PartlyDone,
     Stopped,
     Unfinished,
@@ -164,8 +166,11 @@ def _forget(site: ConfiguredSite, screen: Screen) -> None:
 
 
 def _called_off(failure: Exception | None) -> bool:
-    """Whether somebody at a terminal stopped it, who needs not be told; but a ping waits for an end of each start."""
-    return isinstance(failure, Interrupted) and failure.signal_number == signal.SIGINT
+    """Whether somebody at a terminal stopped it, or mistyped a password, who needs not be told; but a ping waits for an
+    end of each start.
+    """
+    stopped = isinstance(failure, Interrupted) and failure.signal_number == signal.SIGINT
+    return stopped or isinstance(failure, Mistyped)
 
 
 @contextmanager
@@ -196,7 +201,8 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
     """Have it told when a run fails before it could begin, unless somebody at a terminal sees that anyway."""
     begun = site.clock.now()
     try:
-        yield
+        with nullcontext() if dry_run else unless_held(site):
+            yield
     except Exception as error:
         if not (dry_run or site.person is not None or isinstance(error, Locked | UsageError)):
             after_run(site, screen, Ending(outcomes.verb_of(playbook), begun, failure=error))

@@ -55,7 +55,7 @@ EXIT_CODES = {
     ),
     8: ExitCode("there are differences, and --exit-code asked for it", "no", "look at what is listed"),
     BUG: ExitCode(
-        "a bug in maint",
+        "a bug in maint, or its installation is damaged",
         "possibly",
         f"the path of a crash report is printed; it holds no values of yours. Then {_RESUME}",
     ),
@@ -142,6 +142,11 @@ def _let_go_of_lost_terminals() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
 
 
+def foreseen(error: Exception) -> MaintError:
+    """Return a failure as it is shown: what nobody has foreseen as a bug whose crash report is written."""
+    return error if isinstance(error, MaintError) else _bug(error)
+
+
 def _bug(error: Exception) -> MaintError:
     """Write a crash report without any values, and return the failure that names it, or holds it."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -158,6 +163,10 @@ def _bug(error: Exception) -> MaintError:
         hint = f"the report {path} holds no values of yours; send it with what you did"
     except OSError as full:
         detail, hint = lines, f"no report could be written ({full.strerror}): send these lines with what you did"
-    failure = MaintError(f"this is a bug in maint: {type(error).__name__}", detail=detail, hint=hint)
+    message = f"this is a bug in maint: {type(error).__name__}"
+    if isinstance(error, ImportError | SyntaxError):  # whose words name a module or a file, nothing of the operator's
+        message = f"a part of maint cannot be loaded: {error}"
+        hint = f"its installation is damaged or incomplete: install it anew; where that mends nothing, {hint}"
+    failure = MaintError(message, detail=detail, hint=hint)
     failure.exit_code = BUG
     return failure

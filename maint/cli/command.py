@@ -14,10 +14,10 @@ import typer
 from msgspec.structs import FieldInfo, fields
 from typer.core import TyperCommand, TyperGroup
 
-from maint.cli.boundary import guarded
+from maint.cli.boundary import foreseen, guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
 from maint.cli.screen import to_stdout
-from maint.errors import NotWritten, UsageError
+from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options that stand among a command's own, and examples of a group
@@ -215,10 +215,10 @@ class LazyGroup(TyperGroup):
         self.fill()
 
     def main(self, *args: Any, **given: Any) -> Any:  # Any: as above
-        """Run the command line; wrong usage is told as every other failure where the output is for a program."""
+        """Run the command line; wrong usage, and what fails before a command begins, is told as every other failure."""
         try:
             code = super().main(*args, **{**given, "standalone_mode": False})
-        except (_WrongUsage, NotWritten) as failed:  # all else is told where it happens
+        except Exception as failed:  # what fails in a command is told there
             words = args[0] if args else given.get("args")
             code = _told(failed, sys.argv[1:] if words is None else words)
         raise SystemExit(code)
@@ -247,9 +247,10 @@ class LazyGroup(TyperGroup):
 def _told(wrong: Made, words: Sequence[str]) -> int:
     """Tell what no command tells, and return its exit code; what is asked of the output counts wherever it stands."""
     screen = merged(Flags(), {name: _said(look, words) for name, look in _LOOKS.items()}).screen()
-    if isinstance(wrong, NotWritten):
-        screen.error(wrong)
-        return wrong.exit_code
+    failure = None if isinstance(wrong, _WrongUsage) else foreseen(wrong)
+    if failure is not None:
+        screen.error(failure)
+        return failure.exit_code
     message = wrong.format_message()
     if "json" in (screen.output, screen.log_format):
         message = "Missing command." if "\n" in message else message  # a group without a verb shows its help

@@ -198,9 +198,16 @@ class ConfiguredSite:
             client.close()
 
     def identities(self) -> Sequence[Secret]:
-        """Return the private keys at hand."""
+        """Return the private keys at hand; Invalid: the one that is configured cannot be read, or is none."""
         reference = self._backup.identity
-        return (self.secrets.resolve(reference),) if reference else ()
+        if not reference:
+            return ()
+        key = self.secrets.resolve(reference)
+        try:
+            self.seal.recipient_of(key)
+        except Invalid as damaged:
+            raise Invalid(f"backup.identity, {reference}: {damaged.message}", hint=damaged.hint) from None
+        return (key,)
 
     def moved(self, what: str, count: int, of: int | None = None) -> None:
         """Let who watches know that bytes were moved."""

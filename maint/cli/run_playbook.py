@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import nullcontext
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
-from maint.engine.shared_runs import at_work
+from maint.engine.shared_runs import at_work, unless_held
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
 from maint.model.events import Event, Happening
 from maint.model.formatting import tell_times
@@ -147,7 +148,7 @@ def _prepared(
             return _taken_up(flags, site, screen, past, {})
         run_key.done_already(screen, past)
         return None
-    with limited(flags, site, "making the plan"):
+    with limited(flags, site, "making the plan"), nullcontext() if flags.dry_run else unless_held(site):
         plan = make(site, screen)
         if not plan.locks:
             asked.forget(site.state)
@@ -238,7 +239,8 @@ def _taken_up(
     """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
     journal.refuse_unreadable(past)
     site.works_on({action.kind for action in past.plan.actions}, resumed=True)
-    with limited(flags, site, "looking whether the run can be taken up"):
+    doing = "looking whether the run can be taken up"
+    with limited(flags, site, doing), nullcontext() if flags.dry_run else unless_held(site):
         answers = checked(site, past, said)
     if flags.dry_run:
         _show_left(screen, past)

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+BUG = 70  # as in `errors`, which may be what cannot be loaded
 _BY_SIGNAL = 128  # exit codes above are those of signals
 _GARBAGE = 100_000  # objects that nobody may hold any more until they are looked for
 
@@ -32,17 +33,44 @@ def main() -> None:
         # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
-    if "_MAINT_COMPLETE" in os.environ:  # a shell asks at every Tab, so nothing else is loaded
-        from maint.cli.completion.answer import main as run
-    else:
-        from maint.cli.app import main as run
-
+    try:
+        if "_MAINT_COMPLETE" in os.environ:  # a shell asks at every Tab, so nothing else is loaded
+            from maint.cli.completion.answer import main as run
+        else:
+            from maint.cli.app import main as run
+    except Exception as broken:
+        sys.exit(_unloadable(broken))
     try:
         run()
     except SystemExit as over:
         if isinstance(over.code, int) and over.code > _BY_SIGNAL:
             _leave(over.code)
         raise
+
+
+def _unloadable(broken: Exception) -> int:
+    """Say why maint cannot be loaded, without any part of it, and return its exit code."""
+    import json  # a whole installation needs none of these here
+    import platform
+    import traceback
+
+    from maint import __version__
+
+    message = f"maint cannot be loaded: {broken}"
+    frames = [one for one in traceback.extract_tb(broken.__traceback__) if not one.filename.startswith("<frozen")]
+    detail = [f"maint {__version__}, Python {platform.python_version()}, {platform.system()}"]
+    detail += [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
+    hint = (
+        "its installation is damaged or incomplete: install it anew, `python -m pip check` names what does not fit;"
+        " where that mends nothing, send these lines with what you did"
+    )
+    said = "\n".join([f"error: {message}", *(f"  {line}" for line in detail), f"hint: {hint}"])
+    if "json" in {word.removeprefix("-o").rpartition("=")[2] for word in sys.argv[1:]}:
+        error = {"message": message, "detail": detail, "hint": hint, "exit": BUG}
+        said = json.dumps({"schema": "maint/1", "error": error})
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{said}\n")
+    return BUG
 
 
 def _leave(code: int) -> NoReturn:

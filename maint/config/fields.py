@@ -232,5 +232,7 @@ Duration = Annotated[
     WithJsonSchema({"type": ["string", "number"], "description": "90s, 30m, 24h, 7d, or a number of seconds"}),
 ]
 """Seconds, written as `90s` or as a plain number."""
+Limit = Annotated[Duration, Field(gt=0)]
+"""Seconds within which something must be, so more than none."""
 Wait = Annotated[Duration, AfterValidator(_wait)]
 """How long a run waits, in seconds: at most 366 days."""

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from maint.config.fields import (
-    Duration,
     FilePath,
     HostName,
+    Limit,
     Name,
     Port,
     Reference,
@@ -114,9 +114,7 @@ class Hooks(Strict):
         description="before after_run, where it ended with another exit code than 0",
         examples=[[["/usr/local/bin/open-a-ticket", "maint"]]],
     )
-    timeout: Annotated[Duration, Field(gt=0)] = Field(
-        default=60.0, description="limit for each program", examples=["60s"]
-    )
+    timeout: Limit = Field(default=60.0, description="limit for each program", examples=["60s"])
 
 
 class Plugin(Strict):
@@ -144,7 +142,7 @@ class NoticeSettings(Strict):
         description="about what: backup create, backup drill, … or names of playbooks; all when left out",
         examples=[["backup create", "backup drill"]],
     )
-    timeout: Annotated[Duration, Field(gt=0, le=60)] = Field(
+    timeout: Annotated[Limit, Field(le=60)] = Field(
         default=10.0, description="limit for each way, at most 60s", examples=["10s"]
     )
     webhook: Webhook | None = Field(default=None, description="post JSON")

@@ -59,6 +59,11 @@ def check_reference(text: str) -> str:
     return text
 
 
+def is_typed(reference: str) -> bool:
+    """Return whether a reference stands for what somebody types, each time anew."""
+    return reference.partition(":")[0] == "prompt"
+
+
 _EMPTY = "put the secret there, or let the reference name the place that holds it"
 _REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
 

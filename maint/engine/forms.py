@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Duration, Limit
 
 NAME = r"^[a-z][a-z0-9_]*$"
 # How many of several: a number, or a part of them such as "25%".
@@ -36,7 +36,7 @@ class RetryForm(Form):
     backoff: Annotated[float, Field(ge=1, le=10)] = Field(
         1.0, description="how much longer each pause is than the last"
     )
-    longest: Duration = Field(300.0, description="no pause is longer")
+    longest: Limit = Field(300.0, description="no pause is longer")
 
 
 class StepForm(Form):
@@ -50,7 +50,7 @@ class StepForm(Form):
     register_: Annotated[str, Field(pattern=NAME)] | None = Field(
         default=None, alias="register", description="the name under which its result is kept"
     )
-    timeout: Duration | None = Field(None, description="limit for the step")
+    timeout: Limit | None = Field(None, description="limit for the step")
     retry: RetryForm | None = Field(None, description="how often it is tried; for steps that only read")
     until: str | None = Field(None, description="an expression over `result`; the step reads again until it holds")
     each: str | list[object] | None = Field(None, description="a list; the step is planned once per member, `item`")

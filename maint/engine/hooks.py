@@ -6,7 +6,7 @@ import msgspec
 
 from maint.config.notices import Hooks
 from maint.engine.journal import Journal, NullJournal, RunState
-from maint.errors import Interrupted, PartlyDone, Refused, WorkFailed, exit_of
+from maint.errors import Interrupted, PartlyDone, Refused, Unfinished, WorkFailed, exit_of
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Plan
@@ -37,19 +37,24 @@ def after(
     """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
     exit_code = exit_of(failure) or (PartlyDone.exit_code if partly else 0)
     state = "failed" if failure else "partly" if partly else "done"
+    waiting = isinstance(failure, Unfinished)
     for hook in (*(("on_failure",) if exit_code else ()), "after_run"):
         try:
-            yield from (f"`{hook}`: {words}" for words in _run(site, journal, plan, hook, state, exit_code) if words)
+            problems = _run(site, journal, plan, hook, state, exit_code, waiting=waiting)
+            yield from (f"`{hook}`: {words}" for words in problems if words)
         except Interrupted:
             yield f"`{hook}`: interrupted"
             return
 
 
-def _run(site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, state: str, code: int) -> Iterator[str]:
+def _run(
+    site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, state: str, code: int, *, waiting: bool = False
+) -> Iterator[str]:
     """Run the programs of a hook, and yield for each what went wrong, "" where nothing did."""
     hooks = site.settings.hooks or Hooks()
     said: dict[str, Json] = {"schema": "maint/1", "hook": hook, "site": plan.site, "playbook": plan.source}
-    given = msgspec.json.encode({**said, "run": journal.id, "state": state, "exit": code})
+    said |= {"run": journal.id, "state": state, "exit": code, "waiting": waiting}
+    given = msgspec.json.encode(said)
     for command in getattr(hooks, hook):
         problem = ""
         try:

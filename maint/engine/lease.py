@@ -176,6 +176,12 @@ class Lease:
         if self._terms.beat:
             threading.Thread(target=self._beat, daemon=True, name="lease").start()
 
+    def refuse_held(self) -> None:
+        """Raise Locked where another machine has it now; nothing is taken."""
+        row = newest(self._store, self._site)
+        if row is not None and row.claim.owner != self._mine.owner:
+            self._wait(row)
+
     def _wait(self, row: Row) -> float:
         now = self._store_time()
         if (left := row.held_for(now)) > 0:

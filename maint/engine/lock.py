@@ -62,7 +62,7 @@ def manager_lock(site: SiteSettings, doing: str, clock: Clock) -> Iterator[None]
     Args:
         doing: what for, in the `Locked` of a process that finds it taken.
     """
-    folder = site.state.parent / _MANAGERS / "_".join(map(str, site.manager.address))
+    folder = _of_manager(site)
     try:
         make_folder(folder)
     except OSError:
@@ -70,6 +70,17 @@ def manager_lock(site: SiteSettings, doing: str, clock: Clock) -> Iterator[None]
         return
     with _lock(folder, f"the manager of site {site.name}", f"{doing}, for site {site.name}", clock):
         yield
+
+
+def _of_manager(site: SiteSettings) -> Path:
+    return site.state.parent / _MANAGERS / "_".join(map(str, site.manager.address))
+
+
+def refuse_held(site: SiteSettings) -> None:
+    """Raise Locked where another process holds the site's lock, or the one of its manager; nothing is taken."""
+    for folder, what in (site.state, f"site {site.name}"), (_of_manager(site), f"the manager of site {site.name}"):
+        if is_held(folder):
+            raise _locked(folder, what)
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease
-from maint.engine.lock import site_lock
-from maint.errors import Invalid, Refused, UsageError
+from maint.engine.lock import refuse_held, site_lock
+from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, UnknownName, UsageError, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
@@ -409,6 +409,27 @@ def _leased(site: Site, doing: str, tell: Callable[[str], None], key: str) -> It
     finally:
         if problem := lease.give_back():
             tell(problem)
+
+
+@contextmanager
+def unless_held(site: Site) -> Iterator[None]:
+    """Where what was looked at in the block fails it while another run works on the site, that is why: Locked.
+
+    Such as a manager that is being restarted; what comes of the look is of use to nobody before that run has ended.
+    """
+    try:
+        yield
+    except (CannotReach, WorkFailed, Refused, UnknownName) as failure:
+        try:
+            refuse_held(site.settings)
+            if site.shared is not None:
+                Lease(site.shared, site.settings.name, site.clock, owner(site), "").refuse_held()
+        except Locked as held:
+            held.detail = (*held.detail, f"meanwhile: {failure.in_a_line}")
+            raise held from failure
+        except (OSError, MaintError):  # who holds it cannot be seen
+            pass
+        raise
 
 
 def _leads_out(name: str) -> bool:

@@ -21,7 +21,7 @@ from maint.restore.select_snapshot import usable_license
 from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
-from maint.snapshots.verify import insist_on_password, verdict_of, verify
+from maint.snapshots.verify import insist_on_password, refuse_mistyped, verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
@@ -70,7 +70,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
 
     Raises:
         Refused: no private key is at hand.
-        Invalid: the configured password cannot be read, which says nothing of the snapshot.
+        Invalid: password or key cannot be read, Mistyped: it was typed wrongly; that says nothing of the snapshot.
     """
     if not site.identities():
         readers = ", ".join(snapshot.recipients) or "the recipients of the snapshot"
@@ -101,6 +101,7 @@ class _Rehearsed:
         yield f"verifying snapshot {self._snapshot.id}"
         with self._phase("verify"):
             verification = verify(self._site, self._snapshot.id, 3)
+        refuse_mistyped(self._site, verification)
         if verification.result is not Trust.VERIFIED:
             raise WorkFailed(
                 f"it does not pass level 3: {verification.words}",

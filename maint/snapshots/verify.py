@@ -14,9 +14,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
+from maint.config.secrets import is_typed
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, NoKeyFits, WorkFailed
+from maint.errors import Invalid, Mistyped, NoKeyFits, WorkFailed
 from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
@@ -42,6 +43,7 @@ from maint.snapshots.parts import (
 from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
+_OTHER_PASSWORD = "the configured password does not open"
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
 
 
@@ -118,8 +120,22 @@ def verify(
     return _deeper(sight, snapshot, seen, asked, clusters)
 
 
+def refuse_mistyped(sight: Sight, verification: Verification) -> None:
+    """Raise Mistyped where nothing but a password that was typed (`prompt:`) makes a verification fail."""
+    failed = [finding for finding in verification.failures if not finding.words.startswith(_OTHER_PASSWORD)]
+    if failed or not verification.failures or not is_typed(sight.settings.manager.login.password):
+        return
+    raise Mistyped(
+        f"the password that was typed does not open {sight.settings.manager.login.username} of snapshot"
+        f" {verification.snapshot}",
+        detail=["that says nothing of the snapshot, so nothing is recorded"],
+        hint="type it again; where it was changed since, the one of that time; `--level 2` wants none",
+    )
+
+
 def record(site: Site, verification: Verification) -> str:
-    """Keep a verification beside the snapshot, signed; return the record's name."""
+    """Keep a verification beside the snapshot, signed; return the record's name. Mistyped: see `refuse_mistyped`."""
+    refuse_mistyped(site, verification)
     return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
 
 
@@ -342,7 +358,7 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     if verdict.judgement.hash_rule:
         return Finding("login", True, f"the configured password opens {account}, an administrator")
     if snapshot.judgement.hash_rule:
-        return Finding("login", False, f"the configured password does not open {account} of this snapshot")
+        return Finding("login", False, f"{_OTHER_PASSWORD} {account} of this snapshot")
     return Finding("login", None, f"whether the configured password opens {account} cannot be known beforehand")
 
 

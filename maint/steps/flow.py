@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -80,7 +80,7 @@ class ApproveArguments(Arguments):
     """What is asked, and how long the answer may take."""
 
     question: str = Field(description="what a person is asked")
-    within: Wait = Field(3600.0, description="how long the answer may take")
+    within: Annotated[Wait, Field(gt=0)] = Field(3600.0, description="how long the answer may take")
 
 
 class Approve(Step[ApproveArguments]):

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Limit
 from maint.deployment.sensitive import REDACTED
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration
@@ -57,7 +57,7 @@ class Guarded(Arguments):
 class Proven(Guarded):
     """How old the snapshot may be that proves that a cluster can come back."""
 
-    max_age: Duration = Field(MAX_AGE, description="how old the proving snapshot may be")
+    max_age: Limit = Field(MAX_AGE, description="how old the proving snapshot may be")
 
 
 class Kept(Guarded):

@@ -17,6 +17,7 @@ from maint.cli import boundary
 from maint.cli.open_site import limited
 from maint.cli.options import Flags
 from maint.cli.screen import Screen
+from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed
 from maint.lab.hosts.ssh.connection import COMMANDS
 from maint.lab.siteconfig import SITE
@@ -237,14 +238,25 @@ def test_a_site_that_wants_the_window_gets_it(loaded):
 
 
 def test_another_run_on_the_site_is_exit_6(loaded):
-    from maint.adapters.clock import SystemClock
-    from maint.engine.lock import site_lock
-
     with site_lock(loaded.state, SITE, "playbook something", SystemClock()):
         said = loaded("cluster", "stop", "base", "--yes", "-o", "json")
         assert loaded("cluster", "list").code == 0
     assert said.code == 6
     assert "playbook something" in said.error["detail"][0]
+
+
+def test_a_manager_that_another_run_restarts_is_exit_6_and_told_as_that_run(loaded):
+    loaded.lab.server.stop()
+    stop = ("cluster", "stop", "base", "--yes", "-o", "json")
+    with site_lock(loaded.state, SITE, "playbook tls-switch", SystemClock()):
+        for words in (stop, ("setting", "set", "dfs_replication", "3", "--service", "hdfs", "--yes", "-o", "json")):
+            said = loaded(*words)
+            assert said.code == 6, said.err
+            assert "playbook tls-switch" in said.error["detail"][0]
+            assert "meanwhile: " in said.error["detail"][1]
+        assert loaded(*stop, "--dry-run").code == 4  # which waits for no lock, as what only reads
+        assert loaded("cluster", "list").code == 4
+    assert loaded(*stop).code == 4
 
 
 def test_a_bug_is_exit_70_and_its_report_holds_no_values(tmp_path, monkeypatch, capsys):
@@ -331,6 +343,18 @@ def test_ctrl_c_while_a_command_loads_leaves_no_traceback(tmp_path):
     words = [sys.executable, "-c", "from maint.cli.start import main; main()", "version"]
     ended = subprocess.run(words, env=environment(PYTHONPATH=str(tmp_path)), capture_output=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.parametrize(("library", "words"), [("typer", "maint cannot be loaded"), ("jinja2", "a part of maint")])
+def test_a_broken_installation_is_exit_70_and_says_what_mends_it(tmp_path, library, words):
+    (tmp_path / f"{library}.py").write_text("import gone_with_an_update\n")
+    called = [sys.executable, "-c", "from maint.cli.start import main; main()", "playbook", "list", "-o", "json"]
+    poor = environment(PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path))
+    ended = subprocess.run(called, env=poor, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, "Traceback" in ended.stderr) == (70, "", False), ended.stderr
+    said = json.loads(ended.stderr)["error"]
+    assert said["message"].startswith(words) and "gone_with_an_update" in said["message"]
+    assert "install it anew" in said["hint"] and "with what you did" in said["hint"]
 
 
 def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():

@@ -61,6 +61,14 @@ def test_a_failure_has_its_own_programs_first(bench: Bench, tmp_path: Path) -> N
     assert journal.history(bench.site.state)[-1].state == "failed"
 
 
+def test_a_run_that_only_waits_for_a_person_is_told_from_one_that_failed(bench: Bench, tmp_path: Path) -> None:
+    seen = hooked(bench, tmp_path)
+    bench.fails(BOOK % FAILING)
+    bench.fails(f"{BOOK % ''}  - {{name: B, do: approve, with: {{question: Go}}}}\n")
+    ends = [json.loads(line) for line in seen.read_text().splitlines() if '"after_run"' in line]
+    assert [(one["state"], one["exit"], one["waiting"]) for one in ends] == [("failed", 1, False), ("failed", 1, True)]
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -139,6 +139,26 @@ MISTAKES = {
         "book.yaml:6:14",
         "soon",
     ),
+    "no time to answer": (
+        HEAD + "steps:\n  - name: A\n    do: approve\n    with: {question: Go, within: 0s}\n",
+        "book.yaml:6:34",
+        "within: must be more than 0",
+    ),
+    "no age that would do": (
+        HEAD + "steps:\n  - name: A\n    do: backup.require\n    with: {max_age: 0s}\n",
+        "book.yaml:6:21",
+        "max_age: must be more than 0",
+    ),
+    "no time for a step": (
+        HEAD + "steps:\n  - name: A\n    do: try.read\n    timeout: 0s\n",
+        "book.yaml:6:14",
+        "timeout: must be more than 0",
+    ),
+    "no pause between two looks": (
+        HEAD + "steps:\n  - {name: A, do: try.read, timeout: 1m, until: result,\n     retry: {pause: 0s}}\n",
+        "book.yaml:5:21",
+        "pause: must be more than 0",
+    ),
     "not YAML": (HEAD + "steps: [\n", "book.yaml:", ""),
 }
 LIBRARY = Library(

@@ -26,8 +26,8 @@ from maint.engine import journal as journals
 from maint.engine import lease as leases
 from maint.engine import session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
-from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_work, owner
-from maint.errors import DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
+from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_work, owner, unless_held
+from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
 from maint.steps.registry import STEPS
@@ -130,7 +130,11 @@ def test_a_second_machine_is_refused_while_the_first_one_works(one, other):
     list(held.take())
     assert isinstance(other.fails(HEAD + "steps:\n" + A), Locked)
     assert (other.did, journals.history(other.site.state)) == ([], [])
+    with pytest.raises(Locked, match="another machine works on site prod"), unless_held(other.site):
+        raise CannotReach("the manager does not answer: the first one restarts it")
     held.give_back()
+    with pytest.raises(CannotReach), unless_held(other.site):
+        raise CannotReach("the manager does not answer: it is down")
     other.run(HEAD + "steps:\n" + A)
     assert other.did == ["a"]
 

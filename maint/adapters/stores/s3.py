@@ -66,7 +66,8 @@ class S3Store:
         self._service = service
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        self._proven = False
+        self._once = f"{self._prefix}.write-once"
+        self._proven = self._made_once = False
         self._pieces: bool | None = None  # None: not tried yet
 
     @property
@@ -128,10 +129,14 @@ class S3Store:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file; no complaint where there is none."""
+        """Remove a file; no complaint where there is none. With a trial goes what it had to leave beside it."""
         key = self._key(name)
         with self._failing(f"cannot remove {name}"):
             self._client.delete_object(Bucket=self._bucket, Key=key)
+        if self._made_once and is_trial(name):
+            with self._failing("cannot remove .write-once"):
+                self._client.delete_object(Bucket=self._bucket, Key=self._once)
+            self._made_once = self._proven = False
 
     def sweep(self, prefix: str = "") -> int:
         """Abort uploads of dead writers, and remove old trials; return how many uploads."""
@@ -239,10 +244,10 @@ class S3Store:
     def _prove_condition(self) -> None:
         if self._proven:
             return
-        key = f"{self._prefix}.write-once"
         for _ in range(2):
             try:
-                self._client.put_object(Bucket=self._bucket, Key=key, Body=b"", IfNoneMatch="*")
+                self._client.put_object(Bucket=self._bucket, Key=self._once, Body=b"", IfNoneMatch="*")
+                self._made_once = True
             except ClientError as error:
                 if _code_of(error) not in _TAKEN:
                     raise
@@ -257,7 +262,7 @@ class S3Store:
     def _takes_pieces(self) -> bool:
         """Return whether the condition holds for what goes up in pieces, too, by trying it on a name that is taken."""
         if self._pieces is None:
-            trial = _Upload(self._client, self._bucket, f"{self._prefix}.write-once", {}, lambda: True)
+            trial = _Upload(self._client, self._bucket, self._once, {}, lambda: True)
             try:
                 trial.send(b"tried")
                 trial.finish()

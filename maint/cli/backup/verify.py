@@ -5,6 +5,8 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import Annotated
 
+import msgspec
+
 from maint.cli.after_run import followed, planned
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
@@ -18,11 +20,18 @@ from maint.model.json import Json
 from maint.model.snapshot import Trust
 from maint.snapshots.catalogue import LATEST, entries, find_id, load
 from maint.snapshots.records import Verification
-from maint.snapshots.verify import record, usual_level
+from maint.snapshots.verify import record, refuse_mistyped, usual_level
 from maint.snapshots.verify import verify as verify_snapshot
 
 _OTHERS = "`maint backup list` shows others"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """Why a secret could not be read, and how deep a snapshot was looked at without it."""
+
+    why: MaintError
+    level: int
 
 
 @command(MANAGER, several=WORKS)
@@ -55,7 +64,7 @@ def verify(
             return 0
         levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
-            unread = list[MaintError]()
+            unread = list[Unread]()
             found = [_judged(site, screen, one, to, begin, unread) for one, to in levels.items()]
             return _verified_all(screen, found, unread) if stale else _verified(screen, found[0], unread)
 
@@ -74,7 +83,7 @@ def _stale(site: ConfiguredSite, age: float) -> list[str]:
     return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
 
 
-def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequence[MaintError]) -> int:
+def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequence[Unread]) -> int:
     """Show what was found of several snapshots; see `_judged` for `unread`."""
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
@@ -83,7 +92,7 @@ def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequenc
     if failed:
         told = f"{show_count(len(failed), 'snapshot')} of {len(found)} failed"
         why = [f"{one.snapshot}: {one.failures[0].words}" for one in failed]
-        raise WorkFailed(told, detail=[*why, *(one.message for one in unread[:1])], hint=_OTHERS)
+        raise WorkFailed(told, detail=[*why, *(one.why.message for one in unread[:1])], hint=_OTHERS)
     _insist(unread)
     untold = [one.snapshot for one in found if one.result is Trust.NOT_VERIFIED]
     if untold:
@@ -98,36 +107,43 @@ def _judged(
     found: str,
     level: int,
     begin: Callable[[], None] | None,
-    unread: list[MaintError],
+    unread: list[Unread],
 ) -> Verification:
     """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept.
 
-    Where the password, which level 3 alone tries, cannot be read, it goes to level 2, and `unread` gets why.
+    Where a secret cannot be read, the password of level 3 or the key of level 2, it goes as deep as it can without,
+    and `unread` gets why.
     """
     with at_work(site, "backup verify", screen.say):
         if begin is not None:
             begin()
-        try:
-            judged = verify_snapshot(site, found, level)
-        except (Invalid, Refused) as failure:
-            if level < 3:
-                raise
-            judged = verify_snapshot(site, found, 2)  # which fails as well where it was not the password
-            unread.append(failure)
+        for depth in range(level, 0, -1):
+            try:
+                judged = verify_snapshot(site, found, depth)
+                break
+            except (Invalid, Refused) as failure:
+                why = failure
+                if depth == 1:  # which wants no secret
+                    raise
+        refuse_mistyped(site, judged)
         if begin is not None:
             record(site, judged)
+    if judged.level < level:
+        unread.append(Unread(why, judged.level))
     return judged
 
 
-def _insist(unread: Sequence[MaintError]) -> None:
-    """Raise, once for all, that the password cannot be read; what was found without it is shown and kept."""
+def _insist(unread: Sequence[Unread]) -> None:
+    """Raise, once for all, that a secret cannot be read; what was found without it is shown and kept."""
     if unread:
-        seen = f"level 3 tries this password; looked at to level 2 only: {show_count(len(unread), 'snapshot')}"
-        unread[0].detail = (*unread[0].detail, seen)
-        raise unread[0]
+        why, level = unread[0].why, unread[0].level
+        wants = "level 3 tries this password" if level == 2 else "level 2 opens what is encrypted with this key"
+        seen = f"{wants}; looked at to level {level} only: {show_count(len(unread), 'snapshot')}"
+        why.detail = (*why.detail, seen)
+        raise why
 
 
-def _verified(screen: Screen, judged: Verification, unread: Sequence[MaintError]) -> int:
+def _verified(screen: Screen, judged: Verification, unread: Sequence[Unread]) -> int:
     """Show what was found of one snapshot; see `_judged` for `unread`."""
     found = judged.snapshot
     screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from maint.config.fields import Duration
+from maint.config.fields import Limit
 from maint.deployment.judge import only_redacted
 from maint.errors import WorkFailed
 from maint.model.formatting import show_counts, show_size
@@ -149,7 +149,7 @@ def _broken_hint(snapshot: Snapshot) -> str:
 class RequireArguments(Arguments):
     """How old the snapshot may be, and the cluster it must hold."""
 
-    max_age: Duration = Field(description="how old it may be")
+    max_age: Limit = Field(description="how old it may be")
     cluster: str = Field("", description="the cluster that is about to go")
 
 

@@ -20,7 +20,7 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.open import Access, open_store
-from maint.adapters.stores.stored_files import is_left_over, staging_name
+from maint.adapters.stores.stored_files import is_left_over, staging_name, trial_name
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
 from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
@@ -256,6 +256,18 @@ def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTT
     with pytest.raises(WorkFailed, match="ignores the condition"):
         put(store, "a")
     assert [(r.method, r.path) for r, _ in httpserver.log if r.path.endswith("/a")] == [("HEAD", "/backups/x/a")]
+
+
+def test_a_trial_in_a_bucket_takes_away_all_that_it_brought_and_nothing_else(bucket: tuple[str, ...]) -> None:
+    def tried() -> list[str]:
+        store: Any = opened_from(bucket)
+        put(store, name := trial_name("prod"))
+        store.remove(name)
+        return [found for found, _ in store._listed("")]
+
+    assert tried() == []
+    put(opened_from(bucket), "prod/1/a")
+    assert tried() == [".write-once", "prod/1/a"]
 
 
 def test_a_large_file_for_which_there_is_no_room_until_it_is_whole_is_a_failure_with_words(

@@ -1,5 +1,7 @@
 """`backup verify`: the newest, those not looked at for long, and what it says of a redacted one."""
 
+import os
+import pty
 import re
 from pathlib import Path
 
@@ -82,3 +84,41 @@ def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_tha
     ), said.err  # fmt: skip
     kept = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]
+
+
+def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(loaded):
+    loaded("backup", "create")
+    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
+    key = loaded.lab.folder / "identity"
+    whole = key.read_text()
+    for spoil in (key.unlink, lambda: key.chmod(0o644), lambda: key.write_text("no key\n")):
+        key.write_text(whole)
+        key.chmod(0o600)
+        spoil()
+        said = loaded("backup", "verify", "--stale", "0.001s")
+        assert (said.code, str(key) in said.err, said.err.count("error:")) == (3, True, 1), said.err
+        assert "level 1 only: 2 snapshots" in said.err
+        assert all(f"{one}: verified: level 1 of 1" in said.out for one in (first, newest)), said.out
+        before = sorted((loaded.lab.folder / "backups").rglob("*"))
+        said = loaded("backup", "drill", first)
+        assert (said.code, str(key) in said.err) == (3, True), said.err
+        assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
+
+
+@pytest.mark.parametrize("verb", ["verify", "drill"])
+def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, verb):
+    config, store = Path(loaded.config), loaded.lab.folder / "backups"
+    config.write_text(re.sub(r"password: \S*/password\S*", "password: prompt", config.read_text(), count=1))
+    before = sorted(store.rglob("*"))
+    ours, theirs = pty.openpty()
+    with loaded.start("backup", verb, stdin=theirs, start_new_session=True) as process:
+        asked = ""
+        while "Password" not in asked:
+            asked += (read := process.stderr.read(1))
+            assert read, asked
+        os.write(ours, b"mistyped\n")
+        said = process.stderr.read()
+    os.close(ours)
+    os.close(theirs)
+    assert (process.returncode, "the password that was typed" in said, "not sound" in said) == (2, True, False), said
+    assert sorted(store.rglob("*")) == before

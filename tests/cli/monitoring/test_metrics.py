@@ -150,7 +150,7 @@ def test_what_hangs_stays_told_whatever_else_begins_and_ends_meanwhile(hanging, 
         assert since_in(hanging) == 77
         if failure:
             raise failure
-    with suppress(WorkFailed), planned(hanging, Screen(), "backup", dry_run=False):
+    with suppress(Locked), planned(hanging, Screen(), "backup", dry_run=False):
         raise WorkFailed("the manager is down")
     assert since_in(hanging) == 77
 
