@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from maint.config.schema import HostSettings
 from maint.errors import Refused
-from maint.model.manager import Cluster, Host, Place
+from maint.model.manager import Cluster, Host, Place, Service
 from maint.ports import ManagerSight, Sight
 from maint.steps.hosts.selection import configured_as, require_ssh
 from maint.steps.manager.clusters import resolve, restless
@@ -34,12 +35,13 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
             hint=f"`maint cluster delete {cluster.name}` takes the playbook that fits",
         )
     require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")
-    settings = dict(_settings(sight.manager, cluster.name))
-    services = sight.manager.services(cluster.name)
+    services, hosts = sight.manager.services(cluster.name), sight.manager.hosts()
+    settings = dict(_settings(sight.manager, cluster.name, services))
     wanted = {f"{service.name}.{key}" for service in services for key in _DATA.get(service.type, ())}
     data = {key: value for key, value in settings.items() if key in wanted and value}
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
-    return Ecs(cluster, _configured(sight, cluster), data, others, _shared(sight, cluster.name))
+    shared = _shared(sight.settings.hosts, hosts, cluster.name)
+    return Ecs(cluster, _configured(sight, cluster, services, hosts), data, others, shared)
 
 
 def refuse_running(manager: ManagerSight, name: str) -> None:
@@ -51,11 +53,10 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
         raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
-def _configured(sight: Sight, cluster: Cluster) -> Sequence[str]:
+def _configured(sight: Sight, cluster: Cluster, services: Sequence[Service], hosts: Sequence[Host]) -> Sequence[str]:
     # Each host of the cluster must have one name in the config, and only one.
-    known = {host.host_id: host for host in sight.manager.hosts()}
-    services = [Place(cluster.name, service.name) for service in sight.manager.services(cluster.name)]
-    roles = [role for service in services for role in sight.manager.roles(service)]
+    known = {host.host_id: host for host in hosts}
+    roles = [role for service in services for role in sight.manager.roles(Place(cluster.name, service.name))]
     ids = dict.fromkeys(role.host_id for role in roles if role.host_id)
     ids |= dict.fromkeys(host.host_id for host in known.values() if host.cluster == cluster.name)
     strangers: list[str] = []
@@ -78,12 +79,12 @@ _API_ONLY = "`maint cluster delete NAME --api-only`"
 UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 
 
-def _shared(sight: Sight, cluster: str) -> Mapping[str, Sequence[str]]:
+def _shared(configured: Sequence[HostSettings], hosts: Sequence[Host], cluster: str) -> Mapping[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
-    for host in sight.manager.hosts():
+    for host in hosts:
         others = [owner for owner in host.owners if owner != cluster]
         if others and cluster in host.owners:
-            found |= dict.fromkeys(configured_as(sight.settings.hosts, host), others)
+            found |= dict.fromkeys(configured_as(configured, host), others)
     return found
 
 
@@ -94,9 +95,9 @@ def _described(host_id: str, host: Host | None, matches: Sequence[str]) -> str:
     return f"host {host.hostname} ({host.address}) {words}"
 
 
-def _settings(manager: ManagerSight, cluster: str) -> Iterator[tuple[str, str]]:
+def _settings(manager: ManagerSight, cluster: str, services: Sequence[Service]) -> Iterator[tuple[str, str]]:
     # What is not set has its default.
-    for service in manager.services(cluster):
+    for service in services:
         for one in manager.settings_of(Place(cluster, service.name)):
             value = one.default if one.value is None else one.value
             if value is not None and one.sensitive is not True:
