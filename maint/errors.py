@@ -215,7 +215,8 @@ class Interrupted(Stopped):
 
     otherwise = "`maint playbook history` shows whether a run was stopped on its way"
 
-    def __init__(self, signal_number: int) -> None:
+    def __init__(self, signal_number: int | str) -> None:
         super().__init__("interrupted")
-        self.signal_number = signal_number
-        self.exit_code = 128 + signal_number
+        # From Python 3.12 on, what is raised while an enum is made is made anew from its words: the number is lost.
+        self.signal_number = signal_number if isinstance(signal_number, int) else 15
+        self.exit_code = 128 + self.signal_number

@@ -89,9 +89,10 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush into
         return 0
-    except Exception as error:
-        shown.error(_bug(error))
-        return BUG
+    except Exception as error:  # up to Python 3.11 what is raised while a class is made comes out as RuntimeError
+        failure = error.__cause__ if isinstance(error.__cause__, Stopped) else _bug(error)
+        shown.error(failure)
+        return failure.exit_code
 
 
 _received = [0]  # the newest signal that asks this process to end; 0: none

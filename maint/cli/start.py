@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 from contextlib import suppress
 from typing import NoReturn
 
@@ -43,7 +44,9 @@ def main() -> None:
     try:
         run()
     except SystemExit as over:
-        if isinstance(over.code, int) and over.code > _BY_SIGNAL:
+        # Python takes itself down under a thread that nobody waits for, such as one that asks a manager past a limit:
+        # within a library in C or Rust that is a crash.
+        if isinstance(over.code, int) and (over.code > _BY_SIGNAL or threading.active_count() > 1):
             _leave(over.code)
         raise
 

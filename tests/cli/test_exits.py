@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from enum import Enum
 from types import SimpleNamespace
 
 import pytest
@@ -298,6 +299,28 @@ def test_a_signal_ends_a_waiting_command_and_says_how_to_go_on(loaded, number, c
     run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
     assert run["state"] == "interrupted"
     assert f"maint playbook resume {run['id']}" in err
+
+
+def a_class():
+    class Signal:
+        def __set_name__(self, *_):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    type("Made", (), {"one": Signal()})
+
+
+def an_enum():
+    class Made(Enum):
+        ONE = 1
+
+        def __init__(self, *_):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("make", [a_class, an_enum])  # as modules do that are imported when they are first needed
+def test_a_signal_while_a_class_is_made_is_no_bug(make, capsys):
+    assert boundary.guarded(Screen, make) == 130
+    assert "error: interrupted" in capsys.readouterr().err
 
 
 def end_commands(operator):

@@ -3,6 +3,8 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from maint.cli.hosts import check as hosts_check
 from maint.lab.faults import AILMENTS
-from tests.steps.operator import Operator, maint
+from tests.steps.operator import Operator, environment, maint
 
 FIRST = "base-01.example.internal"
 
@@ -99,6 +101,15 @@ def test_a_password_that_does_not_open_the_truststore_is_found(sick: Operator) -
     assert (loud(said), said.code) == ({"tls.truststore": "fail"}, 1)
 
 
+# What is at work while Python takes itself down may die of it.
+WATCHED = """
+import atexit, sys, threading
+from maint.cli.start import main
+atexit.register(lambda: sys.stderr.write(f"goes down beside {threading.enumerate()[1:]}"))
+main()
+"""
+
+
 def test_a_manager_that_never_answers_is_waited_for_no_longer_than_allowed(sick: Operator) -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as another:
         ports = {"plain": one.getsockname()[1], "tls": another.getsockname()[1]}
@@ -107,8 +118,12 @@ def test_a_manager_that_never_answers_is_waited_for_no_longer_than_allowed(sick:
         )
         config = Path(sick.config).with_name("silent.yaml")
         config.write_text(text)
-        said = maint("host", "check", "--host", FIRST, "--timeout", "3s", "-o", "json", "--config", str(config))
-    (found,) = [f for f in said.json["findings"] if f["check"] == "cm.agent.heartbeat"]
+        words = ("host", "check", "--host", FIRST, "--timeout", "3s", "-o", "json", "--config", str(config))
+        ended = subprocess.run(
+            [sys.executable, "-c", WATCHED, *words], env=environment(), capture_output=True, check=False
+        )
+    assert b"goes down beside [<" not in ended.stderr
+    (found,) = [f for f in json.loads(ended.stdout)["findings"] if f["check"] == "cm.agent.heartbeat"]
     assert (found["state"], found["observed"]) == (
         "error",
         "the manager's API did not answer: no answer within 3s",
