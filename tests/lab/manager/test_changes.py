@@ -166,3 +166,13 @@ def test_clusters_are_made_empty_and_a_switch_lets_what_runs_be_deleted(make_lab
     assert (made.status_code, made.json()["items"][0]["version"]) == (200, "CDH7")
     assert client.get("/api/v45/clusters/second/services").json() == {"items": []}
     assert client.send("POST", "/api/v45/clusters", json=cluster).status_code == 400
+    strange: list[dict[str, object]] = [
+        {"roles": "abc"},
+        {"roles": [{"type": "SERVER", "hostRef": "x"}]},
+        {"config": 5},
+    ]
+    for part in strange:
+        entry = {"name": "strange", "type": "ZOOKEEPER", **part}
+        answer = client.send("POST", "/api/v45/clusters/base/services", json={"items": [entry]})
+        assert (answer.status_code, "Cannot read the body" in answer.json()["message"]) == (400, True), part
+    assert client.get("/api/v45/clusters/base/services/strange").status_code == 404
