@@ -36,7 +36,7 @@ class RetryForm(Form):
     backoff: Annotated[float, Field(ge=1, le=10)] = Field(
         1.0, description="how much longer each pause is than the last"
     )
-    longest: Limit = Field(300.0, description="no pause is longer")
+    longest: Duration = Field(300.0, description="no pause is longer")
 
 
 class StepForm(Form):

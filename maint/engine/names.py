@@ -11,9 +11,6 @@ from maint.model.json import Json
 from maint.model.notice import Kind
 from maint.model.plan import Playbook, StepText
 from maint.render import template
-from maint.steps.flow import NotifyArguments
-from maint.steps.hosts.files import FetchArguments
-from maint.steps.hosts.selection import HostsArguments
 from maint.steps.registry import STEPS
 
 
@@ -23,10 +20,12 @@ def unknown_names(playbook: Playbook, settings: SiteSettings) -> Iterator[Invali
     What only a parameter without a default would tell is not judged; neither is what an included playbook names itself.
     """
     defaults = {item.name: item.default for item in playbook.parameters if item.default is not None}
+    every = known_names(settings)
     for step in playbook.steps:
         if step.do is None or step.do not in STEPS:
             continue
-        for key, known, kind in _known(step, settings):
+        for key, kind in _named(step).items():
+            known = every[kind]
             for name in _given(step, key, defaults):
                 if name not in known:
                     guess = did_you_mean(name, sorted(known))
@@ -37,21 +36,21 @@ def unknown_names(playbook: Playbook, settings: SiteSettings) -> Iterator[Invali
                     yield Invalid(words, at=step.argument_places.get(key, step.at), hint=hint)
 
 
-def _known(step: StepText, settings: SiteSettings) -> Sequence[tuple[str, set[str], str]]:
+def known_names(settings: SiteSettings) -> Mapping[str, set[str]]:
+    """Return the names that the config of a site has, by what they are the names of."""
+    hosts = (*settings.hosts, *settings.hosts_in("manager"))
+    return {
+        "host": {host.name for host in hosts},
+        "group of hosts": {group for host in hosts for group in host.groups},
+        "notice that takes messages": {one.name for one in settings.notify if one.ways(Kind.MESSAGE.value, "")},
+        "virtual cluster": {one.name for one in settings.virtual_clusters},
+    }
+
+
+def _named(step: StepText) -> Mapping[str, str]:
+    """Return the keys of a step's arguments that name what the config has, and what that is."""
     arguments = STEPS[step.do or ""].arguments
-    configured = (*settings.hosts, *settings.hosts_in("manager"))
-    hosts, groups = {host.name for host in configured}, {group for host in configured for group in host.groups}
-    found = []
-    if issubclass(arguments, HostsArguments):
-        found += [("hosts", hosts, "host"), ("groups", groups, "group of hosts")]
-    if issubclass(arguments, FetchArguments):
-        found.append(("host", hosts, "host"))
-    if issubclass(arguments, NotifyArguments):
-        told = {one.name for one in settings.notify if one.ways(Kind.MESSAGE.value, "")}
-        found.append(("to", told, "notice that takes messages"))
-    if "vc" in arguments.model_fields:
-        found.append(("vc", {one.name for one in settings.virtual_clusters}, "virtual cluster"))
-    return found
+    return {**arguments.in_config, **({"vc": "virtual cluster"} if "vc" in arguments.model_fields else {})}
 
 
 def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:

@@ -232,9 +232,6 @@ class StepReader:
         self._names(expression(item.until, at=place).names(), known | self._registered | {"result"}, place)
         if item.timeout is None:
             raise Invalid("a step with `until` needs a `timeout`", at=place, hint="such as `timeout: 10m`")
-        if item.retry is not None and not item.retry.pause:
-            at = self._document.where((*path, "retry", "pause"))
-            raise Invalid("retry.pause: must be more than 0, since `until` looks again after it", at=at)
 
     def _rolling(self, path: Keys, item: StepForm) -> None:
         step = STEPS.get(item.do) if item.do else None

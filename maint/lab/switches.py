@@ -36,7 +36,7 @@ SWITCHES: dict[str, Switch] = {
     "pwhash-in-redacted-view": Switch("absent", ("absent", "present"), "accounts in view=export_redacted", "U12"),
     "pwhash-under-redaction": Switch("absent", ("absent", "present"), "accounts under the JVM property", "U12"),
     "peer-password-redacted": Switch("yes", ("yes", "no"), "whether redaction hides passwords of peers", "U13"),
-    "delete-running": Switch("refuse", ("refuse", "allow"), "DELETE of a cluster that runs", "U1"),
+    "delete-running": Switch("refuse", ("refuse", "allow"), "DELETE of a cluster, service or role that runs", "U1"),
     "stop-stopped": Switch("reject", ("reject", "succeed"), "stopping a cluster that is stopped", "U2"),
     "put-without-admin": Switch("refuse", ("refuse", "accept"), "PUT of a deployment without an administrator", "U3"),
     "put-existing": Switch("refuse", ("refuse", "keep"), "an entity that exists and is not to be deleted", "U4"),

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -198,6 +198,7 @@ class Assert(Step[AssertArguments]):
 class NotifyArguments(Arguments):
     """What is told, and to whom."""
 
+    in_config: ClassVar[Mapping[str, str]] = {"to": "notice that takes messages"}
     message: str = Field(description="what is told, in a sentence or two")
     to: list[str] = Field([], description="names under `notify` in the config; empty: all")
 

@@ -14,8 +14,13 @@ WAIVER = "no_safety_net"  # the argument of guarded steps that says why their ba
 
 
 class Arguments(BaseModel):
-    """What a step kind accepts under `with:`; unknown names are refused."""
+    """What a step kind accepts under `with:`; unknown names are refused.
 
+    Attributes:
+        in_config: those of its keys that name what the config has → what that is, a key of `engine.names.known_names`.
+    """
+
+    in_config: ClassVar[Mapping[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 

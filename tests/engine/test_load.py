@@ -154,11 +154,6 @@ MISTAKES = {
         "book.yaml:6:14",
         "timeout: must be more than 0",
     ),
-    "no pause between two looks": (
-        HEAD + "steps:\n  - {name: A, do: try.read, timeout: 1m, until: result,\n     retry: {pause: 0s}}\n",
-        "book.yaml:5:21",
-        "pause: must be more than 0",
-    ),
     "not YAML": (HEAD + "steps: [\n", "book.yaml:", ""),
 }
 LIBRARY = Library(

@@ -287,6 +287,9 @@ a third recipient was on no page
     snapshots/test_capture.py::test_a_part_is_sealed_for_as_many_as_its_help_page_tells
 the safety copy of an empty server was called redacted
     steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
+a mistyped password, or a damaged private key, condemned a sound snapshot
+    cli/backup/test_verify_words.py::test_a_mistyped_password_says_nothing_of_the_snapshot
+    cli/backup/test_verify_words.py::test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it
 
 # Damage to its own state
 a line written in part was glued to the next one
@@ -340,6 +343,8 @@ a limit did not say what was waited for
 a proxy was obeyed by some, and named by none
     cli/test_proxy.py::test_a_proxy_leads_to_the_manager_and_to_virtual_clusters_but_to_what_no_proxy_names
     cli/test_proxy.py::test_plans_and_doctor_say_what_goes_through_a_proxy
+a manager that another run restarted was told as one that is down
+    cli/test_exits.py::test_a_manager_that_another_run_restarts_is_exit_6_and_told_as_that_run
 
 # Own runbooks
 a runbook could neither check hosts, ask, tell nor change services

@@ -41,8 +41,8 @@ def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     place = tmp_path_factory.mktemp("installed")
     venv.create(place / "env", with_pip=False)
     python = place / "env/bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(pip, check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-compile", "--no-deps"]
+    subprocess.run([*pip, "--no-index", str(wheel)], check=True, capture_output=True)
     # Our dependencies come from where these tests run; a path in a .pth brings no editable install along.
     (site,) = (place / "env").glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")

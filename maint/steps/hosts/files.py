@@ -6,7 +6,7 @@ import shlex
 import shutil
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 from msgspec.structs import astuple
@@ -295,6 +295,7 @@ _BLOCK = 1024 * 1024
 class FetchArguments(Arguments):
     """Which file of which host goes where."""
 
+    in_config: ClassVar[Mapping[str, str]] = {"host": "host"}
     host: str = Field(description="name of the host in the config")
     path: str = Field(description="the file there, absolute")
     to: str = Field(description="the local file, absolute")

@@ -1,6 +1,6 @@
 """Which hosts a step works on, by name or by group of the config."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -16,6 +16,7 @@ from maint.steps.step import Arguments
 class HostsArguments(Arguments):
     """Hosts by name, and all hosts of groups."""
 
+    in_config: ClassVar[Mapping[str, str]] = {"hosts": "host", "groups": "group of hosts"}
     every: ClassVar[bool] = False  # whether all hosts of the config are meant where none are named
     hosts: list[str] = Field(default=[], description="names of hosts in the config")
     groups: list[str] = Field(default=[], description="all hosts of these groups")

@@ -53,6 +53,9 @@ def test_a_service_is_made_with_its_base_groups_and_deleted_once_it_is_stopped(a
     assert "already exists" in refused(400, services.create_services, "base", body=body)
     assert services.update_service("base", "zoo-2", body=cm_client.ApiService(display_name="Two")).display_name == "Two"
     assert "must be stopped" in refused(400, services.delete_service, *HDFS)
+    exported = loaded.get("/api/v49/cm/deployment").content
+    assert b"zoo-2-SERVER-BASE" in exported
+    assert loaded.put_deployment(exported).status_code == 200
     assert services.delete_service("base", "zoo-2").name == "zoo-2"
     refused(404, services.read_service, "base", "zoo-2")
     body.items[0].type = "NO_SUCH"
@@ -155,10 +158,21 @@ def test_the_managers_settings_are_known_in_either_case(api):
     assert listed["KRB_AUTH_ENABLE"] == "false"
 
 
-def test_clusters_are_made_empty(make_lab: MakeLab):
-    client = make_lab()
+def test_clusters_are_made_empty_and_a_switch_lets_what_runs_be_deleted(make_lab: MakeLab):
+    client = make_lab(delete_running="allow")
+    assert client.send("DELETE", f"/api/v45/clusters/base/services/hdfs/roles/{BALANCER}").status_code == 200
     cluster = {"items": [{"name": "second", "fullVersion": "7.1.9", "clusterType": "BASE_CLUSTER"}]}
     made = client.send("POST", "/api/v45/clusters", json=cluster)
     assert (made.status_code, made.json()["items"][0]["version"]) == (200, "CDH7")
     assert client.get("/api/v45/clusters/second/services").json() == {"items": []}
     assert client.send("POST", "/api/v45/clusters", json=cluster).status_code == 400
+    strange: list[dict[str, object]] = [
+        {"roles": "abc"},
+        {"roles": [{"type": "SERVER", "hostRef": "x"}]},
+        {"config": 5},
+    ]
+    for part in strange:
+        entry = {"name": "strange", "type": "ZOOKEEPER", **part}
+        answer = client.send("POST", "/api/v45/clusters/base/services", json={"items": [entry]})
+        assert (answer.status_code, "Cannot read the body" in answer.json()["message"]) == (400, True), part
+    assert client.get("/api/v45/clusters/base/services/strange").status_code == 404

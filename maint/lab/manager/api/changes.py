@@ -77,7 +77,7 @@ def rename_service(world: World, request: Request) -> Response:
 def delete_service(world: World, request: Request) -> Response:
     """Delete a service that is stopped, with all that is in it."""
     cluster, service = service_of(world, request)
-    if world.service_state(service) not in (STOPPED, NA):
+    if world.service_state(service) not in (STOPPED, NA) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete service '{service['name']}': it must be stopped first.")
     answer = shown.service_shown(world, cluster, service, request)
     if cluster:
@@ -102,7 +102,7 @@ def delete_role(world: World, request: Request) -> Response:
     """Delete a role that is stopped."""
     cluster, service = service_of(world, request)
     role = role_of(service, request.parts["role"])
-    if world.role_state(role) not in (STOPPED, NA):
+    if world.role_state(role) not in (STOPPED, NA) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete role '{role['name']}': it must be stopped first.")
     answer = shown.role_shown(world, cluster, service, role, request)
     service["roles"] = [each for each in roles(service) if each is not role]

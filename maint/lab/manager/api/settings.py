@@ -27,6 +27,8 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "HDFS": {"dfs_replication": "3", "dfs_block_size": "134217728", "hdfs_service_env_safety_valve": ""},
     "HDFS/NAMENODE": {"namenode_java_heapsize": "4294967296", "dfs_namenode_handler_count": "30"},
     "HDFS/DATANODE": {"datanode_java_heapsize": "1073741824", "dfs_datanode_handler_count": "3"},
+    "MGMT/HOSTMONITOR": {"firehose_heapsize": "1073741824"},
+    "MGMT/SERVICEMONITOR": {"firehose_heapsize": "1073741824"},
     "YARN/NODEMANAGER": {"yarn_nodemanager_resource_cpu_vcores": "8"},
     "ZOOKEEPER/SERVER": {"maxClientCnxns": "60", "minSessionTimeout": "4000", "maxSessionTimeout": "40000"},
 }  # fmt: skip
