@@ -14,7 +14,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import MANAGER, WORKS, Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen
 from maint.engine.shared_runs import at_work
-from maint.errors import Invalid, MaintError, PartlyDone, Refused, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
@@ -65,7 +65,7 @@ def verify(
         levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
             unread = list[Unread]()
-            found = [_judged(site, screen, one, to, begin, unread) for one, to in levels.items()]
+            found = [_judged(site, screen, one, to, begin, unread, several=bool(stale)) for one, to in levels.items()]
             return _verified_all(screen, found, unread) if stale else _verified(screen, found[0], unread)
 
 
@@ -108,11 +108,13 @@ def _judged(
     level: int,
     begin: Callable[[], None] | None,
     unread: list[Unread],
+    *,
+    several: bool,
 ) -> Verification:
     """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept.
 
     Where a secret cannot be read, the password of level 3 or the key of level 2, it goes as deep as it can without,
-    and `unread` gets why.
+    and `unread` gets why. Of `several`, one whose manifest the store does not give keeps nobody from the others.
     """
     with at_work(site, "backup verify", screen.say):
         if begin is not None:
@@ -121,6 +123,10 @@ def _judged(
             try:
                 judged = verify_snapshot(site, found, depth)
                 break
+            except StoreFailed as failure:
+                if not several:
+                    raise
+                return Verification(found, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,))
             except (Invalid, Refused) as failure:
                 why = failure
                 if depth == 1:  # which wants no secret
