@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
 from maint.errors import Refused, StoreFailed
+from maint.model.formatting import parse_time
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import prune, records
 from maint.snapshots.capture import take
@@ -397,7 +398,7 @@ def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Pl
     with aged.store.create("prod/records/odd-restore-x.json") as file:
         file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
-    assert [records.moment(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
+    assert [parse_time(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
 
 
 def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(
