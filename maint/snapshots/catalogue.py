@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Refused, UsageError, WorkFailed
+from maint.errors import Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
@@ -77,6 +77,7 @@ class Entry(msgspec.Struct, frozen=True):
     holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
+    unread: bool = False  # the store did not give its manifest, which says nothing of it: it is kept
 
     @property
     def offered(self) -> bool:
@@ -117,7 +118,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def entries(sight: Sight) -> Sequence[Entry]:
-    """Return all snapshots of the site, the oldest first."""
+    """Return all snapshots of the site, the oldest first; StoreFailed where they or a record cannot be read."""
     past, doubtful = read_kinds(sight)
     looks = defaultdict[str, list[Verified]](list)
     for snapshot_id, look in _each_verification(past):
@@ -132,7 +133,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
             looks=tuple(looks[entry.id]),
             proven=proven.get(entry.id),
             drilled=drilled.get(entry.id),
-            holds=tuple(holds.get(entry.id, ())),
+            holds=(*holds.get(entry.id, ()), *entry.holds),
             files_read=read.get(entry.id),
         )
         for entry in found
@@ -180,10 +181,11 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
         return
     if any(record.kind == PRUNE and record.snapshot == seen for record in read_records(sight)):
         return
-    problem = next((one.problem for one in listed if one.id == seen), None)
+    there = next((one for one in listed if one.id == seen), None)
+    doubted = "is not to be believed any more: " if there and not there.unread else ""
     raise Refused(
-        f"snapshot {seen}, which this machine has verified in {sight.store.location}, is "
-        + ("not shown there any more" if problem is None else f"not to be believed any more: {problem}"),
+        f"snapshot {seen}, which this machine has verified in {sight.store.location}, "
+        + (f"{doubted}{there.problem}" if there else "is not shown there any more"),
         detail=[
             *([f"the newest that could be chosen instead is {chosen}"] if chosen else []),
             "no signed record says that it was removed; exit code 5: nothing was touched",
@@ -302,6 +304,10 @@ def folders(sight: Sight) -> dict[str, set[str]]:
 def _entry(sight: Sight, snapshot_id: str) -> Entry:
     try:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
+    except StoreFailed as failure:
+        why = f"could not be read: {failure.in_a_line}"
+        kept = Hold("what cannot be read is not removed", sight.clock.now())
+        return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from maint.config.secrets import is_typed
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, Mistyped, NoKeyFits, WorkFailed
+from maint.errors import Invalid, Mistyped, NoKeyFits, StoreFailed, WorkFailed
 from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
@@ -87,6 +87,7 @@ def verify(
     Raises:
         Invalid, Refused: level 3 opens a deployment, and the configured password, which no other level needs, cannot
             be read, or be asked for: that says nothing of it.
+        StoreFailed: its manifest could not be read, which says nothing of it, either.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -94,6 +95,8 @@ def verify(
     empty = Verification(snapshot_id, level, 0, 0, 0, now)
     try:
         snapshot = load(sight, snapshot_id)
+    except StoreFailed:  # which says nothing of the snapshot
+        raise
     except WorkFailed as failure:
         return replace(empty, findings=(failed_finding("manifest", failure),))
     if read_before and files_read is None:

@@ -12,7 +12,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import MANAGER, WORKS, Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen
 from maint.engine.shared_runs import at_work
-from maint.errors import Invalid, MaintError, Mistyped, PartlyDone, Refused, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, Mistyped, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
@@ -61,7 +61,7 @@ def verify(
             screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
             return 0
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
-            judged, why = _all_judged(site, screen, levels, begin)
+            judged, why = _all_judged(site, screen, levels, begin, several=bool(stale))
             return _verified_all(screen, judged, why) if stale else _verified(screen, judged, why)
 
 
@@ -115,9 +115,17 @@ def _judged(
 
 
 def _all_judged(
-    site: ConfiguredSite, screen: Screen, levels: Mapping[str, int], begin: Callable[[], None] | None
+    site: ConfiguredSite,
+    screen: Screen,
+    levels: Mapping[str, int],
+    begin: Callable[[], None] | None,
+    *,
+    several: bool,
 ) -> tuple[Sequence[Verification], MaintError | None]:
-    """Verify snapshots as deep as the secrets at hand allow; return what was found, and what else is to be raised."""
+    """Verify snapshots as deep as the secrets at hand allow; return what was found, and what else is to be raised.
+
+    Of `several`, one whose manifest the store does not give keeps nobody from the others.
+    """
     deepest, why = _within_reach(site, levels)
     found, mistyped = list[Verification](), list[Mistyped]()
     for one, level in levels.items():
@@ -125,6 +133,10 @@ def _all_judged(
             found.append(_judged(site, screen, one, min(level, deepest), begin))
         except Mistyped as failure:
             mistyped.append(failure)
+        except StoreFailed as failure:
+            if not several:
+                raise
+            found.append(Verification(one, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,)))
     if why is not None:
         shallow = sum(level > deepest for level in levels.values())
         wants = "level 3 tries this password" if deepest == 2 else "level 2 opens what is encrypted with this key"
