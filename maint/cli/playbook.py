@@ -47,7 +47,7 @@ def show(flags: Flags, name: Name) -> None:
             "help": p.help,
             "default": p.default,
             "required": p.required,
-            "from": p.source,
+            "from": p.source.value if p.source else None,
         }
         for p in playbook.parameters
     ]

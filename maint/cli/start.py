@@ -79,6 +79,8 @@ def _unloadable(broken: Exception) -> int:
 def _leave(code: int) -> NoReturn:
     # What a signal interrupted may have held a lock of a library, whose own work at the end would wait for it for ever.
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # whoever read it has gone
+        try:
             stream.flush()
+        except (OSError, ValueError):  # whoever read it has gone, or a disk is full
+            code = code or 1
     os._exit(code)

@@ -179,7 +179,7 @@ class Lease:
     def refuse_held(self) -> None:
         """Raise Locked where another machine has it now; nothing is taken."""
         row = newest(self._store, self._site)
-        if row is not None and row.claim.owner != self._mine.owner:
+        if row is not None and row.claim.token and row.claim.owner != self._mine.owner:
             self._wait(row)
 
     def _wait(self, row: Row) -> float:

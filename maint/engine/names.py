@@ -25,7 +25,9 @@ def unknown_names(playbook: Playbook, settings: SiteSettings) -> Iterator[Invali
         if step.do is None or step.do not in STEPS:
             continue
         for key, kind in _named(step).items():
-            known = every[kind]
+            known = every.get(kind)
+            if known is None:  # a plugin's word, which means nothing here
+                continue
             for name in _given(step, key, defaults):
                 if name not in known:
                     guess = did_you_mean(name, sorted(known))
@@ -50,7 +52,8 @@ def known_names(settings: SiteSettings) -> Mapping[str, set[str]]:
 def _named(step: StepText) -> Mapping[str, str]:
     """Return the keys of a step's arguments that name what the config has, and what that is."""
     arguments = STEPS[step.do or ""].arguments
-    return {**arguments.in_config, **({"vc": "virtual cluster"} if "vc" in arguments.model_fields else {})}
+    own = {"vc": "virtual cluster"} if "vc" in arguments.model_fields else {}
+    return {**getattr(arguments, "in_config", {}), **own}
 
 
 def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:

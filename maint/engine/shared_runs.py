@@ -21,7 +21,7 @@ from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import refuse_held, site_lock
-from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, UnknownName, UsageError, WorkFailed
+from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
@@ -419,7 +419,7 @@ def unless_held(site: Site) -> Iterator[None]:
     """
     try:
         yield
-    except (CannotReach, WorkFailed, Refused, UnknownName) as failure:
+    except (CannotReach, WorkFailed, Refused) as failure:
         try:
             refuse_held(site.settings)
             if site.shared is not None:
@@ -427,6 +427,8 @@ def unless_held(site: Site) -> Iterator[None]:
         except Locked as held:
             held.detail = (*held.detail, f"meanwhile: {failure.in_a_line}")
             raise held from failure
+        except Stopped:
+            raise
         except (OSError, MaintError):  # who holds it cannot be seen
             pass
         raise

@@ -25,7 +25,7 @@ def candidate(entry: Entry, clusters: Collection[str]) -> Candidate:
     """Return what retention has to know of a snapshot in the list; `clusters` are the virtual ones of the site."""
     snapshot = entry.snapshot
     if snapshot is None:
-        return Candidate(entry.id, time_of(entry.id), good=False, damage=damage(entry))
+        return Candidate(entry.id, time_of(entry.id), good=False, kind="not readable now", damage=damage(entry))
     held = [one for one in clusters_in(snapshot) if one in clusters and not _is_safety(entry)]
     flawed = {one.name for one in snapshot.virtual_clusters if one.problems or one.doubt}
     return Candidate(
@@ -47,12 +47,12 @@ def candidates(sight: Sight, known: Sequence[Entry]) -> Sequence[Candidate]:
 
 
 def damage(entry: Entry) -> str | None:
-    """Return why it cannot be believed, None where it can; of an audit-only one, which breaks rules of a restore by
-    what it is, the bytes count.
+    """Return why it cannot be believed, None where it can, or where the store did not give its manifest; of an
+    audit-only one, which breaks rules of a restore by what it is, the bytes count.
     """
     snapshot, seen = entry.snapshot, entry.verified
     if snapshot is None:
-        return entry.problem or "unreadable"
+        return None if entry.unread else entry.problem or "unreadable"
     if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
         return "its verification failed"
     return "its drill failed" if entry.rejected else None
@@ -105,7 +105,8 @@ def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
         return None
     latest = max(backups, key=lambda one: (_taken_at(one), one.id))
     if latest.snapshot is None:
-        return f"the latest backup {latest.id} cannot be believed ({latest.problem})"
+        why = latest.problem if latest.unread else f"cannot be believed ({latest.problem})"
+        return f"the latest backup {latest.id} {why}"
     unproven = latest.verified is None or latest.verified.result is not Trust.VERIFIED
     if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
         how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"

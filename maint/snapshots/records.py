@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from maint.errors import WorkFailed
+from maint.errors import StoreFailed, WorkFailed
 from maint.model.formatting import parse_time, show_count, show_time, tell_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
@@ -51,7 +51,11 @@ def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Js
 
 
 def read_records(sight: Sight) -> Iterator[Record]:
-    """Yield all records of the site that are signed by a trusted key, in order of time; others count for nothing."""
+    """Yield all records of the site that are signed by a trusted key, in order of time; others count for nothing.
+
+    Raises:
+        StoreFailed: one could not be read.
+    """
     yield from (one for _, one in _each(sight) if one is not None)
 
 
@@ -87,6 +91,8 @@ def _read(sight: Sight, name: str) -> Record | None:
     try:
         read = msgspec.json.decode(read_signed(sight, name, f"{name}.sig", LARGEST), type=_Read)
         place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
+    except StoreFailed:  # which says nothing of the record: without it a hold or a failure would be none
+        raise
     except (WorkFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError, ValueError):
         return None
     if name != place or read.site != sight.settings.name:

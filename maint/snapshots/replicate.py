@@ -79,9 +79,11 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
     there = {entry.id: entry for entry in entries(target)}
     for entry in entries(source):
         copied = there.get(entry.id)
-        if copied is not None and not _suspect(copied):
+        if copied is not None and copied.unread:
+            problems.append(f"{entry.id} in {target.store.location} {copied.problem}")
+        elif copied is not None and not _suspect(copied):
             continue
-        if entry.snapshot is None:
+        elif entry.snapshot is None:
             problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
         elif copied is None or (yield from _cleared(source, target, entry.snapshot, problems)):
             yield from _copy(source, target, entry.snapshot, problems)

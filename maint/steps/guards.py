@@ -112,7 +112,7 @@ def _holding(
     for entry in listed:
         held = [one for one in entry.snapshot.virtual_clusters if one.name == name] if entry.snapshot else []
         if entry.snapshot is None or not entry.snapshot.has(part_name(name)):
-            reasons += [f"{entry.id} cannot be believed: {entry.problem}"] if entry.snapshot is None else []
+            reasons += [f"{entry.id}: {entry.problem}"] if entry.snapshot is None else []
             continue
         if old := _too_old(sight, entry, max_age):
             reasons.append(old)
@@ -249,7 +249,7 @@ def _too_old(sight: Sight, entry: Entry, max_age: float) -> str:
 def _unfit(entry: Entry) -> str:
     # Why a snapshot need not even be opened.
     if entry.snapshot is None:
-        return f"cannot be believed: {entry.problem}"
+        return entry.problem or "" if entry.unread else f"cannot be believed: {entry.problem}"
     if not entry.snapshot.restorable:
         return "is audit-only"
     if entry.rejected:

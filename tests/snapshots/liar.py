@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from typing import Any, BinaryIO
 
+from maint.errors import StoreFailed
+
 
 class Liar:
     """Stands before a store; what `lies` returns for a name and the number of the reading is given out instead."""
@@ -13,6 +15,7 @@ class Liar:
         self._store, self._lies = store, lies
         self.read: dict[str, int] = {}
         self.hidden: set[str] = set()
+        self.silent = ""  # a name that holds this is listed, and not given
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -24,6 +27,8 @@ class Liar:
         self.read[name] = self.read.get(name, 0) + 1
         if any(one in name for one in self.hidden):
             raise FileNotFoundError(name)
+        if self.silent and self.silent in name:
+            raise StoreFailed(f"cannot read {name}", detail=["timed out"])
         lie = self._lies(name, self.read[name])
         if lie is None:
             opened: AbstractContextManager[BinaryIO] = self._store.open(name)

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
-from maint.errors import Refused
+from maint.errors import Refused, StoreFailed
+from maint.model.formatting import parse_time
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import prune, records
 from maint.snapshots.capture import take
@@ -22,6 +23,7 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
+from tests.snapshots.liar import Liar
 
 Place = Any  # the fixture of this folder's conftest.py
 DAY = timedelta(days=1)
@@ -364,11 +366,39 @@ def test_a_latest_backup_that_cannot_be_read_is_doubtful_and_every_decision_has_
     assert "cannot be believed" in str(prune.doubt(entries(aged), aged.clock.now()))
 
 
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_manifest_that_the_store_does_not_give_is_neither_damaged_nor_good_nor_removed(
+    aged: Place, which: int
+) -> None:
+    known, later = ids(aged), aged.clock.time + 40 * DAY
+    aged.store = liar = Liar(aged.store, lambda *_: None)
+    liar.silent = f"{known[which]}/{MANIFEST}"
+    one = entries(aged)[which]
+    assert one.unread and one.problem is not None and one.problem.startswith("could not be read: cannot read")
+    assert prune.damage(one) is None and not prune.good(one) and not one.offered
+    with pytest.raises(StoreFailed, match="cannot read"):  # so that no record condemns it
+        verify(aged, one.id, 1)
+    if which:
+        assert "could not be read" in str(prune.doubt(entries(aged), aged.clock.now()))
+    aged.clock.time = later
+    decided = prune.verdict(aged, damaged=True, thaw=True)
+    assert sum(two not in decided.removed for two in known) == 3 and one.id not in decided.removed
+
+
+def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place) -> None:
+    records.add_hold(aged, ids(aged)[0], "asked for by audit", None, "ops")
+    aged.store = liar = Liar(aged.store, lambda *_: None)
+    liar.silent = "-hold-"
+    for asked in (entries, records.drills, prune.verdict):
+        with pytest.raises(StoreFailed, match="cannot read"):
+            asked(aged)
+
+
 def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Place) -> None:
     with aged.store.create("prod/records/odd-restore-x.json") as file:
         file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
-    assert [records.moment(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
+    assert [parse_time(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
 
 
 def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(

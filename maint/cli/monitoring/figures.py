@@ -168,6 +168,8 @@ def last_drill(site: ConfiguredSite) -> datetime | None:
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:
+        if one.unread:
+            continue
         if one.snapshot is None or damage(one) is not None:
             kind = "damaged"
         elif one.snapshot.purpose is Purpose.SAFETY:

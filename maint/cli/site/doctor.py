@@ -377,9 +377,11 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
     wrong = {one.id: why for one in known if (why := damage(one)) is not None}
     for one, why in wrong.items():
         yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", f"maint backup verify {one}")
+    unread = [f"{one.id} {one.problem}" for one in known if one.unread]
+    yield from (Line("snapshots", FAIL, words, "look at the store, then again") for words in unread)
     if not known:
         yield Line("snapshots", SKIP, "the store holds none yet")
-    elif not wrong:
+    elif not wrong and not unread:
         yield Line("snapshots", OK, f"{sum(map(good, known))} of {len(known)} are verified and restorable")
 
 

@@ -126,6 +126,7 @@ def _told(
     now, further = facts.seen, [one for one in copies if one.location != store.store.location]
     goes, policy = _going(store, known, now)
     told, days = list[Drill](), list[Day]()
+    problems = [*problems, *(f"{one.id} {one.problem}" for one in [one for one in known if one.unread][:1])]
     with _noting(problems):
         told = [Drill(one.at, one.snapshot, one.passed, one.rto_seconds, one.reason) for one in drills(store)]
     with _noting(problems):
@@ -160,7 +161,7 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     snapshot, seen = one.snapshot, candidate(one, ())
     meant = snapshot is None or (snapshot.purpose is Purpose.BACKUP and snapshot.has(DEPLOYMENT))
     sound = RESTORABLE if one.offered else AUDIT_ONLY if meant else OTHER
-    kind = DAMAGED if snapshot is None or seen.damage else sound
+    kind = OTHER if one.unread else DAMAGED if seen.damage else sound
     verified = one.verified.words if one.verified else ""
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),

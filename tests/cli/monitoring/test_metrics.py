@@ -16,7 +16,7 @@ from maint.cli.screen import Screen
 from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
-from maint.errors import DeadlinePassed, Interrupted, Locked, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Invalid, Locked, WorkFailed
 from maint.lab.siteconfig import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
@@ -150,9 +150,10 @@ def test_what_hangs_stays_told_whatever_else_begins_and_ends_meanwhile(hanging, 
         assert since_in(hanging) == 77
         if failure:
             raise failure
-    with suppress(Locked), planned(hanging, Screen(), "backup", dry_run=False):
-        raise WorkFailed("the manager is down")
-    assert since_in(hanging) == 77
+    for wrong in (WorkFailed("the manager is down"), Invalid("a file is wrong")):  # the first is told as Locked
+        with suppress(Locked, Invalid), planned(hanging, Screen(), "backup", dry_run=False):
+            raise wrong
+        assert since_in(hanging) == 77
 
 
 def test_what_another_machine_keeps_from_beginning_is_at_work_no_more(tmp_path):

@@ -138,6 +138,12 @@ def test_every_shipped_playbook_names_the_schema_for_editors() -> None:
     assert "`maint generate schema playbook > playbook.schema.json`" in shown.err
 
 
+def test_every_shipped_playbook_is_shown_as_yaml_too() -> None:
+    for name in playbooks():
+        said = maint("playbook", "show", Path(name).stem, "-o", "yaml")
+        assert (said.code, "name: " in said.out) == (0, True), said.err
+
+
 @pytest.mark.parametrize("verb", ["run", "plan"])
 def test_help_lists_the_parameters_with_type_default_and_meaning(verb: str) -> None:
     said = maint("playbook", verb, "retire-cluster", "--help")
