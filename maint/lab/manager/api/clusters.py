@@ -128,8 +128,9 @@ def forget_gone(world: World) -> None:
 
 
 def _is_gone(ref: object, owned: Container[object]) -> bool:
-    known = isinstance(ref, dict) and "clusterName" in ref
-    return known and (ref["clusterName"], ref.get("serviceName")) not in owned
+    if not isinstance(ref, dict) or "clusterName" not in ref:
+        return False
+    return (ref["clusterName"], ref.get("serviceName")) not in owned
 
 
 def _owner(template: Doc) -> object:
