@@ -135,7 +135,11 @@ class UsageError(MaintError):
 
 
 class Mistyped(UsageError):
-    """A password that somebody typed is not the one that fits; nothing is said of what it was to fit."""
+    """A password that somebody typed is not the one that fits the snapshot `of`, of which that says nothing."""
+
+    def __init__(self, message: str, *, of: str, detail: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.of = of
 
 
 class UnknownName(UsageError):

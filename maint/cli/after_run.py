@@ -79,7 +79,9 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
         if not _called_off(ending.failure):
             _tell_end(site, screen, ending)
         elif ending.started:
-            words = f"{ending.verb} was stopped at a terminal"
+            mistyped = isinstance(ending.failure, Mistyped)
+            how = "is not done: a password was mistyped" if mistyped else "was stopped"
+            words = f"{ending.verb} {how} at a terminal"
             tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
         # What failed may have failed because a store is silent, which is asked again here.
         refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))

@@ -1,5 +1,6 @@
 """Find the snapshots of a site; a damaged one is listed with its problem: hidden, it would be missed too late."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
-from maint.snapshots.parts import listing, read_signed
+from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 from maint.snapshots.records import (
     BYTES,
     PRUNE,
@@ -49,6 +50,20 @@ class Verified(msgspec.Struct, frozen=True):
         short = self.depth is not None and self.depth < self.level
         return f"{self.result.value}, level " + (f"{self.depth} of {self.level}" if short else f"{self.level}")
 
+    @property
+    def passed(self) -> int:
+        """The deepest level that it found well; 0: none, or an earlier version's record does not tell."""
+        if self.depth is not None:
+            return self.depth
+        return self.level if self.result is Trust.VERIFIED else 0
+
+    @property
+    def failed(self) -> int:
+        """The level at which it failed; 0: it did not."""
+        if self.result is not Trust.FAILED:
+            return 0
+        return self.level if self.depth is None else self.depth + 1
+
 
 class Entry(msgspec.Struct, frozen=True):
     """A snapshot in the list: either what its manifest says, or why that cannot be believed."""
@@ -56,11 +71,12 @@ class Entry(msgspec.Struct, frozen=True):
     id: str
     snapshot: Snapshot | None
     problem: str | None
-    verified: Verified | None  # the latest
+    verified: Verified | None  # the latest, or a failure that none since has looked deep enough to overturn
     proven: Verified | None = None  # the deepest level passed that no later failure has overturned
     drilled: Drill | None = None  # the latest
     holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
+    looks: tuple[Verified, ...] = ()  # every verification, in order of time
     unread: bool = False  # the store did not give its manifest, which says nothing of it: it is kept
 
     @property
@@ -74,6 +90,15 @@ class Entry(msgspec.Struct, frozen=True):
         """Whether the manager can be rebuilt from it, as far as anyone has looked."""
         failed = self.verified is not None and self.verified.result is Trust.FAILED
         return self.snapshot is not None and self.snapshot.restorable and not failed
+
+    @property
+    def usual_level(self) -> int:
+        """How deep it is looked at where nobody says; 3 where its manifest cannot be read, which that tells."""
+        return usual_level(self.snapshot) if self.snapshot else 3
+
+    def seen(self, level: int) -> datetime | None:
+        """Return when it was last looked at to this level or deeper, None: never."""
+        return max((one.at for one in self.looks if one.level >= level), default=None)
 
     @property
     def rejected(self) -> bool:
@@ -95,25 +120,35 @@ class Entry(msgspec.Struct, frozen=True):
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first; StoreFailed where they or a record cannot be read."""
     past, doubtful = read_kinds(sight)
-    verified, proven, holds = dict(_each_verification(past)), _proofs(past), held(past, doubtful)
-    read = _files_read(past)
+    looks = defaultdict[str, list[Verified]](list)
+    for snapshot_id, look in _each_verification(past):
+        looks[snapshot_id].append(look)
+    proven, holds, read = _proofs(past), held(past, doubtful), _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
+    found = [_entry(sight, one) for one in committed_ids(sight)]
     return [
         replace(
             entry,
-            verified=verified.get(entry.id),
+            verified=_standing(looks[entry.id], entry.usual_level),
+            looks=tuple(looks[entry.id]),
             proven=proven.get(entry.id),
             drilled=drilled.get(entry.id),
             holds=(*holds.get(entry.id, ()), *entry.holds),
             files_read=read.get(entry.id),
         )
-        for entry in (_entry(sight, one) for one in committed_ids(sight))
+        for entry in found
     ]
 
 
-def last_verification(sight: Sight, snapshot_id: str) -> Verified | None:
-    """Return what the latest verification of one snapshot said, None where nobody has verified it."""
-    return dict(_each_verification(read_of(sight, snapshot_id, "verify"))).get(snapshot_id)
+def last_verification(sight: Sight, snapshot: Snapshot) -> Verified | None:
+    """Return what `Entry.verified` says of one snapshot, None where nobody has verified it."""
+    looks = [one for _, one in _each_verification(read_of(sight, snapshot.id, "verify"))]
+    return _standing(looks, usual_level(snapshot))
+
+
+def usual_level(snapshot: Snapshot) -> int:
+    """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
+    return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
 
 
 def stored_bytes(known: Iterable[Entry]) -> int:
@@ -275,6 +310,15 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
         return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
+
+
+def _standing(looks: Iterable[Verified], usual: int) -> Verified | None:
+    """Return the latest verification, or the latest failure that no later one overturned, as deep or as is usual."""
+    latest, failures = None, list[Verified]()
+    for latest in looks:
+        failures = [one for one in failures if min(one.failed, usual) > latest.passed]
+        failures += [latest] if latest.failed else []
+    return failures[-1] if failures else latest
 
 
 def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:

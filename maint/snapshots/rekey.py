@@ -14,14 +14,14 @@ from maint.model.formatting import show_time
 from maint.model.snapshot import Snapshot, StoredFile
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
-from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.catalogue import Entry, entries, usual_level
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, write_record
 from maint.snapshots.replicate import every_store
-from maint.snapshots.verify import insist_on_password, prove_new, record, usual_level, verify
+from maint.snapshots.verify import insist_on_password, prove_new, record, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -62,12 +62,12 @@ def rekey(site: Site, old: Entry, by: str) -> Generator[str, None, Snapshot]:
     Raises:
         NoKeyFits, Refused: no private key at hand opens it.
         WorkFailed: it is damaged, or what was written is not what it should be.
-        Invalid: the configured password cannot be read.
+        Invalid, Mistyped: the configured password cannot be read, or was typed wrongly; nothing is written.
     """
     before = old.snapshot
     assert before is not None  # `aged` names no other
     if usual_level(before) == 3 and before.has(DEPLOYMENT):
-        insist_on_password(site)
+        insist_on_password(site, before)
     recipients = recipients_of(site)
     flagged = storing(site) if before.objects else nullcontext()
     with flagged, SnapshotWriter(site, _id_after(before), recipients) as writer:

@@ -23,7 +23,7 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots.archive import paths
-from maint.snapshots.catalogue import files, load
+from maint.snapshots.catalogue import files, load, usual_level
 from maint.snapshots.database import read_whole
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
@@ -125,14 +125,31 @@ def verify(
 
 def refuse_mistyped(sight: Sight, verification: Verification) -> None:
     """Raise Mistyped where nothing but a password that was typed (`prompt:`) makes a verification fail."""
-    failed = [finding for finding in verification.failures if not finding.words.startswith(_OTHER_PASSWORD)]
-    if failed or not verification.failures or not is_typed(sight.settings.manager.login.password):
+    if verification.failures and all(_other_password(finding) for finding in verification.failures):
+        _refuse_typed(sight, verification.snapshot)
+
+
+def all_mistyped(each: Sequence[Mistyped]) -> Mistyped:
+    """Return one failure for what a mistyped password does not open."""
+    first, rest = each[0], ", ".join(one.of for one in each[1:])
+    if rest:
+        first.detail = (f"neither does it that of {rest}", *first.detail)
+    return first
+
+
+def _other_password(finding: Finding) -> bool:
+    return finding.passed is False and finding.words.startswith(_OTHER_PASSWORD)
+
+
+def _refuse_typed(sight: Sight, snapshot_id: str) -> None:
+    account = sight.settings.manager.login
+    if not is_typed(account.password):
         return
     raise Mistyped(
-        f"the password that was typed does not open {sight.settings.manager.login.username} of snapshot"
-        f" {verification.snapshot}",
+        f"the password that was typed does not open {account.username} of snapshot {snapshot_id}",
+        of=snapshot_id,
         detail=["that says nothing of the snapshot, so nothing is recorded"],
-        hint="type it again; where it was changed since, the one of that time; `--level 2` wants none",
+        hint="type it again; where it was changed since, the one of that time",
     )
 
 
@@ -140,11 +157,6 @@ def record(site: Site, verification: Verification) -> str:
     """Keep a verification beside the snapshot, signed; return the record's name. Mistyped: see `refuse_mistyped`."""
     refuse_mistyped(site, verification)
     return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
-
-
-def usual_level(snapshot: Snapshot) -> int:
-    """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
-    return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
 
 
 def prove_new(
@@ -178,9 +190,19 @@ def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret], level
     return _Asked(snapshot, tuple(identities), login.username, password)
 
 
-def insist_on_password(sight: Sight) -> None:
-    """Raise Invalid where the configured password, which a verification to level 3 tries, cannot be read."""
-    sight.secrets.resolve(sight.settings.manager.login.password)
+def insist_on_password(sight: Sight, snapshot: Snapshot | None = None) -> None:
+    """Raise Invalid or Refused where the configured password, which a verification to level 3 tries, cannot be read;
+    Mistyped where it was typed and does not open this snapshot.
+    """
+    account = sight.settings.manager.login
+    password = sight.secrets.resolve(account.password)
+    if snapshot is None or not is_typed(account.password):
+        return
+    with suppress(OSError, WorkFailed):  # which whoever opens it next will tell
+        with open_part(sight, snapshot, DEPLOYMENT) as stream:
+            verdict = Judge(account.username, password).verdict(blocks(stream.read))
+        if _other_password(login(sight, snapshot, verdict)):
+            _refuse_typed(sight, snapshot.id)
 
 
 def _known(sight: Sight, asked: _Asked) -> _Content | None:

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
-from maint.model.snapshot import Purpose, Trust
+from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import capture, writer
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import entries, find, newest_restorable
+from maint.snapshots.catalogue import entries, find, last_verification, newest_restorable
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, decode, encode
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
@@ -50,6 +50,37 @@ def test_a_sound_snapshot_is_verified_to_each_level(place: Any, taken: Any, leve
     for name in (DEPLOYMENT, REDACTED_COPY) if level > 1 else ():  # what takes longest is watched
         of = taken.part(name).content_bytes
         assert place.seen[f"judging {name}"][0] >= of == place.seen[f"judging {name}"][1]
+
+
+@pytest.mark.parametrize(("found", "standing"), [
+    ([(3, 2), (1, 1)], (3, 2)),  # level asked for, and reached
+    ([(3, 2), (2, 2)], (3, 2)),
+    ([(3, 2), (3, 1), (1, 1)], (3, 1)),
+    ([(3, 2), (3, 0), (1, 1)], (3, 2)),
+    ([(3, 0), (1, 1)], (1, 1)),
+    ([(2, 1), (2, 2)], (2, 2)),
+    ([(3, 2), (1, 1), (3, 3)], (3, 3)),
+])  # fmt: skip
+def test_a_shallower_pass_overturns_no_deeper_failure(
+    place: Any, taken: Any, found: list[tuple[int, int]], standing: tuple[int, int]
+) -> None:
+    for level, depth in found:
+        place.clock.sleep(60)
+        findings = [] if depth == level else [Finding("login" if depth == 2 else "content", False, "bad")]
+        record(place, Verification(taken.id, level, depth, 4, 4, place.clock.now(), findings=findings))
+    (entry,) = entries(place)
+    assert last_verification(place, taken) == entry.verified
+    assert (entry.verified.level, entry.verified.depth) == standing
+    assert entry.offered == (standing[0] == standing[1])
+    assert entry.seen(3) == max((one.at for one in entry.looks if one.level == 3), default=None)
+
+
+def test_what_was_never_meant_to_be_restored_is_not_held_against_a_rule_of_restores(place: Any, taken: Any) -> None:
+    record(place, Verification(taken.id, 3, 2, 4, 4, place.clock.now(), findings=[Finding("redaction", False, "bad")]))
+    place.clock.sleep(60)
+    record(place, Verification(taken.id, 2, 2, 4, 4, place.clock.now()))
+    seen = last_verification(place, replace(taken, restorable=False))
+    assert (seen.level, seen.result) == (2, Trust.VERIFIED)
 
 
 def test_without_the_key_the_judgement_of_the_capture_counts_and_is_said(place: Any, taken: Any) -> None:

@@ -56,7 +56,7 @@ def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginnin
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):
         found = find(site, snapshot)
-        data, text = _described(found, last_verification(site, found.id))
+        data, text = _described(found, last_verification(site, found))
         screen.emit({"snapshot": data}, text)
 
 

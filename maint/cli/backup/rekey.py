@@ -10,7 +10,7 @@ from maint.cli.options import Flags, option
 from maint.cli.screen import Screen, ask_change
 from maint.config.actor import actor
 from maint.engine.shared_runs import at_work
-from maint.errors import CannotReach, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import CannotReach, Mistyped, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot
@@ -19,6 +19,7 @@ from maint.snapshots.prune import follow
 from maint.snapshots.rekey import Aged, aged, copy_holds, let_go
 from maint.snapshots.rekey import rekey as encrypt_anew
 from maint.snapshots.replicate import replicate
+from maint.snapshots.verify import all_mistyped
 from maint.snapshots.virtual_clusters.blobs import collect
 
 _AGAIN = "mend what is named, then run it again: what is done stays done"
@@ -72,7 +73,7 @@ def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
 def _carried_out(
     site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
 ) -> tuple[list[Json], list[str]]:
-    made, problems = list[tuple[Aged, Snapshot]](), list[str]()
+    made, problems, mistyped = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped]()
     for one in todo:
         try:
             new = one.made or screen.follow(encrypt_anew(site, one.old, actor()))
@@ -80,18 +81,25 @@ def _carried_out(
             made.append((one, new))
         except StoreFailed:
             raise
+        except Mistyped as failure:
+            mistyped.append(failure)
         except (WorkFailed, Refused) as failure:
             problems.append(f"{one.old.id}: {failure.in_a_line}")
     problems += screen.follow(replicate(site)) if site.copies else []
     for one, new in made if prune_old else ():
         try:
             screen.follow(let_go(site, one, new))
+        except Mistyped as failure:
+            mistyped.append(failure)
         except (Refused, WorkFailed, CannotReach) as failure:
             problems.append(failure.in_a_line)
     if prune_old:
         problems += screen.follow(follow(site))
         screen.follow(collect(site))
     problems += _unproven(site, {new.id for _, new in made})
+    if mistyped and not (made or problems):  # so nothing was touched
+        raise all_mistyped(mistyped)
+    problems += [one.in_a_line for one in mistyped]
     return [_json(one, new) for one, new in made], problems
 
 

@@ -1,11 +1,9 @@
 """`maint backup verify`: prove that a snapshot is what it says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
-
-import msgspec
 
 from maint.cli.after_run import followed, planned
 from maint.cli.command import command
@@ -14,24 +12,19 @@ from maint.cli.open_site import opened
 from maint.cli.options import MANAGER, WORKS, Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen
 from maint.engine.shared_runs import at_work
-from maint.errors import Invalid, MaintError, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, Mistyped, PartlyDone, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
-from maint.snapshots.catalogue import LATEST, entries, find_id, load
+from maint.snapshots.catalogue import LATEST, entries, find_id, load, usual_level
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Verification
-from maint.snapshots.verify import record, refuse_mistyped, usual_level
+from maint.snapshots.verify import all_mistyped, insist_on_password, record, refuse_mistyped
 from maint.snapshots.verify import verify as verify_snapshot
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _OTHERS = "`maint backup list` shows others"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
-
-
-class Unread(msgspec.Struct, frozen=True):
-    """Why a secret could not be read, and how deep a snapshot was looked at without it."""
-
-    why: MaintError
-    level: int
 
 
 @command(MANAGER, several=WORKS)
@@ -56,17 +49,20 @@ def verify(
     deepest = level or (3 if configured or flags.connection.password else 2)  # 3 asks whether the password fits
     with opened(flags) as (site, screen):
         with planned(site, screen, "backup verify", dry_run=flags.dry_run or not configured):
-            chosen = _stale(site, seconds_of("--stale", stale)) if stale else [find_id(site, snapshot or LATEST)]
+            if stale:
+                levels = _stale(site, seconds_of("--stale", stale), level, deepest)
+            else:
+                found = find_id(site, snapshot or LATEST)
+                levels = {found: level or min(deepest, _usual(site, found))}
+        chosen = [*levels]
         if flags.dry_run:
             words = f"would verify {', '.join(chosen) or 'none'} to level {deepest}"
             told: Json = [*chosen] if stale else chosen[0]
             screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
             return 0
-        levels = {one: deepest if level else min(deepest, _usual(site, one)) for one in chosen}
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
-            unread = list[Unread]()
-            found = [_judged(site, screen, one, to, begin, unread, several=bool(stale)) for one, to in levels.items()]
-            return _verified_all(screen, found, unread) if stale else _verified(screen, found[0], unread)
+            judged, why = _all_judged(site, screen, levels, begin, several=bool(stale))
+            return _verified_all(screen, judged, why) if stale else _verified(screen, judged, why)
 
 
 def _usual(site: ConfiguredSite, found: str) -> int:
@@ -76,24 +72,27 @@ def _usual(site: ConfiguredSite, found: str) -> int:
         return 3
 
 
-def _stale(site: ConfiguredSite, age: float) -> list[str]:
-    """Return the snapshots not verified for so many seconds, the longest ago first."""
-    limit = site.clock.now() - timedelta(seconds=age)
-    seen = [(one.verified.at if one.verified else None, one.id) for one in entries(site)]
-    return [id_ for at, id_ in sorted(seen, key=lambda one: (one[0] is not None, one)) if at is None or at < limit]
+def _stale(site: ConfiguredSite, age: float, asked: int | None, deepest: int) -> Mapping[str, int]:
+    """Return the snapshots not looked at as deep as now for so many seconds, the longest ago first, and how deep."""
+    limit, levels, last = site.clock.now() - timedelta(seconds=age), dict[str, int](), dict[str, datetime]()
+    for one in entries(site):
+        levels[one.id] = asked or min(deepest, one.usual_level)
+        last[one.id] = one.seen(levels[one.id]) or _NEVER
+    return {one: levels[one] for one in sorted(last, key=lambda one: (last[one], one)) if last[one] < limit}
 
 
-def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequence[Unread]) -> int:
-    """Show what was found of several snapshots; see `_judged` for `unread`."""
+def _verified_all(screen: Screen, found: Sequence[Verification], why: MaintError | None) -> int:
+    """Show what was found of several snapshots; see `_all_judged` for `why`."""
     words = "\n".join(f"{one.snapshot}: {one.words}" for one in found)
     data: list[Json] = [one.to_json() for one in found]
     screen.emit({"verifications": data}, words or "no snapshot was verified so long ago")
     failed = [one for one in found if one.result is Trust.FAILED]
     if failed:
         told = f"{show_count(len(failed), 'snapshot')} of {len(found)} failed"
-        why = [f"{one.snapshot}: {one.failures[0].words}" for one in failed]
-        raise WorkFailed(told, detail=[*why, *(one.why.message for one in unread[:1])], hint=_OTHERS)
-    _insist(unread)
+        each = [f"{one.snapshot}: {one.failures[0].words}" for one in failed]
+        raise WorkFailed(told, detail=[*each, *([why.message] if why else [])], hint=_OTHERS)
+    if why is not None:
+        raise why
     untold = [one.snapshot for one in found if one.result is Trust.NOT_VERIFIED]
     if untold:
         told = f"{show_count(len(untold), 'snapshot')} could not be verified as deep as was asked"
@@ -102,69 +101,93 @@ def _verified_all(screen: Screen, found: Sequence[Verification], unread: Sequenc
 
 
 def _judged(
-    site: ConfiguredSite,
-    screen: Screen,
-    found: str,
-    level: int,
-    begin: Callable[[], None] | None,
-    unread: list[Unread],
-    *,
-    several: bool,
+    site: ConfiguredSite, screen: Screen, found: str, level: int, begin: Callable[[], None] | None
 ) -> Verification:
-    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept.
-
-    Where a secret cannot be read, the password of level 3 or the key of level 2, it goes as deep as it can without,
-    and `unread` gets why. Of `several`, one whose manifest the store does not give keeps nobody from the others.
-    """
+    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept."""
     with at_work(site, "backup verify", screen.say):
         if begin is not None:
             begin()
-        for depth in range(level, 0, -1):
-            try:
-                judged = verify_snapshot(site, found, depth)
-                break
-            except StoreFailed as failure:
-                if not several:
-                    raise
-                return Verification(found, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,))
-            except (Invalid, Refused) as failure:
-                why = failure
-                if depth == 1:  # which wants no secret
-                    raise
+        judged = verify_snapshot(site, found, level)
         refuse_mistyped(site, judged)
         if begin is not None:
             record(site, judged)
-    if judged.level < level:
-        unread.append(Unread(why, judged.level))
     return judged
 
 
-def _insist(unread: Sequence[Unread]) -> None:
-    """Raise, once for all, that a secret cannot be read; what was found without it is shown and kept."""
-    if unread:
-        why, level = unread[0].why, unread[0].level
-        wants = "level 3 tries this password" if level == 2 else "level 2 opens what is encrypted with this key"
-        seen = f"{wants}; looked at to level {level} only: {show_count(len(unread), 'snapshot')}"
-        why.detail = (*why.detail, seen)
+def _all_judged(
+    site: ConfiguredSite,
+    screen: Screen,
+    levels: Mapping[str, int],
+    begin: Callable[[], None] | None,
+    *,
+    several: bool,
+) -> tuple[Sequence[Verification], MaintError | None]:
+    """Verify snapshots as deep as the secrets at hand allow; return what was found, and what else is to be raised.
+
+    Of `several`, one whose manifest the store does not give keeps nobody from the others.
+    """
+    deepest, why = _within_reach(site, levels)
+    found, mistyped = list[Verification](), list[Mistyped]()
+    for one, level in levels.items():
+        try:
+            found.append(_judged(site, screen, one, min(level, deepest), begin))
+        except Mistyped as failure:
+            mistyped.append(failure)
+        except StoreFailed as failure:
+            if not several:
+                raise
+            found.append(Verification(one, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,)))
+    if why is not None:
+        shallow = sum(level > deepest for level in levels.values())
+        wants = "level 3 tries this password" if deepest == 2 else "level 2 opens what is encrypted with this key"
+        why.detail = (*why.detail, f"{wants}; looked at to level {deepest} only: {show_count(shallow, 'snapshot')}")
+    elif mistyped:
+        why = all_mistyped(mistyped)
+        why.hint = f"{why.hint}; `--level 2` wants none"
+    return found, why
+
+
+def _within_reach(site: ConfiguredSite, levels: Mapping[str, int]) -> tuple[int, MaintError | None]:
+    """Return how deep the secrets at hand let one look, and why no deeper: level 2 wants the key, 3 the password."""
+    try:
+        keys = site.identities() if max(levels.values(), default=0) > 1 else ()
+    except (Invalid, Refused) as failure:
+        return 1, failure
+    try:
+        if keys and any(level == 3 and _tries_password(site, one) for one, level in levels.items()):
+            insist_on_password(site)
+    except (Invalid, Refused) as failure:
+        return 2, failure
+    return 3, None
+
+
+def _tries_password(site: ConfiguredSite, found: str) -> bool:
+    try:
+        return load(site, found).has(DEPLOYMENT)
+    except WorkFailed:  # which the verification will tell
+        return False
+
+
+def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | None) -> int:
+    """Show what was found of one snapshot; see `_all_judged` for `why`."""
+    if not found and why is not None:
         raise why
-
-
-def _verified(screen: Screen, judged: Verification, unread: Sequence[Unread]) -> int:
-    """Show what was found of one snapshot; see `_judged` for `unread`."""
-    found = judged.snapshot
-    screen.emit({"verification": judged.to_json()}, f"{found}: {judged.words}")
+    (judged,) = found
+    snapshot = judged.snapshot
+    screen.emit({"verification": judged.to_json()}, f"{snapshot}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
         whole = judged.depth == 2 and not judged.broken_bytes
         words = "is whole, and not restorable" if whole else "is not sound"
-        raise WorkFailed(f"snapshot {found} {words}", detail=detail, hint=_AUDIT if whole else _OTHERS)
-    _insist(unread)
+        raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=_AUDIT if whole else _OTHERS)
+    if why is not None:
+        raise why
     if judged.proven and judged.doubts:
         hint = "take the backup again; where there really is so little, with `--accept-empty`"
-        raise PartlyDone(f"snapshot {found} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
+        raise PartlyDone(f"snapshot {snapshot} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
     if judged.result is Trust.NOT_VERIFIED:
         hint = "verify it on a machine that has the private key"
         raise PartlyDone(
-            f"snapshot {found} could only be verified to level {judged.depth} of {judged.level}", hint=hint
+            f"snapshot {snapshot} could only be verified to level {judged.depth} of {judged.level}", hint=hint
         )
     return 0

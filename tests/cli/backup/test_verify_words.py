@@ -3,9 +3,31 @@
 import os
 import pty
 import re
+import time
 from pathlib import Path
 
 import pytest
+
+from tests.cli.backup.test_rekey import change_recipient
+from tests.steps.conftest import back_up
+
+
+def typed(operator, password, *words):
+    """Run a `backup` command whose password is asked for at a terminal; return its exit code and what it said."""
+    config = Path(operator.config)
+    config.write_text(re.sub(r"password: \S*/password\S*", "password: prompt", config.read_text(), count=1))
+    ours, theirs = pty.openpty()
+    with operator.start("backup", *words, stdin=theirs, start_new_session=True) as process:
+        asked = ""
+        while "Password" not in asked:
+            asked += (read := process.stderr.read(1))
+            assert read, asked
+        os.write(ours, f"{password}\n".encode())
+        said = process.stderr.read()
+    os.close(ours)
+    os.close(theirs)
+    config.write_text(config.read_text().replace("password: prompt", f"password: file:{operator.lab.folder}/password"))
+    return process.returncode, said
 
 
 def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one(loaded):
@@ -89,7 +111,7 @@ def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_tha
 def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(loaded):
     loaded("backup", "create")
     first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
-    key = loaded.lab.folder / "identity"
+    key, begun = loaded.lab.folder / "identity", time.time()
     whole = key.read_text()
     for spoil in (key.unlink, lambda: key.chmod(0o644), lambda: key.write_text("no key\n")):
         key.write_text(whole)
@@ -103,22 +125,34 @@ def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_
         said = loaded("backup", "drill", first)
         assert (said.code, str(key) in said.err) == (3, True), said.err
         assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
+    overdue = f"{time.time() - begun}s"  # what was looked at deep before, and since then only to level 1
+    assert loaded("backup", "verify", "--stale", overdue).code == 3
+    key.write_text(whole)
+    said = loaded("backup", "verify", "--stale", overdue)
+    assert (said.code, said.out.count(": verified: level ")) == (0, 2), said.out
 
 
-@pytest.mark.parametrize("verb", ["verify", "drill"])
-def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, verb):
-    config, store = Path(loaded.config), loaded.lab.folder / "backups"
-    config.write_text(re.sub(r"password: \S*/password\S*", "password: prompt", config.read_text(), count=1))
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",), ("rekey", "--all")])
+def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, words):
+    back_up(loaded)
+    snapshots = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    if words[0] == "rekey":
+        change_recipient(loaded)
+    store = loaded.lab.folder / "backups"
     before = sorted(store.rglob("*"))
-    ours, theirs = pty.openpty()
-    with loaded.start("backup", verb, stdin=theirs, start_new_session=True) as process:
-        asked = ""
-        while "Password" not in asked:
-            asked += (read := process.stderr.read(1))
-            assert read, asked
-        os.write(ours, b"mistyped\n")
-        said = process.stderr.read()
-    os.close(ours)
-    os.close(theirs)
-    assert (process.returncode, "the password that was typed" in said, "not sound" in said) == (2, True, False), said
+    code, said = typed(loaded, "mistyped", *words)
+    assert (code, said.count("the password that was typed"), "not sound" in said) == (2, 1, False), said
+    assert ("`--level 2` wants none" in said) == (words[0] == "verify"), said
+    assert all(one in said for one in (snapshots if len(words) > 1 else snapshots[-1:])), said
     assert sorted(store.rglob("*")) == before
+
+
+def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(loaded):
+    back_up(loaded)
+    change_recipient(loaded)
+    first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
+    assert loaded("backup", "rekey", "--snapshot", first).code == 0
+    code, said = typed(loaded, "mistyped", "rekey", "--all", "--prune-old", "--yes")
+    assert (code, said.count("the password that was typed"), "not everything was done: 2" in said) == (7, 2, True), said
+    left = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    assert (len(left), {first, newest} <= set(left)) == (3, True)
