@@ -8,11 +8,14 @@ import socket
 import ssl
 import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import requests
 
 from maint.cli.help.topics import text_of
+from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import Listener
 from maint.lab.manager import document, simulator
 from maint.lab.manager.api import routes
 from maint.lab.manager.load import Options
@@ -160,6 +163,26 @@ def test_no_thread_of_a_manager_outlives_it(tmp_path):
     assert set(threading.enumerate()) - before == set()
     for connection in (silent, idle, slow):
         connection.close()
+
+
+class Deaf(socket.socket):
+    """A socket that cannot be shut down while it listens, as on some systems."""
+
+    def shutdown(self, how):
+        raise OSError("not connected")
+
+
+class OnADeafSocket(Listener):
+    def server_bind(self):
+        self.socket.close()
+        self.socket = Deaf(self.address_family, self.socket_type)
+        super().server_bind()
+
+
+def test_a_listener_ends_where_its_socket_cannot_be_shut_down(tmp_path):
+    before = set(threading.enumerate())
+    OnADeafSocket(0, BaseHTTPRequestHandler, None, RequestLog(tmp_path / "log")).close()
+    assert set(threading.enumerate()) - before == set()
 
 
 # -- methods
