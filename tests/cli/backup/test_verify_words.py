@@ -109,6 +109,17 @@ def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_tha
     assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]
 
 
+def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(loaded):
+    back_up(loaded)
+    config, vault, reads = Path(loaded.config), loaded.lab.folder / "vault", loaded.lab.folder / "reads"
+    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {loaded.lab.folder}/password\n")
+    reference = f"'command:/bin/sh {vault}'"
+    config.write_text(re.sub(r"password: \S*/password\S*", f"password: {reference}", config.read_text(), count=1))
+    said = loaded("backup", "verify", "--stale", "0.001s")
+    assert (said.code, said.err.count("error:"), "level 2 only: 1 snapshot" in said.err) == (3, 1, True), said.err
+    assert ("level 3 of 3" in said.out, "level 2 of 2" in said.out) == (True, True), said.out
+
+
 def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(loaded):
     loaded("backup", "create")
     first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
