@@ -8,7 +8,7 @@ import msgspec
 
 from maint.model.formatting import show_count, show_duration
 from maint.report.moment import Moment, moment
-from maint.report.site_facts import AUDIT_ONLY, DAMAGED, KINDS, RESTORABLE, SiteFacts
+from maint.report.site_facts import AUDIT_ONLY, BY_NAME, DAMAGED, NO_BACKUP, OTHER, RESTORABLE, Shot, SiteFacts
 from maint.report.troubles import FAIL, OK, WARN, known_from
 
 _HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", "")  # the worst first
@@ -25,11 +25,12 @@ class Said(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """What somebody who has lost a manager asks first."""
 
-    state: str  # of the sentence
+    state: str  # the worst of what it says
     doubts: Sequence[Said]  # why it may not be so, or why there is no way back
     took: str  # by the last good drill, such as "5m 29s"; empty: not known
     drilled: Moment  # when that was
     drill_late: bool  # it is over its limit
+    same: bool  # it was of this very snapshot
     snapshot: str  # empty: there is none
     verified: bool
     at: Moment  # the state that it brings back
@@ -37,24 +38,34 @@ class Answer(msgspec.Struct, frozen=True):
     warnings: Sequence[Said]  # what stands in the way, or is newer
 
     @property
-    def rank(self) -> int:
-        """How bad it is, 0 the worst."""
-        return min((_HEADS.index(one.head) for one in self.doubts), default=len(_HEADS))
+    def rank(self) -> tuple[int, int, int]:
+        """How bad it is, the worst first: its state, what is doubted, and how much fails."""
+        head = min((_HEADS.index(one.head) for one in self.doubts), default=len(_HEADS))
+        failing = self.late + sum(one.state == FAIL for one in [*self.doubts, *self.warnings])
+        return (FAIL, WARN, OK).index(self.state), head, -failing
+
+    @property
+    def usable(self) -> bool:
+        """Whether a command can act on it now."""
+        return not any(one.head == "Not now" for one in self.doubts)
 
 
 def answer(site: SiteFacts, now: datetime) -> Answer:
     """Return when and from what a site can be back, as far as is known."""
-    unverified = (one for one in reversed(site.shots) if one.kind == RESTORABLE and one.meant)
-    shot, drill = site.newest or next(unverified, None), site.drilled
+    unverified = (one for one in reversed(site.shots) if _sound(one))
+    named = (one for one in reversed(site.shots) if one.note == BY_NAME)
+    shot, drill = site.newest or next(unverified, None) or next(named, None), site.drilled
     doubts, warnings = [*_doubts(site, now)], [*_warnings(site, now)]
     drill_late = drill is not None and now - drill.at > timedelta(seconds=site.drill_limit)
     late = shot is not None and now - shot.taken_at > timedelta(seconds=site.backup_limit)
+    states = {one.state for one in [*doubts, *warnings]} | ({FAIL} if late else {WARN} if drill_late else set())
     return Answer(
-        doubts[0].state if doubts else WARN if late or drill_late or warnings else OK,
+        FAIL if FAIL in states else WARN if WARN in states else OK,
         doubts,
         show_duration(drill.seconds) if drill and drill.seconds is not None else "",
         moment(drill.at if drill else None, now),
         drill_late,
+        drill is not None and shot is not None and drill.snapshot == shot.id,
         shot.id if shot else "",
         shot is not None and shot.good,
         moment(shot.taken_at if shot else None, now),
@@ -66,39 +77,62 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
 def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
     if site.unusable:
         yield Said(FAIL, "Not now", "its config cannot be used")
-    if site.unknown:
+    if site.problem == NO_BACKUP:
+        yield Said(FAIL, "No way back" if site.read is None else "Not now", NO_BACKUP)
+        if site.read is None:
+            return
+    elif site.unknown:
         yield Said(FAIL, "Not known", "no store was ever read")
         return
-    if away := _unread(site, now):
+    elif away := _unread(site, now):
         yield Said(FAIL, "Not certain", f"no store could be read; last read {away}")
-    sound = [one for one in site.shots if one.kind == RESTORABLE and one.meant]
-    if not site.shots:
-        yield Said(FAIL, "No way back", "there is no snapshot")
-    elif not site.newest and not sound:
-        kinds = Counter(one.kind for one in site.shots)
-        told = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kinds[kind])
-        yield Said(FAIL, "No way back", f"{show_count(len(site.shots), 'snapshot')}, none restorable: {told}")
-    elif not site.newest:
+    if site.ahead:
+        yield Said(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
+    if not site.newest and not any(map(_sound, site.shots)):
+        yield _none(site)
+    elif not any(one.good for one in site.shots):
         yield Said(FAIL, "Not proven", "no backup is verified")
     elif site.drills and not site.drills[-1].passed:
         yield Said(FAIL, "Not proven", "the last drill failed")
     elif not site.drills:
-        yield Said(WARN, "Not proven", "no drill is known" if site.problem else "no restore was ever rehearsed")
+        yield Said(WARN, "Not proven", "no drill is known")
+
+
+def _sound(one: Shot) -> bool:
+    return one.kind == RESTORABLE and one.meant
+
+
+def _none(site: SiteFacts) -> Said:
+    """Return what is said where no backup is seen that is restorable: there may be one where nobody could look."""
+    kinds = Counter(one.kind if one.kind != OTHER else one.note.partition(":")[0] or OTHER for one in site.shots)
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    words = f"{show_count(len(site.shots), 'snapshot')}, none restorable: {told}" if told else "there is no snapshot"
+    if any(one.note == BY_NAME for one in site.shots):
+        return Said(FAIL, "Not proven", "no backup, but a safety copy")
+    if further := [one.location for one in site.copies if not one.barren and (one.snapshots or one.problem)]:
+        return Said(FAIL, "Not certain", f"{words}; look into {further[0]}")
+    if site.problem and site.problem != NO_BACKUP:
+        return Said(FAIL, "Not certain", f"{words} in {site.store}, and not all could be read")
+    return Said(FAIL, "No way back", words)
 
 
 def _unread(site: SiteFacts, now: datetime) -> str:
     """Return how long ago a store was read, where none could be read when the site was seen."""
-    return moment(site.read, now).words if site.problem and site.read and site.read < site.seen else ""
+    return moment(site.read, now).words if site.problem and site.read and site.read != site.seen else ""
 
 
 def _warnings(site: SiteFacts, now: datetime) -> Iterator[Said]:
-    if site.windows:
-        yield Said(FAIL, "The redaction window is open", "")
-    if site.problem and not site.unknown and not _unread(site, now):
-        yield Said(FAIL, "Not all can be seen", known_from(site, now))
-    newest = site.newest
-    newer = Counter(one.kind for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant)
-    if told := ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer[kind]):
-        yield Said(WARN, "Newer, but no way back", told)
     if site.restores:
         yield Said(FAIL, "A restore is unfinished", "resume it first")
+    if site.windows:
+        yield Said(FAIL, "The redaction window is open", "")
+    if site.problem not in ("", NO_BACKUP) and not site.unknown and not _unread(site, now):
+        yield Said(FAIL, "Not all can be seen", known_from(site, now))
+    newer = site.newer
+    if told := ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer.get(kind)):
+        yield Said(WARN, "Newer, but no way back", told)
+    if site.newest and newer.get(RESTORABLE):
+        yield Said("skip", "Newer, not yet verified", str(newer[RESTORABLE]))
+    known = site.shots[-1].taken_at if site.shots else None
+    if beyond := [one.location for one in site.copies if known and one.newest and known < one.newest <= site.seen]:
+        yield Said(WARN, "A copy holds newer", f"look into {beyond[0]}")

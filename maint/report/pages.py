@@ -20,7 +20,6 @@ from maint.report.plots import LACKING, Plot
 from maint.report.site_facts import (
     AT_WORK,
     DAMAGED,
-    RESTORABLE,
     Change,
     Copy,
     Day,
@@ -125,18 +124,20 @@ def _frame(now: datetime) -> dict[str, object]:
     return {"written": moment(now, now), "version": maint.__version__, "signs": SIGNS}
 
 
-def _badness(row: Values) -> tuple[int, int]:
+def _badness(row: Values) -> tuple[int, tuple[int, int, int]]:
     told = row["answer"]
-    return (FAIL, WARN, OK).index(str(row["worst"])), told.rank if isinstance(told, Answer) else 0
+    assert isinstance(told, Answer)  # as `_row` has it
+    return (FAIL, WARN, OK).index(str(row["worst"])), told.rank
 
 
 def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
-    found = troubles(site, now)
+    found, told = troubles(site, now), answer(site, now)
     return {
         "name": site.name, "here": site.here, "manager": site.manager,
         "labels": [f"{key}={value}" for key, value in site.labels.items()],
-        "worst": state_of(found), "troubles": found, "todos": _by_command(found), "seen": moment(site.seen, now),
-        "answer": answer(site, now), "store": site.store,
+        "worst": min(state_of(found), told.state, key=(FAIL, WARN, OK).index),
+        "troubles": found, "todos": _by_command(found), "seen": moment(site.seen, now),
+        "answer": told, "store": site.store,
     }  # fmt: skip
 
 
@@ -150,7 +151,6 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
 def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == DAMAGED or one.held or one.goes]
-    newer = [one for one in site.shots if newest and one.taken_at > newest.taken_at and one.meant]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
         "restoring": bool(site.restores), "drill": _drill(drill, now) if drill else None,
@@ -164,7 +164,6 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
         "shots": [_shot(one, now) for one in reversed(site.shots[-_ROWS:])],
         "older": max(0, len(site.shots) - _ROWS), "policy": site.policy,
         "copies": [_copy(one, now) for one in site.copies], "drills": [_drill(one, now) for one in site.drills[::-1]],
-        "unverified": sum(one.kind == RESTORABLE for one in newer),
         "runs": [_run(one, now) for one in site.runs], "windows": list(site.windows),
         "days": [_link(site, one, now) for one in site.days[::-1]],
         "gaps": _gaps(site, now), "matrix": _matrix(site.checks), "checked": _checked(site.checks, now),

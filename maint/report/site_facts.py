@@ -1,6 +1,7 @@
 """What the catalogue page tells of a site, as records that are kept between runs."""
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -8,6 +9,8 @@ import msgspec
 
 RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
 AT_WORK = "at work"  # of a run
+NO_BACKUP = "no backup is configured"
+BY_NAME = "safety copy, restorable by its name"  # what is noted of one
 KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
 _RESTORES = ("restore", "recover-", "disaster-")  # playbooks that bring something back
 
@@ -36,6 +39,7 @@ class Copy(msgspec.Struct, frozen=True):
     newest: datetime | None = None
     problem: str = ""  # why nothing can be told
     bytes: int | None = None  # that they take; None: not known
+    barren: bool = False  # all of it was read, and nothing there is a way back
 
 
 class Drill(msgspec.Struct, frozen=True):
@@ -165,8 +169,20 @@ class SiteFacts(msgspec.Struct, frozen=True):
 
     @property
     def newest(self) -> Shot | None:
-        """The newest snapshot that counts as a way back."""
-        return next((one for one in reversed(self.shots) if one.good), None)
+        """The newest snapshot that counts as a way back; one from the future does not."""
+        return next((one for one in reversed(self.shots) if one.good and one.taken_at <= self.seen), None)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether something that would count is from the future: a clock is wrong, or was."""
+        drilled = any(one.at > self.seen for one in self.drills)
+        return drilled or any(one.good and one.taken_at > self.seen for one in self.shots)
+
+    @property
+    def newer(self) -> Mapping[str, int]:
+        """How many snapshots that are meant as a way back are newer than the one that counts, by kind."""
+        newest = self.newest
+        return Counter(one.kind for one in self.shots if newest and one.taken_at > newest.taken_at and one.meant)
 
     @property
     def late(self) -> bool:
@@ -175,8 +191,8 @@ class SiteFacts(msgspec.Struct, frozen=True):
 
     @property
     def drilled(self) -> Drill | None:
-        """The last drill that passed."""
-        return next((one for one in reversed(self.drills) if one.passed), None)
+        """The last drill that passed; one from the future does not count."""
+        return next((one for one in reversed(self.drills) if one.passed and one.at <= self.seen), None)
 
     @property
     def restores(self) -> Sequence[Run]:

@@ -8,7 +8,7 @@ import msgspec
 from maint.errors import PartlyDone
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import CLOSE_COMMAND
-from maint.report.site_facts import DAMAGED, Run, SiteFacts
+from maint.report.site_facts import AUDIT_ONLY, DAMAGED, Run, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
 
@@ -68,7 +68,7 @@ def known_from(site: SiteFacts, now: datetime) -> str:
     if site.read is None:
         return "nothing is known of its backups"
     age = (now - site.read).total_seconds()
-    return f"what is told was read in {site.store}" + (f", {show_duration(age)} ago" if site.read < site.seen else "")
+    return f"what is told was read in {site.store}" + (f", {show_duration(age)} ago" if site.read != site.seen else "")
 
 
 def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
@@ -82,9 +82,15 @@ def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
         if shot.kind == DAMAGED:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
             yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
+    if site.newer.get(AUDIT_ONLY):
+        words = f"what is newer is no way back: {site.newer[AUDIT_ONLY]} {AUDIT_ONLY}"
+        yield Trouble(WARN, words, f"maint backup create --open-window {here}")
+    if site.ahead:
+        yield Trouble(
+            WARN, "a backup or drill is dated in the future: a clock is wrong, or was", f"maint doctor {here}"
+        )
     if not site.drills:
-        words = "no drill is known" if site.problem else "no restore has been rehearsed yet"
-        yield Trouble(WARN, words, f"maint backup drill {here}")
+        yield Trouble(WARN, "no drill is known", f"maint backup drill {here}")
     elif drill and (age := (now - drill.at).total_seconds()) > site.drill_limit:
         words = f"the last good drill is {show_duration(age)} ago; the limit is {show_duration(site.drill_limit)}"
         yield Trouble(WARN, words, f"maint backup drill {here}")

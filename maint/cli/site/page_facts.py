@@ -24,7 +24,9 @@ from maint.report.plots import MARKS
 from maint.report.site_facts import (
     AT_WORK,
     AUDIT_ONLY,
+    BY_NAME,
     DAMAGED,
+    NO_BACKUP,
     OTHER,
     RESTORABLE,
     Change,
@@ -43,7 +45,7 @@ from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
-from maint.snapshots.prune import candidate, candidates, doubt, good
+from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import every_store, with_store
 from maint.snapshots.retention_policy import Candidate, decide
@@ -60,6 +62,8 @@ _DAY = timedelta(days=1)
 def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     """Return what is known now: of the first store, else of a copy that answers, else of the stores as last seen.
 
+    Where the first holds no way back, it is looked for in the copies, in their order.
+
     Args:
         unasked: why no store is asked; empty: they are.
 
@@ -68,29 +72,43 @@ def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
     """
     facts, before = _here(site, ask=not unasked), seen(site.state)
     facts = msgspec.structs.replace(facts, changed=before.changed if before else ())
-    if site.settings.backup is None:
-        return msgspec.structs.replace(facts, problem="the site has no `backup` in its config")
-    stores = every_store(site)
+    stores = every_store(site) if site.settings.backup is not None else []
     problems = [unasked] * len(stores) if unasked else []
     read: list[tuple[Site, Sequence[Entry]]] = []
     for store in stores[len(problems) :]:
         with _noting(problems):
             read.append((store, entries(store)))
-            if read[-1][1]:
+            if _worth(read[-1][1], facts.seen) == _BEST:
                 break
     if read:  # one that is empty may be a disk that is not mounted
-        store, known = read[-1] if read[-1][1] else read[0]
-        empty = [one.store.location for one, found in read if known and not found]
-        return _told(facts, store, known, site.copies, [*problems, *(f"{one} holds nothing" for one in empty)])
-    before = before or facts
+        store, known = max(read, key=lambda one: _worth(one[1], facts.seen))  # of equals the first
+        worse = read[: [one for one, _ in read].index(store)]
+        told = (f"{one.store.location} holds {'no verified backup' if found else 'nothing'}" for one, found in worse)
+        facts = _told(facts, store, known, site.copies, [*problems, *told])
+        barren = {
+            one.store.location for one, found in read if not any(entry.restorable or entry.unread for entry in found)
+        }
+        copies = [msgspec.structs.replace(one, barren=one.location in barren) for one in facts.copies]
+        return msgspec.structs.replace(facts, copies=copies)
+    before, problems = before or facts, problems or [NO_BACKUP]
     old = {one.location: one for one in before.copies}
-    copies = [old.get(one.location, Copy(one.location)) for one in site.copies]
+    copies = [old.get(one.store.location, Copy(one.store.location)) for one in stores[1:]]
     return msgspec.structs.replace(
         facts, problem=problems[0], store=before.store, read=before.read, shots=before.shots, stored=before.stored,
         policy=before.policy,
         drills=before.drills, days=before.days,
         copies=[msgspec.structs.replace(one, problem=why) for one, why in zip(copies, problems[1:], strict=True)],
     )  # fmt: skip
+
+
+_BEST = 3
+
+
+def _worth(known: Sequence[Entry], now: datetime) -> int:
+    """Return what a store is worth to whoever needs a way back: a good one, one at all, anything, or nothing."""
+    if newest_good(known, now) is not None:
+        return _BEST
+    return 2 if any(one.offered for one in known) else min(len(known), 1)
 
 
 def seen(state: Path) -> SiteFacts | None:
@@ -163,10 +181,11 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     sound = RESTORABLE if one.offered else AUDIT_ONLY if meant else OTHER
     kind = OTHER if one.unread else DAMAGED if seen.damage else sound
     verified = one.verified.words if one.verified else ""
+    named = BY_NAME if one.restorable and seen.kind == "safety copy" else seen.kind
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),
-        one.problem or seen.damage or (seen.kind if kind != RESTORABLE else ""), meant,
+        one.problem or seen.damage or (named if kind != RESTORABLE else ""), meant,
     )  # fmt: skip
 
 

@@ -41,11 +41,17 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
         of_site(site, folder, gather(site, unasked))
         states = site.state.parent
         with locked(states):
-            known = (
-                (name, _seen(states / name, wrong, site.settings.config))
-                for name, wrong in site.settings.beside.items()
-            )
-            write_estate(folder, known, datetime.now(UTC))
+            write_estate(folder, _beside(site, folder), datetime.now(UTC))
+
+
+def _beside(site: ConfiguredSite, folder: Path) -> Iterator[tuple[str, SiteFacts | None]]:
+    """Yield each site's facts; of one whose config cannot be used its page is written, which may promise more."""
+    for name, wrong in site.settings.beside.items():
+        state = site.state.parent / name
+        facts = _seen(state, wrong, site.settings.config)
+        if facts is not None and wrong:
+            write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+        yield name, facts
 
 
 def after_all(settings: Settings, folder: Path, since: float) -> None:
@@ -69,7 +75,11 @@ def others(
         state = settings.state / name
         wrong = settings.broken.get(name)
         facts = _seen(state, wrong.in_a_line if wrong else "", settings.option)
-        if facts is not None and name not in done and (anew or _is_older(folder / f"{name}.html", state)):
+        if (
+            facts is not None
+            and name not in done
+            and (anew or facts.unusable or _is_older(folder / f"{name}.html", state))
+        ):
             written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
         yield name, facts
 

@@ -53,6 +53,11 @@ def test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_t
     assert paged("backup", "drill").code == 0
     (newest,) = [one["id"] for one in paged("backup", "list", "-o", "json").json["snapshots"]][-1:]
     assert "Not all can be seen" not in _page(paged)
+    for manifest in (paged.lab.folder / "backups" / SITE).glob("2*/manifest.json"):
+        manifest.write_bytes(b"{}")
+    page = _page(paged)
+    assert "No way back" not in page and f"<code>{newest}</code> in {paged.lab.folder / 'copy'}, verified" in page
+    assert f"{paged.lab.folder / 'backups'} holds no verified backup" in page
     window = Window("20260101T000000.000Z-ab12", "2026-01-01T00:00:00.000Z", {})
     (paged.state / "window.json").write_bytes(msgspec.json.encode(window))
     _take_away(paged.lab.folder / "backups")
@@ -109,6 +114,7 @@ def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded
     assert said.code == 0, said.err
     assert {one["site"]: one["exit"] for one in said.json["sites"]} == {"away": 0, SITE: 0}
     index = (tmp_path / "index.html").read_text()
+    assert "No way back:" in index and "no backup is configured" in index
     assert ">away<" in index and f">{SITE}<" in index and "Not seen yet" not in index
     checks = HostChecks(datetime.now(UTC), [HostResult("os.swap", "fail", ["h1"], "1", "mend it")], {"h1": ""})
     keep_record(loaded.state / "checks.json", checks)

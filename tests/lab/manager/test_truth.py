@@ -45,15 +45,20 @@ def raw(client, head: bytes, body: bytes = b"") -> bytes:
 # -- whatever goes wrong within is answered and logged
 
 
-def test_a_handler_that_fails_is_answered_500_and_logged(loaded, monkeypatch):
+@pytest.mark.parametrize(("method", "call"), [("GET", "cm/version"), ("PUT", "cm/deployment")])
+def test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body(
+    loaded, monkeypatch, capfd, method, call
+):
     def fails(world, request):
-        raise KeyError("anything")
+        raise TypeError("anything")
 
-    call = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch("GET cm/version"))
-    monkeypatch.setitem(routes.CALLS.table, call, routes.Route(fails))
-    answer = loaded.get(f"{V}/cm/version", timeout=10)
+    route = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch(f"{method} {call}"))
+    monkeypatch.setitem(routes.CALLS.table, route, routes.Route(fails))
+    body = {"data": "{}", "headers": JSON} if method == "PUT" else {}
+    answer = loaded.send(method, f"{V}/{call}", timeout=10, **body)
     assert (answer.status_code, "message" in answer.json()) == (500, True)
-    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/cm/version", 500)
+    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/{call}", 500)
+    assert "TypeError: anything" in capfd.readouterr().err
     assert loaded.get("/api/version").status_code == 200
 
 
@@ -92,6 +97,39 @@ def mutated(content: bytes, seed: int) -> bytes:
     key = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
     node[key] = chance.choice([5, "x", None, [], {}, [5], ["x"], {"a": 1}, True, 1e300])
     return json.dumps(doc).encode()
+
+
+ZOOKEEPER = {
+    "name": "zoo-2",
+    "type": "ZOOKEEPER",
+    "config": {"items": [{"name": "maxClientCnxns", "value": "50"}]},
+    "roleConfigGroups": [{"name": "small", "roleType": "SERVER", "config": {"items": []}}],
+    "roles": [{"type": "SERVER", "hostRef": {"hostname": "base-01.example.internal"},
+               "roleConfigGroupRef": {"roleConfigGroupName": "small"}, "tags": [{"name": "a", "value": "b"}]}],
+}  # fmt: skip
+ROLE = {"name": "ROLE_USER"}
+BODIES = {
+    "POST clusters": {"items": [{"name": "second", "fullVersion": "7.1.9", "services": [ZOOKEEPER]}]},
+    "POST clusters/base/services": {"items": [ZOOKEEPER]},
+    "POST clusters/base/services/hdfs/roles": {"items": [{"type": "BALANCER", "hostRef": {"hostname": "x"}}]},
+    "POST clusters/base/services/hdfs/roleConfigGroups": {"items": [{"name": "big", "roleType": "DATANODE"}]},
+    "POST clusters/base/hostTemplates": {"items": [{"name": "t", "roleConfigGroupRefs": []}]},
+    "POST clusters/base/hosts": {"items": [{"hostId": "x"}]},
+    "POST users": {"items": [{"name": "new", "password": "x", "authRoles": [ROLE], "roles": ["ROLE_USER"]}]},
+    "PUT users/jdoe": {"roles": ["ROLE_USER"], "authRoles": []},
+    "POST externalUserMappings": {"items": [{"name": "ops", "type": "LDAP", "authRoles": [ROLE]}]},
+    "POST dataContexts": {"name": "sdx", "services": [{"clusterName": "base", "serviceName": "hdfs"}]},
+    "PUT hosts/base-01.example.internal": {"rackId": "/one"},
+}
+
+
+def test_mutated_bodies_are_taken_or_refused_and_are_no_fault_of_the_lab(loaded):
+    for call, body in BODIES.items():
+        method, _, path = call.partition(" ")
+        for seed in range(8):
+            sent = mutated(json.dumps(body).encode(), seed)
+            answer = loaded.send(method, f"{V}/{path}", data=sent, headers=JSON, timeout=20)
+            assert answer.status_code in (200, 400, 404), (call, sent, answer.text)
 
 
 def test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer(fresh, example):
