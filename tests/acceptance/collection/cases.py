@@ -11,6 +11,7 @@ MONITOR = {"type": "HOSTMONITOR"}
 CDH = {"name": "CDH", "parcel_version": "7.1.7-1.cdh7.1.7.p1000.24102687"}
 GROUP = {**HDFS, "name": "hdfs-DATANODE-BASE"}
 TEMPLATE = {**BASE, "name": "of-the-test", "role_config_groups": [{"service": "hdfs", "type": "DATANODE"}]}
+DONE, SAME = "| CHANGED", "| SUCCESS"  # what ansible says of what a module did, or found done
 
 CASES: dict[str, Steps] = {
     # what is only read
@@ -50,14 +51,17 @@ CASES: dict[str, Steps] = {
     "control_plane_info": [({}, "\"namespace\": \"cdp\"")],
     "external_auth_info": [({"type": "kerberos"}, "SECURITY_REALM")],
     # settings
-    "cm_config": [({"parameters": {"PARCEL_UPDATE_FREQ": 30}}, "30"), ({"parameters": {"PARCEL_UPDATE_FREQ": 30}}, "")],
+    "cm_config": [
+        ({"parameters": {"PARCEL_UPDATE_FREQ": 30}}, '"30"'),
+        ({"parameters": {"PARCEL_UPDATE_FREQ": 30}}, SAME),
+    ],
     "cm_service_role_config": [({**MONITOR, "parameters": {}}, "role_jceks_password")],
     "cm_service_role_config_group": [({**MONITOR, "config": {"firehose_heapsize": 2147483648}}, "2147483648")],
     "cm_service_role_config_group_config": [({**MONITOR, "parameters": {"firehose_heapsize": 7}}, "firehose_heapsize")],
-    "external_auth": [({"type": "kerberos", "params": {"kdc_host": "kdc-2.example.internal"}}, "changed")],
+    "external_auth": [({"type": "kerberos", "params": {"kdc_host": "kdc-2.example.internal"}}, '"external_auth": []')],
     "service_config": [({**HDFS, "parameters": {"dfs_replication": 2}}, "dfs_replication")],
     "service_role_config": [({**HDFS, "role": DATANODE, "parameters": {"datanode_java_heapsize": 7}}, "_heapsize")],
-    "service_role_config_group_config": [({**GROUP, "parameters": {"dfs_datanode_handler_count": 5}}, "5")],
+    "service_role_config_group_config": [({**GROUP, "parameters": {"dfs_datanode_handler_count": 5}}, '"5"')],
     "host_config": [({"name": HOST, "parameters": {"memory_overcommit_threshold": "0.9"}}, "0.9")],
     "cm_kerberos": [
         ({"kdc_type": "MIT KDC", "krb_enc_types": ["aes256-cts"], "kdc_host": "kdc-2.example.internal"}, "kdc-2"),
@@ -88,12 +92,12 @@ CASES: dict[str, Steps] = {
     ],
     "data_context": [
         ({"name": "sdx", **BASE, "services": ["hdfs", "ranger"]}, "sdx"),
-        ({"name": "sdx", **BASE, "state": "absent"}, ""),
+        ({"name": "sdx", **BASE, "state": "absent"}, '"data_context": []'),
     ],
     "host_template": [
         (TEMPLATE, "hdfs-DATANODE-BASE"),
         ({**TEMPLATE, "role_config_groups": [{"service": "hdfs", "type": "BALANCER"}], "purge": True}, "hdfs-BALANCER"),
-        ({**TEMPLATE, "state": "absent"}, ""),
+        ({**TEMPLATE, "state": "absent"}, DONE),
     ],
     "parcel": [
         ({**BASE, **CDH, "state": "distributed", "delay": 1}, "DISTRIBUTED"),
@@ -109,33 +113,33 @@ CASES: dict[str, Steps] = {
              "role_config_groups": [{"name": "zoo-2-small", "role_type": "SERVER", "display_name": "Small"}]},
             "zoo-2-small",
         ),
-        ({**BASE, "name": "zoo-2", "state": "absent"}, ""),
+        ({**BASE, "name": "zoo-2", "state": "absent"}, DONE),
     ],
     "service_role": [
         ({**HDFS, "role": BALANCER, "maintenance": True, "tags": {"owner": "ops"}}, "ops"),
         ({**HDFS, "type": "BALANCER", "cluster_hostname": OTHER, "role": "hdfs-of-the-test"}, "hdfs-of-the-test"),
         ({**HDFS, "role": "hdfs-of-the-test", "state": "started"}, "STARTED"),
         ({**HDFS, "role": "hdfs-of-the-test", "state": "stopped"}, "STOPPED"),
-        ({**HDFS, "role": "hdfs-of-the-test", "state": "absent"}, ""),
+        ({**HDFS, "role": "hdfs-of-the-test", "state": "absent"}, DONE),
     ],
     "role": [
         ({**HDFS, "type": "BALANCER", "cluster_hostname": OTHER, "tags": {"owner": "ops"}}, "ops"),
         ({**HDFS, "type": "BALANCER", "cluster_hostname": OTHER, "state": "started", "maintenance": True}, "STARTED"),
         ({**HDFS, "name": BALANCER, "state": "stopped"}, "STOPPED"),
-        ({**HDFS, "name": BALANCER, "state": "absent"}, ""),
+        ({**HDFS, "name": BALANCER, "state": "absent"}, DONE),
     ],
     "role_config_group": [
         ({**HDFS, "name": "hdfs-big", "role_type": "DATANODE", "display_name": "Big"}, "Big"),
-        ({**HDFS, "name": "hdfs-big", "state": "absent"}, ""),
+        ({**HDFS, "name": "hdfs-big", "state": "absent"}, DONE),
     ],
     "service_role_config_group": [
-        ({**HDFS, "name": "hdfs-big", "role_type": "DATANODE", "config": {"dfs_datanode_handler_count": 9}}, "9"),
+        ({**HDFS, "name": "hdfs-big", "role_type": "DATANODE", "config": {"dfs_datanode_handler_count": 9}}, '"9"'),
         ({**HDFS, "name": "hdfs-big", "display_name": "Big"}, "Big"),
-        ({**HDFS, "name": "hdfs-big", "state": "absent"}, ""),
+        ({**HDFS, "name": "hdfs-big", "state": "absent"}, DONE),
     ],
     "cm_service": [
         ({"state": "stopped"}, "STOPPED"),
-        ({"state": "absent"}, ""),
+        ({"state": "absent"}, DONE),
         (
             {"roles": [{**MONITOR, "cluster_hostname": HOST}, {"type": "EVENTSERVER", "cluster_hostname": HOST}],
              "role_config_groups": [{**MONITOR, "config": {"firehose_heapsize": 2147483648}}]},
@@ -147,7 +151,7 @@ CASES: dict[str, Steps] = {
         ({**MONITOR, "state": "stopped"}, "STOPPED"),
         ({**MONITOR, "state": "started", "maintenance": True}, "STARTED"),
         ({**MONITOR, "state": "stopped"}, "STOPPED"),
-        ({**MONITOR, "state": "absent"}, ""),
+        ({**MONITOR, "state": "absent"}, DONE),
     ],
 }  # fmt: skip
 
