@@ -133,12 +133,17 @@ def _all_judged(
             found.append(_judged(site, screen, one, min(level, deepest), begin))
         except Mistyped as failure:
             mistyped.append(failure)
+        except (Invalid, Refused):  # a secret can be read no longer, such as of a vault that let one in for an hour
+            deepest, why = _within_reach(site, levels)
+            if why is None:
+                raise
+            found.append(_judged(site, screen, one, min(level, deepest), begin))
         except StoreFailed as failure:
             if not several:
                 raise
             found.append(Verification(one, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,)))
     if why is not None:
-        shallow = sum(level > deepest for level in levels.values())
+        shallow = sum(one.level < levels[one.snapshot] for one in found)
         wants = "level 3 tries this password" if deepest == 2 else "level 2 opens what is encrypted with this key"
         why.detail = (*why.detail, f"{wants}; looked at to level {deepest} only: {show_count(shallow, 'snapshot')}")
     elif mistyped:

@@ -58,8 +58,11 @@ class Listener(ThreadingHTTPServer):
     def close(self) -> None:
         """Refuse new connections, end the open ones, and wait for the threads that speak to clients."""
         self.stopped.set()
-        with contextlib.suppress(OSError):  # a system that does not do so for listeners
+        try:
             self.socket.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next connection
+        except OSError:  # a system that does not do so for listeners: a connection does
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), _LEAVE).close()
         leave(self._serving)
         self.server_close()
         for connection in list(self._open):

@@ -14,7 +14,8 @@ _NOTHING_RUNS = "At least one role must be started."
 _PENDING = "There is already a pending command on this entity."
 _SPOILT = "Failed to perform {name}: the lab was told to let it fail."
 _NO_KEYTAB = "Role is missing Kerberos keytab ({principal}): run the Generate Missing Credentials command."
-_ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED}
+APPLY = "ApplyHostTemplate"
+_ENDS = {"Start": STARTED, "Stop": STOPPED, "Restart": STARTED, APPLY: STARTED}
 _PAST = {"Start": "started", "Stop": "stopped", "Restart": "restarted"}
 
 
@@ -56,6 +57,12 @@ def start_simple(world: World, name: str, ref: Doc, call: str, praise: str, prob
         _fail(child, f"{name} failed, see the role's log.")
         _fail(command, "")
     return command
+
+
+def start_roles(world: World, command: Command, moved: Sequence[Doc]) -> None:
+    """Let a command that is under way start roles, beside what else it does."""
+    _move(world, command, moved, command.name)
+    _need_keytabs(world, command, moved)
 
 
 def abort(world: World, command: Command) -> None:

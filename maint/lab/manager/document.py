@@ -169,6 +169,40 @@ def any_object(node: Any, test: Callable[[Doc], bool]) -> bool:  # Any: whatever
     return isinstance(node, dict) and (test(node) or any(any_object(member, test) for member in node.values()))
 
 
+# What fields hold wherever they stand, in a deployment and in the bodies of calls.
+_OBJECTS = frozenset({
+    "managerSettings", "allHostsConfig", "hostTemplates", "dataContexts", "versionInfo", "managementService", "config",
+    "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole",
+})  # fmt: skip
+_LISTS = frozenset({
+    "clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings", "services", "roleConfigGroups",
+    "parcels", "items", "tags", "roleConfigGroupRefs", "dataContextRefs",
+})  # fmt: skip
+_TEXTS = frozenset({
+    "name", "hostId", "hostname", "ipAddress", "type", "roleType", "displayName", "version", "value", "roleName",
+    "clusterName", "serviceName", "roleConfigGroupName", "pwHash", "stage", "product", "rackId",
+})  # fmt: skip
+
+
+def misshapen(node: Doc, where: str) -> Iterator[str]:
+    """Yield what is of another kind than its field's, at any depth."""
+    for name, value in node.items():
+        if name in _OBJECTS and value is not None and not isinstance(value, dict):
+            yield f"{name} of {where} is not an object."
+        if name in _LISTS and value is not None and not is_objects(value):
+            yield f"{name} of {where} is not a list of objects."
+        if name in _TEXTS and isinstance(value, dict | list):
+            yield f"{name} of {where} is not a string."
+        for member in value if isinstance(value, list) else [value]:
+            if isinstance(member, dict):
+                yield from misshapen(member, name)
+
+
+def is_objects(value: object) -> bool:
+    """Return whether a value is a list of objects."""
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
 def without_nulls(value: Any) -> Any:  # Any: whatever JSON can spell, and the same back
     """Return a value without the members that are null: absent = null."""
     return rebuilt(value, lambda node: {name: member for name, member in node.items() if member is not None})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from maint.lab.manager.document import Doc, clusters, items, roles, services
 from maint.lab.manager.world import Command, World
 
-IMPORT, GENERATE = "ImportKdcAccountManagerCredentials", "GenerateCredentials"
+IMPORT, GENERATE, DELETE = "ImportKdcAccountManagerCredentials", "GenerateCredentials", "DeleteCredentials"
 _REALM = "HADOOP.COM"  # where the settings name none
 _SECURE = re.compile(r"kerberos|true")
 _SWITCHES = ("hadoop_security_authentication", "enableSecurity", "kerberos_auth_enabled")  # of services
@@ -62,6 +62,8 @@ def finished(world: World, command: Command) -> None:
         world.kdc_account = True
     elif command.name == GENERATE:
         world.credentials = sorted({*(world.credentials or ()), *principals(world)})
+    elif command.name == DELETE:
+        world.credentials = []
 
 
 def _needed(world: World) -> Iterable[tuple[str, str]]:

@@ -3,7 +3,6 @@
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from maint.lab.manager import accounts
 from maint.lab.manager.document import (
@@ -12,6 +11,7 @@ from maint.lab.manager.document import (
     any_object,
     clusters,
     hosts,
+    is_objects,
     items,
     rebuilt,
     recorded_at,
@@ -30,22 +30,12 @@ _READ_ONLY = frozenset({
     "lastHeartbeat", "numCores", "numPhysicalCores", "totalPhysMemBytes", "roleRefs", "distribution",
 })  # fmt: skip
 _ADDED = ("clusters", "hosts", "users", "peers", "authRoles", "externalUserMappings")
-_OBJECTS = frozenset({
-    "managerSettings", "allHostsConfig", "hostTemplates", "dataContexts", "versionInfo", "managementService", "config",
-    "hostRef", "roleConfigGroupRef", "serviceRef", "clusterRef", "baseRole",
-})  # fmt: skip
 _NAMED = {  # (holder, field): each entry needs a name
     ("clusters", "services"), ("services", "roles"), ("managementService", "roles"), ("services", "roleConfigGroups"),
     ("managementService", "roleConfigGroups"),
 }  # fmt: skip
-_LISTS = frozenset(
-    {*_ADDED, "services", "roleConfigGroups", "parcels", "items", "tags", "roleConfigGroupRefs", "dataContextRefs"}
-)
-_TEXTS = frozenset({
-    "name", "hostId", "hostname", "ipAddress", "type", "roleType", "displayName", "version", "value", "roleName",
-    "clusterName", "serviceName", "roleConfigGroupName", "pwHash", "stage", "product",
-})  # fmt: skip
 _KEYS = {"clusters": "name", "hosts": "hostId", "users": "name", "peers": "name"}
+LONGEST_NAME = 64  # of a role
 
 
 class NotAccepted(ValueError):
@@ -54,7 +44,7 @@ class NotAccepted(ValueError):
 
 def prepared(world: World, body: Doc, api: int, delete_current: bool) -> Doc:
     """Return the deployment that a PUT would put in force, or raise `NotAccepted`; `body` is taken apart."""
-    _check_shape(body)
+    _check_named(body)
     _check_choices(world, body, api)
     taken = _as_of(world, rebuilt(body, _without_read_only), api)
     taken.pop("timestamp", None)
@@ -80,27 +70,17 @@ def _without_hostname(node: Doc) -> Doc:
     return {**node, "hostRef": {"hostId": node["hostRef"].get("hostId")}} if "hostRef" in node else node
 
 
-def _check_shape(node: Doc, where: str = "the deployment") -> None:
+def _check_named(node: Doc, where: str = "the deployment") -> None:
     for name, value in node.items():
-        if name in _OBJECTS and value is not None and not isinstance(value, dict):
-            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not an object.")
-        if name in _LISTS and value is not None and not _is_objects(value):
-            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a list of objects.")
-        if name in _TEXTS and isinstance(value, dict | list):
-            raise NotAccepted(f"Cannot read the deployment: {name} of {where} is not a string.")
         if (where, name) in _NAMED and not (
-            _is_objects(value or []) and all(isinstance(each.get("name"), str) and each["name"] for each in value or [])
+            is_objects(value or []) and all(isinstance(each.get("name"), str) and each["name"] for each in value or [])
         ):
             raise NotAccepted(f"Cannot read the deployment: one of the {name} of {where} has no name.")
         for member in value if isinstance(value, list) else [value]:
             if isinstance(member, dict):
-                _check_shape(member, name)
+                _check_named(member, name)
     if "pwHash" in node and not isinstance(node.get("pwSalt"), int):
         raise NotAccepted(f"Cannot read the deployment: pwSalt of {where} is not a number.")
-
-
-def _is_objects(value: Any) -> bool:  # Any: any part of a document
-    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _check_choices(world: World, body: Doc, api: int) -> None:
@@ -206,9 +186,6 @@ def _licensed(world: World) -> bool:
     return world.license is not None and (world.license_counts or world.switches["license-effective"] == "at-once")
 
 
-_LONGEST_NAME = 64
-
-
 def faults_of(doc: Doc, *, known_hosts: set[str], rejected: str = "") -> list[str]:
     """Return what is wrong with a deployment, in the server's words; `rejected` names a role that is refused."""
     found = [*_twice(doc)]
@@ -242,8 +219,8 @@ def _service_faults(cluster: Doc | None, service: Doc, known_hosts: set[str], re
         group = (role.get("roleConfigGroupRef") or {}).get("roleConfigGroupName")
         if rejected and role.get("name") == rejected:
             yield f"Role '{name}' of service '{_plain(service.get('name'))}': {{message}}"
-        if len(str(role.get("name"))) > _LONGEST_NAME:
-            yield f"Role name '{name}' is longer than {_LONGEST_NAME} characters."
+        if len(str(role.get("name"))) > LONGEST_NAME:
+            yield f"Role name '{name}' is longer than {LONGEST_NAME} characters."
         if host not in known_hosts:
             yield f"Host '{_plain(host)}' of role '{name}' not found."
         if group is not None and group not in groups:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.backup.test_rekey import change_recipient
+from tests.cli.monitoring.test_notices import configured
 from tests.steps.conftest import back_up
 
 
@@ -108,6 +109,17 @@ def test_what_wants_the_password_and_cannot_read_it_says_so_and_verifies_all_tha
     assert [one["verified"]["result"] for one in kept] == ["verified", "failed"]
 
 
+def test_a_password_that_can_be_read_no_longer_keeps_nobody_from_what_wants_none(loaded):
+    back_up(loaded)
+    config, vault, reads = Path(loaded.config), loaded.lab.folder / "vault", loaded.lab.folder / "reads"
+    vault.write_text(f"echo >> {reads}; [ $(wc -l < {reads}) -le 2 ] && cat {loaded.lab.folder}/password\n")
+    reference = f"'command:/bin/sh {vault}'"
+    config.write_text(re.sub(r"password: \S*/password\S*", f"password: {reference}", config.read_text(), count=1))
+    said = loaded("backup", "verify", "--stale", "0.001s")
+    assert (said.code, said.err.count("error:"), "level 2 only: 1 snapshot" in said.err) == (3, 1, True), said.err
+    assert ("level 3 of 3" in said.out, "level 2 of 2" in said.out) == (True, True), said.out
+
+
 def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it(loaded):
     loaded("backup", "create")
     first, newest = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
@@ -133,15 +145,20 @@ def test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_
 
 
 @pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",), ("rekey", "--all")])
-def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, words):
+def test_a_mistyped_password_says_nothing_of_the_snapshot(loaded, httpserver, words):
     back_up(loaded)
     snapshots = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
     if words[0] == "rekey":
         change_recipient(loaded)
     store = loaded.lab.folder / "backups"
     before = sorted(store.rglob("*"))
+    httpserver.expect_request(re.compile("/p.*")).respond_with_data("OK")
+    configured(loaded, f"    notify: [{{name: dead-man, ping: {{url: '{httpserver.url_for('/p')}'}}}}]\n")
     code, said = typed(loaded, "mistyped", *words)
     assert (code, said.count("the password that was typed"), "not sound" in said) == (2, 1, False), said
+    told = [request.get_data(as_text=True) for request, _ in httpserver.log]
+    words_of_end = f"backup {words[0]} is not done: a password was mistyped at a terminal"
+    assert [words_of_end in one for one in told] == ([False, True] if words[0] != "rekey" else []), told
     assert ("`--level 2` wants none" in said) == (words[0] == "verify"), said
     assert all(one in said for one in (snapshots if len(words) > 1 else snapshots[-1:])), said
     assert sorted(store.rglob("*")) == before

@@ -51,6 +51,9 @@ def test_a_service_is_made_with_its_base_groups_and_deleted_once_it_is_stopped(a
     ]
     assert services.list_role_types("base", "zoo-2").items == ["SERVER"]
     assert "already exists" in refused(400, services.create_services, "base", body=body)
+    body.items[0].config = cm_client.ApiConfigList([cm_client.ApiConfig(name="no_such", value="1")])
+    body.items[0].name = "zoo-3"
+    assert "Unknown" in refused(400, services.create_services, "base", body=body)
     assert services.update_service("base", "zoo-2", body=cm_client.ApiService(display_name="Two")).display_name == "Two"
     assert "must be stopped" in refused(400, services.delete_service, *HDFS)
     exported = loaded.get("/api/v49/cm/deployment").content
@@ -174,5 +177,124 @@ def test_clusters_are_made_empty_and_a_switch_lets_what_runs_be_deleted(make_lab
     for part in strange:
         entry = {"name": "strange", "type": "ZOOKEEPER", **part}
         answer = client.send("POST", "/api/v45/clusters/base/services", json={"items": [entry]})
-        assert (answer.status_code, "Cannot read the body" in answer.json()["message"]) == (400, True), part
+        assert (answer.status_code, "Cannot read the " in answer.json()["message"]) == (400, True), part
     assert client.get("/api/v45/clusters/base/services/strange").status_code == 404
+
+
+def whole(client: Client) -> dict:
+    """Return the export, which the lab's own PUT takes."""
+    exported = client.get("/api/v49/cm/deployment")
+    assert client.put_deployment(exported.content).json().get("message") is None
+    return dict(exported.json())
+
+
+def post(client: Client, path: str, *entries: dict, status: int = 200) -> dict:
+    """Send a list of entries; return the answer."""
+    answer = client.send("POST", f"/api/v49/{path}", json={"items": list(entries)})
+    assert answer.status_code == status, answer.text
+    return dict(answer.json())
+
+
+def test_what_is_made_with_settings_has_them_as_text_and_secrets_are_marked(make_lab: MakeLab):
+    client = make_lab(unknown_setting="accept")
+    client.upload_license()
+    config = {"items": [{"name": "tick", "value": 5}, {"name": "zk_password", "value": "Pw-1"}]}
+    post(client, "clusters/base/services", {"name": "zoo-2", "type": "ZOOKEEPER", "config": config})
+    client.lab.world.redaction = False
+    made = next(one for one in whole(client)["clusters"][0]["services"] if one["name"] == "zoo-2")
+    assert [(one["name"], one["value"], one["sensitive"]) for one in made["config"]["items"]] == [
+        ("tick", "5", False),
+        ("zk_password", "Pw-1", True),
+    ]
+
+
+def test_what_is_deleted_leaves_nothing_that_points_to_it(make_lab: MakeLab):
+    client = make_lab(delete_running="allow", redaction_default="off")
+    client.upload_license()
+    path = "/api/v49/clusters/base/services"
+    context = {"name": "sdx", "services": [{"clusterName": "base", "serviceName": name} for name in ("hdfs", "yarn")]}
+    assert client.send("POST", "/api/v49/dataContexts", json=context).status_code == 200
+    assert client.send("POST", f"{path}/hdfs/commands/enterMaintenanceMode").status_code == 200
+    assert client.send("DELETE", f"{path}/hdfs").status_code == 200
+    left = whole(client)
+    assert "hdfs" not in str([left["hostTemplates"], left["dataContexts"]])
+    again = {"name": "hdfs", "type": "HDFS", "config": {"items": [{"name": "zookeeper_service", "value": "zookeeper"}]}}
+    post(client, "clusters/base/services", again)  # its settings are known still
+    assert client.get(f"{path}/hdfs").json()["maintenanceMode"] is False
+    assert client.send("DELETE", "/api/v49/dataContexts/sdx").status_code == 200
+    assert client.send("DELETE", "/api/v49/clusters/base").status_code == 200
+    post(client, "clusters", {"name": "base"}, status=400)
+    post(client, "clusters", {"name": "base", "version": "CDH7"})
+    assert client.get("/api/v49/clusters/base/hosts").json()["items"] == []
+    assert client.send("DELETE", "/api/v49/cm/service").status_code == 200
+    part = {"managementService": {"name": "mgmt", "type": "MGMT", "roles": [], "roleConfigGroups": []}}
+    assert client.send("PUT", "/api/v49/cm/deployment", json=part).status_code == 200
+
+
+def test_a_name_is_taken_by_what_stands_before_it_in_the_same_body(loaded: Client):
+    group, zoo = {"name": "g", "roleType": "SERVER"}, {"name": "zoo", "type": "ZOOKEEPER"}
+    post(loaded, "clusters/base/services/zookeeper/roleConfigGroups", group, group, status=400)
+    post(loaded, "clusters/base/services", {**zoo, "roleConfigGroups": [group, group]}, status=400)
+    post(loaded, "clusters", {"name": "second", "version": "CDH7", "services": [zoo, zoo]}, status=400)
+
+
+def test_a_made_role_has_a_name_that_a_restore_takes(loaded: Client):
+    name, roles = "a-rather-long-name-of-a-zookeeper", [{"type": "SERVER", "hostRef": {"hostname": THIRD}}]
+    post(loaded, "clusters/base/services", {"name": name, "type": "ZOOKEEPER", "roles": roles})
+    assert name[:31] in str(whole(loaded))
+    wanted = {**roles[0], "hostRef": {"hostname": "base-01.example.internal"}, "name": "n" * 65}
+    post(loaded, f"clusters/base/services/{name}/roles", wanted, status=400)
+
+
+def test_roles_of_accounts_and_mappings_are_what_was_sent_last(loaded: Client):
+    def held(name: str) -> list[dict]:
+        return next(one[name] for one in whole(loaded)["authRoles"] if one["name"] == "ROLE_OPERATOR")
+
+    answer = loaded.send("PUT", "/api/v49/users/backup-operator", json={"roles": ["ROLE_OPERATOR"]})
+    assert [one["name"] for one in answer.json()["authRoles"]] == ["ROLE_OPERATOR"]
+    assert [one["name"] for one in held("users")] == ["backup-operator"]
+    for kind in ("LDAP", "SAML_ATTRIBUTE"):
+        post(loaded, "externalUserMappings", {"name": "ops", "type": kind, "authRoles": [{"name": "ROLE_OPERATOR"}]})
+    assert sorted(one["type"] for one in held("externalUserMappings")) == ["LDAP", "SAML_ATTRIBUTE"]
+
+
+def test_the_last_administrator_stays_one(loaded: Client):
+    assert loaded.send("DELETE", "/api/v49/users/admin").status_code == 400
+    assert loaded.send("PUT", "/api/v49/users/admin", json={"roles": ["ROLE_USER"]}).status_code == 400
+    post(loaded, "users", {"name": "new", "password": "new-Pw-1", "roles": ["ROLE_ADMIN"]})
+    assert loaded.send("DELETE", "/api/v49/users/admin").status_code == 200
+
+
+def test_a_command_that_is_refused_changes_nothing_one_that_ends_well_does(make_lab: MakeLab):
+    client = make_lab(delete_running="allow", redaction_default="off")
+    template = "/api/v49/clusters/base/hostTemplates/base-worker/commands/applyHostTemplate"
+    refs = {"items": [{"hostname": THIRD}]}
+    assert client.send("POST", template, json=refs).status_code == 400  # the host has roles
+    for service in client.get("/api/v49/clusters/base/services").json()["items"]:
+        path = f"/api/v49/clusters/base/services/{service['name']}/roles"
+        for role in client.get(f"{path}?filter=hostname=={THIRD}").json()["items"]:
+            assert client.send("DELETE", f"{path}/{role['name']}").status_code == 200
+
+    def made() -> list[str]:
+        path = f"/api/v49/clusters/base/services/hdfs/roles?filter=hostname=={THIRD}"
+        return [one["roleState"] for one in client.get(path).json()["items"]]
+
+    def missing() -> list[dict]:
+        return list(client.get("/api/v49/cm/kerberosPrincipals?missingOnly=true").json()["items"])
+
+    credentials = "/api/v49/cm/commands/deleteCredentials"
+    for path in (template, credentials):
+        client.lab.break_("", "command-rejected")
+        assert client.send("POST", path, json=refs).json()["success"] is False
+        assert (made(), missing()) == ([], [])
+    assert client.send("POST", template, json=refs).json()["active"] is True
+    client.settle()
+    assert made() == ["STARTED"]
+    client.send("POST", credentials)
+    client.settle()
+    assert missing()
+
+
+def test_a_host_is_put_into_another_rack(loaded: Client):
+    assert loaded.send("PUT", f"/api/v49/hosts/{THIRD}", json={"rackId": "/two"}).json()["rackId"] == "/two"
+    assert loaded.get(f"/api/v49/hosts/{THIRD}").json()["rackId"] == "/two"

@@ -8,11 +8,14 @@ import socket
 import ssl
 import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import requests
 
 from maint.cli.help.topics import text_of
+from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import Listener
 from maint.lab.manager import document, simulator
 from maint.lab.manager.api import routes
 from maint.lab.manager.load import Options
@@ -45,15 +48,20 @@ def raw(client, head: bytes, body: bytes = b"") -> bytes:
 # -- whatever goes wrong within is answered and logged
 
 
-def test_a_handler_that_fails_is_answered_500_and_logged(loaded, monkeypatch):
+@pytest.mark.parametrize(("method", "call"), [("GET", "cm/version"), ("PUT", "cm/deployment")])
+def test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body(
+    loaded, monkeypatch, capfd, method, call
+):
     def fails(world, request):
-        raise KeyError("anything")
+        raise TypeError("anything")
 
-    call = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch("GET cm/version"))
-    monkeypatch.setitem(routes.CALLS.table, call, routes.Route(fails))
-    answer = loaded.get(f"{V}/cm/version", timeout=10)
+    route = next(pattern for pattern in routes.CALLS.table if pattern.fullmatch(f"{method} {call}"))
+    monkeypatch.setitem(routes.CALLS.table, route, routes.Route(fails))
+    body = {"data": "{}", "headers": JSON} if method == "PUT" else {}
+    answer = loaded.send(method, f"{V}/{call}", timeout=10, **body)
     assert (answer.status_code, "message" in answer.json()) == (500, True)
-    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/cm/version", 500)
+    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/{call}", 500)
+    assert "TypeError: anything" in capfd.readouterr().err
     assert loaded.get("/api/version").status_code == 200
 
 
@@ -94,6 +102,39 @@ def mutated(content: bytes, seed: int) -> bytes:
     return json.dumps(doc).encode()
 
 
+ZOOKEEPER = {
+    "name": "zoo-2",
+    "type": "ZOOKEEPER",
+    "config": {"items": [{"name": "maxClientCnxns", "value": "50"}]},
+    "roleConfigGroups": [{"name": "small", "roleType": "SERVER", "config": {"items": []}}],
+    "roles": [{"type": "SERVER", "hostRef": {"hostname": "base-01.example.internal"},
+               "roleConfigGroupRef": {"roleConfigGroupName": "small"}, "tags": [{"name": "a", "value": "b"}]}],
+}  # fmt: skip
+ROLE = {"name": "ROLE_USER"}
+BODIES = {
+    "POST clusters": {"items": [{"name": "second", "fullVersion": "7.1.9", "services": [ZOOKEEPER]}]},
+    "POST clusters/base/services": {"items": [ZOOKEEPER]},
+    "POST clusters/base/services/hdfs/roles": {"items": [{"type": "BALANCER", "hostRef": {"hostname": "x"}}]},
+    "POST clusters/base/services/hdfs/roleConfigGroups": {"items": [{"name": "big", "roleType": "DATANODE"}]},
+    "POST clusters/base/hostTemplates": {"items": [{"name": "t", "roleConfigGroupRefs": []}]},
+    "POST clusters/base/hosts": {"items": [{"hostId": "x"}]},
+    "POST users": {"items": [{"name": "new", "password": "x", "authRoles": [ROLE], "roles": ["ROLE_USER"]}]},
+    "PUT users/jdoe": {"roles": ["ROLE_USER"], "authRoles": []},
+    "POST externalUserMappings": {"items": [{"name": "ops", "type": "LDAP", "authRoles": [ROLE]}]},
+    "POST dataContexts": {"name": "sdx", "services": [{"clusterName": "base", "serviceName": "hdfs"}]},
+    "PUT hosts/base-01.example.internal": {"rackId": "/one"},
+}
+
+
+def test_mutated_bodies_are_taken_or_refused_and_are_no_fault_of_the_lab(loaded):
+    for call, body in BODIES.items():
+        method, _, path = call.partition(" ")
+        for seed in range(8):
+            sent = mutated(json.dumps(body).encode(), seed)
+            answer = loaded.send(method, f"{V}/{path}", data=sent, headers=JSON, timeout=20)
+            assert answer.status_code in (200, 400, 404), (call, sent, answer.text)
+
+
 def test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer(fresh, example):
     for seed in range(60):
         answer = fresh.put_deployment(mutated(example, seed), timeout=20)
@@ -122,6 +163,26 @@ def test_no_thread_of_a_manager_outlives_it(tmp_path):
     assert set(threading.enumerate()) - before == set()
     for connection in (silent, idle, slow):
         connection.close()
+
+
+class Deaf(socket.socket):
+    """A socket that cannot be shut down while it listens, as on some systems."""
+
+    def shutdown(self, how):
+        raise OSError("not connected")
+
+
+class OnADeafSocket(Listener):
+    def server_bind(self):
+        self.socket.close()
+        self.socket = Deaf(self.address_family, self.socket_type)
+        super().server_bind()
+
+
+def test_a_listener_ends_where_its_socket_cannot_be_shut_down(tmp_path):
+    before = set(threading.enumerate())
+    OnADeafSocket(0, BaseHTTPRequestHandler, None, RequestLog(tmp_path / "log")).close()
+    assert set(threading.enumerate()) - before == set()
 
 
 # -- methods

@@ -50,10 +50,6 @@ def handle(world: World, admitted: Admitted, content: bytes) -> Response:
         response = admitted.handler(world, replace(admitted.request, content=content))
     except ApiError as error:
         response = error.response
-    except (AttributeError, TypeError) as error:
-        if not content:
-            raise
-        response = ApiError(400, f"Cannot read the body: {error}.").response  # something in it is of another kind
     return with_cookie(response.printed(printed), admitted.cookie)
 
 

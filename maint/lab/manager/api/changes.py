@@ -9,10 +9,12 @@ from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api import clusters as shown_clusters
 from maint.lab.manager.api import services as shown
+from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, host_of, listing, one_of, role_of, service_of
-from maint.lab.manager.document import Doc, clusters, items, read, roles, services
+from maint.lab.manager.document import Doc, all_services, clusters, is_objects, items, read, roles, services
 from maint.lab.manager.load import EXAMPLE
-from maint.lab.manager.world import NA, STARTED, STOPPED, World
+from maint.lab.manager.put_deployment import LONGEST_NAME
+from maint.lab.manager.world import NA, STOPPED, World
 
 _MANAGEMENT = "MGMT"
 
@@ -32,12 +34,14 @@ def make_clusters(world: World, request: Request) -> Response:
     made: list[Doc] = []
     for entry in request.entries("the list of clusters"):
         name, full = _word(entry, "name", "cluster"), str(entry.get("fullVersion") or "")
-        version = str(entry.get("version") or f"CDH{full.partition('.')[0]}")
+        version = str(entry.get("version") or (full and f"CDH{full.partition('.')[0]}"))
+        if not version:
+            raise ApiError(400, f"The cluster '{name}' has no version.")
         _refuse_taken([*clusters(world.deployment), *made], "name", name, "Cluster")
         cluster: Doc = {"name": name, "displayName": entry.get("displayName") or name, "version": version}
         cluster |= {"fullVersion": full or None, "services": [], "parcels": [], "tags": _tags(entry.get("tags"))}
         cluster["clusterType"] = shown_clusters.kind_of({"clusterType": entry.get("clusterType"), "version": version})
-        cluster["services"] = [_service(world, cluster, each) for each in entry.get("services") or []]
+        cluster["services"] = _services(world, request, cluster, entry.get("services") or [])
         made.append(cluster)
     world.deployment["clusters"] = [*clusters(world.deployment), *made]
     world.changed()
@@ -46,10 +50,8 @@ def make_clusters(world: World, request: Request) -> Response:
 
 def make_services(world: World, request: Request) -> Response:
     """Make services in a cluster, with the groups and roles that the body names; they are stopped."""
-    cluster, made = cluster_of(world, request), list[Doc]()
-    for entry in request.entries("the list of services"):
-        _refuse_taken([*services(cluster), *made], "name", _word(entry, "name", "service"), "Service")
-        made.append(_service(world, cluster, entry))
+    cluster = cluster_of(world, request)
+    made = _services(world, request, cluster, request.entries("the list of services"))
     cluster["services"] = [*services(cluster), *made]
     world.changed()
     return listing([shown.service_shown(world, cluster, each, request) for each in made])
@@ -60,7 +62,7 @@ def make_management_service(world: World, request: Request) -> Response:
     if world.deployment.get("managementService"):
         raise ApiError(400, "Cloudera Management Service already exists.")
     entry = {"name": "mgmt", "displayName": "Cloudera Management Service", **request.document("the service")}
-    made = _service(world, None, entry | {"type": _MANAGEMENT})
+    made = _service(world, request, None, entry | {"type": _MANAGEMENT})
     world.deployment["managementService"] = made
     world.changed()
     return Response(value=shown.service_shown(world, None, made, request))
@@ -80,10 +82,11 @@ def delete_service(world: World, request: Request) -> Response:
     if world.service_state(service) not in (STOPPED, NA) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete service '{service['name']}': it must be stopped first.")
     answer = shown.service_shown(world, cluster, service, request)
+    settings.keep_known(world, service)
     if cluster:
         cluster["services"] = [each for each in services(cluster) if each is not service]
     else:
-        world.deployment["managementService"] = None
+        world.deployment.pop("managementService")
     _forget(world, cluster, roles(service))
     world.changed()
     return Response(value=answer)
@@ -92,7 +95,7 @@ def delete_service(world: World, request: Request) -> Response:
 def make_roles(world: World, request: Request) -> Response:
     """Make roles on hosts of the cluster; they are stopped."""
     cluster, service = service_of(world, request)
-    made = _roles(world, cluster, service, request.entries("the list of roles"))
+    made = _roles(world, request, cluster, service, request.entries("the list of roles"))
     service["roles"] = [*roles(service), *made]
     world.changed()
     return listing([shown.role_shown(world, cluster, service, each, request) for each in made])
@@ -105,6 +108,7 @@ def delete_role(world: World, request: Request) -> Response:
     if world.role_state(role) not in (STOPPED, NA) and world.switches["delete-running"] == "refuse":
         raise ApiError(400, f"Cannot delete role '{role['name']}': it must be stopped first.")
     answer = shown.role_shown(world, cluster, service, role, request)
+    settings.keep_known(world, service)
     service["roles"] = [each for each in roles(service) if each is not role]
     _forget(world, cluster, [role])
     world.changed()
@@ -114,12 +118,12 @@ def delete_role(world: World, request: Request) -> Response:
 def make_groups(world: World, request: Request) -> Response:
     """Make role config groups beside the base ones, which every role type of a service has."""
     cluster, service = service_of(world, request)
-    made = [_group(cluster, service, entry) for entry in request.entries("the list of groups")]
-    for each in made:
-        _refuse_taken(service["roleConfigGroups"], "name", each["name"], "Role config group")
-    service["roleConfigGroups"] = [*service["roleConfigGroups"], *made]
+    before, grown = len(service["roleConfigGroups"]), {**service, "roleConfigGroups": [*service["roleConfigGroups"]]}
+    for entry in request.entries("the list of groups"):
+        _add_group(world, request, cluster, grown, entry)
+    service["roleConfigGroups"] = grown["roleConfigGroups"]
     world.changed()
-    return listing([shown.group_shown(world, each, request) for each in made])
+    return listing([shown.group_shown(world, each, request) for each in service["roleConfigGroups"][before:]])
 
 
 def delete_group(world: World, request: Request) -> Response:
@@ -130,7 +134,9 @@ def delete_group(world: World, request: Request) -> Response:
         raise ApiError(400, f"Role config group '{group['name']}' is a base group and cannot be deleted.")
     if shown.roles_shown(world, request):
         raise ApiError(400, f"Role config group '{group['name']}' still has roles.")
+    settings.keep_known(world, service)
     service["roleConfigGroups"] = [each for each in service["roleConfigGroups"] if each is not group]
+    shown_clusters.forget_gone(world)
     world.changed()
     return Response(value=shown.group_shown(world, group, request))
 
@@ -183,23 +189,27 @@ def apply_template(world: World, request: Request) -> Response:
     """Make the roles of a host template on hosts that have none, as a command."""
     cluster, template = cluster_of(world, request), _template(world, request)
     names = {str(ref.get("roleConfigGroupName")) for ref in template["roleConfigGroupRefs"]}
-    hosts = [str(ref.get("hostId") or ref.get("hostname")) for ref in request.entries("the list of hosts")]
+    hosts = [host_of(world, str(ref.get("hostId") or ref.get("hostname"))) for ref in request.entries("the hosts")]
+    used = {role["hostRef"]["hostId"] for _, service in all_services(world.deployment) for role in roles(service)}
+    for host in hosts:
+        if host["hostId"] in used:
+            raise ApiError(400, f"Host '{host.get('hostname')}' has roles already.")
     made: list[tuple[Doc, list[Doc]]] = []
     for service in services(cluster):
         groups = [group for group in service.get("roleConfigGroups") or [] if group.get("name") in names]
         wanted: list[Doc] = [
-            {"type": group["roleType"], "hostRef": {"hostId": host}, "roleConfigGroupRef": _ref_to(group)}
+            {"type": group["roleType"], "hostRef": {"hostId": host["hostId"]}, "roleConfigGroupRef": _ref_to(group)}
             for group in groups
             for host in hosts
         ]
-        made.append((service, _roles(world, cluster, service, wanted)))
-    for service, added in made:
-        service["roles"] = [*roles(service), *added]
-        for role in added if request.flag("startRoles", default=True) else []:
-            world.role_states[str(role["name"])] = STARTED
-    world.changed()
+        made.append((service, _roles(world, request, cluster, service, wanted)))
     ref, praise = commands.cluster_ref(cluster), "Successfully applied the host template."
-    begun = commands.start_simple(world, "ApplyHostTemplate", ref, request.call, praise)
+    begun = commands.start_simple(world, commands.APPLY, ref, request.call, praise)
+    for service, added in made if begun.active else []:
+        service["roles"] = [*roles(service), *added]
+        world.changed()
+    if begun.active and request.flag("startRoles", default=True):
+        commands.start_roles(world, begun, [role for _, added in made for role in added])
     return Response(value=commands.view(world, begun, full=False))
 
 
@@ -263,13 +273,22 @@ def _types_of(service: Doc) -> list[str]:
     return sorted({str(group.get("roleType")) for group in service.get("roleConfigGroups") or []})
 
 
-def _service(world: World, cluster: Doc | None, entry: Doc) -> Doc:
+def _services(world: World, request: Request, cluster: Doc, entries: Iterable[Doc]) -> list[Doc]:
+    made: list[Doc] = []
+    for entry in entries:
+        _refuse_taken([*services(cluster), *made], "name", _word(entry, "name", "service"), "Service")
+        made.append(_service(world, request, cluster, entry))
+    return made
+
+
+def _service(world: World, request: Request, cluster: Doc | None, entry: Doc) -> Doc:
     name, kind = _word(entry, "name", "service"), _word(entry, "type", "service")
     known = _role_types(world, shown_clusters.kind_of(cluster)) if cluster else {}
     if cluster and kind not in known:
         raise ApiError(400, f"Unknown service type '{kind}' for cluster '{cluster['name']}'.")
     types = known[kind] if cluster else _types_of(_of_the_example()["managementService"])
-    made: Doc = {"name": name, "type": kind, "config": _config(entry), "displayName": entry.get("displayName") or name}
+    made: Doc = {"name": name, "type": kind, "config": _config(world, request, kind, entry)}
+    made |= {"displayName": entry.get("displayName") or name}
     made |= {"roles": [], "roleConfigGroups": [], "tags": _tags(entry.get("tags"))}
     for one in types:
         words = f"{one.replace('_', ' ').title()} Default Group"
@@ -277,18 +296,25 @@ def _service(world: World, cluster: Doc | None, entry: Doc) -> Doc:
         made["roleConfigGroups"].append(base | commands.service_ref(cluster, made) | {"config": {"items": []}})
     for each in entry.get("roleConfigGroups") or []:
         if each.get("base"):
-            _base_group(made, each.get("roleType"))["config"] = _config(each)
+            base = _base_group(made, each.get("roleType"))
+            base["config"] = _config(world, request, f"{kind}/{base['roleType']}", each)
         else:
-            made["roleConfigGroups"].append(_group(cluster, made, each))
-    made["roles"] = _roles(world, cluster, made, entry.get("roles") or [])
+            _add_group(world, request, cluster, made, each)
+    sent = entry.get("roles") or []
+    if not is_objects(sent):
+        raise ApiError(400, f"Cannot read the service '{name}': roles is not a list of objects.")
+    made["roles"] = _roles(world, request, cluster, made, sent)
     return made
 
 
-def _group(cluster: Doc | None, service: Doc, entry: Doc) -> Doc:
+def _add_group(world: World, request: Request, cluster: Doc | None, service: Doc, entry: Doc) -> None:
     name, kind = _word(entry, "name", "role config group"), _word(entry, "roleType", "role config group")
     _base_group(service, kind)
+    _refuse_taken(service["roleConfigGroups"], "name", name, "Role config group")
     made = {"name": name, "displayName": entry.get("displayName") or name, "roleType": kind, "base": False}
-    return made | commands.service_ref(cluster, service) | {"config": _config(entry)}
+    made |= commands.service_ref(cluster, service)
+    made["config"] = _config(world, request, f"{service['type']}/{kind}", entry)
+    service["roleConfigGroups"].append(made)
 
 
 def _base_group(service: Doc, kind: object) -> Doc:
@@ -299,7 +325,7 @@ def _base_group(service: Doc, kind: object) -> Doc:
     raise ApiError(400, f"Unknown role type '{kind}' for service '{service['name']}'.")
 
 
-def _roles(world: World, cluster: Doc | None, service: Doc, entries: Iterable[Doc]) -> list[Doc]:
+def _roles(world: World, request: Request, cluster: Doc | None, service: Doc, entries: Iterable[Doc]) -> list[Doc]:
     made: list[Doc] = []
     for entry in entries:
         kind, ref = _word(entry, "type", "role"), entry.get("hostRef") or {}
@@ -310,18 +336,25 @@ def _roles(world: World, cluster: Doc | None, service: Doc, entries: Iterable[Do
         there = [*roles(service), *made]
         if any(one.get("type") == kind and (one.get("hostRef") or {}).get("hostId") == host["hostId"] for one in there):
             raise ApiError(400, f"Host '{host.get('hostname')}' has a role of type {kind} already.")
-        digest = hashlib.md5(str(host["hostId"]).encode(), usedforsecurity=False).hexdigest()
-        name = str(entry.get("name") or f"{service['name']}-{kind}-{digest}")
+        name = str(entry.get("name") or _role_name(f"{service['name']}-{kind}", str(host["hostId"])))
+        if len(name) > LONGEST_NAME:
+            raise ApiError(400, f"Role name '{name}' is longer than {LONGEST_NAME} characters.")
         _refuse_taken(there, "name", name, "Role")
         own = (entry.get("roleConfigGroupRef") or {}).get("roleConfigGroupName")
         if own:
             group = one_of(service["roleConfigGroups"], "name", own, "Role config group")
         where = {"hostId": host["hostId"], "hostname": host.get("hostname")}
-        role: Doc = {"name": name, "type": kind, "hostRef": where, "config": _config(entry)}
+        role: Doc = {"name": name, "type": kind, "hostRef": where}
+        role["config"] = _config(world, request, f"{service['type']}/{kind}", entry)
         made.append(role | {"roleConfigGroupRef": _ref_to(group), "tags": _tags(entry.get("tags"))})
-        if kind != "GATEWAY":
-            world.role_states[name] = STOPPED
     return made
+
+
+def _role_name(prefix: str, host: str) -> str:
+    # A prefix that is too long is cut; so that the name stays the only one, it is hashed, too.
+    room = LONGEST_NAME - 33
+    hashed = host if len(prefix) <= room else f"{prefix}-{host}"
+    return f"{prefix[:room]}-{hashlib.md5(hashed.encode(), usedforsecurity=False).hexdigest()}"
 
 
 def _ref_to(group: Doc) -> Doc:
@@ -343,15 +376,13 @@ def _template(world: World, request: Request) -> Doc:
 
 def _forget(world: World, cluster: Doc | None, gone: list[Doc]) -> None:
     # The hosts stay in the cluster, though they carry none of its roles any more.
-    for role in gone:
-        world.role_states.pop(str(role["name"]), None)
-        if cluster:
-            world.joined.setdefault(str((role.get("hostRef") or {}).get("hostId")), str(cluster["name"]))
+    for role in gone if cluster else []:
+        world.joined.setdefault(str((role.get("hostRef") or {}).get("hostId")), str((cluster or {})["name"]))
+    shown_clusters.forget_gone(world)
 
 
-def _config(entry: Doc) -> Doc:
-    kept = [{"name": item.get("name"), "value": item.get("value")} for item in items(entry.get("config"))]
-    return {"items": [item for item in kept if item["value"] is not None]}
+def _config(world: World, request: Request, kind: str, entry: Doc) -> Doc:
+    return settings.written(world, request, kind, [], items(entry.get("config")))
 
 
 def _tags(listed: object) -> list[Doc]:

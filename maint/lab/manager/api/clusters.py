@@ -1,9 +1,12 @@
 """Clusters with what belongs to one: host templates, parcels, data contexts, control planes (M5, M6, M10.4)."""
 
+from collections.abc import Container
+
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
+from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, listing
-from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
+from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
 _TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "EXPERIENCE_CLUSTER"}
@@ -40,8 +43,10 @@ def delete(world: World, request: Request) -> Response:
     if used_by and world.switches["delete-with-dependants"] == "refuse":
         raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': it is used by {', '.join(used_by)}.")
     answer = shown(world, cluster, request.api)
+    for each in services(cluster):
+        settings.keep_known(world, each)
     world.deployment["clusters"] = [each for each in clusters(world.deployment) if each is not cluster]
-    _drop_references(world, cluster)
+    forget_gone(world)
     world.changed()
     return Response(value=answer)
 
@@ -97,13 +102,39 @@ def _uses(context: Doc, cluster: Doc, names: set[object]) -> bool:
     return any((ref.get("serviceName") if isinstance(ref, dict) else ref) in names for ref in refs)
 
 
-def _drop_references(world: World, cluster: Doc) -> None:
-    templates = items(world.deployment.get("hostTemplates"))
-    if templates:
-        kept = [each for each in templates if (each.get("clusterRef") or {}).get("clusterName") != cluster["name"]]
-        world.deployment["hostTemplates"] = {"items": kept}
-    for role in world.deployment.get("authRoles") or []:
-        role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") != cluster["name"]]
+def forget_gone(world: World) -> None:
+    """Drop whatever points to hosts, clusters, services, groups or roles that were just taken away."""
+    doc, named = world.deployment, {cluster["name"] for cluster in clusters(world.deployment)}
+    owned = {(cluster["name"] if cluster else "", service["name"]): service for cluster, service in all_services(doc)}
+    groups = {(key[0], group["name"]) for key, one in owned.items() for group in one.get("roleConfigGroups") or []}
+    templates = [each for each in items(doc.get("hostTemplates")) if _owner(each) in named]
+    for each in templates:
+        refs = each.get("roleConfigGroupRefs") or []
+        each["roleConfigGroupRefs"] = [ref for ref in refs if (_owner(each), ref.get("roleConfigGroupName")) in groups]
+    if "hostTemplates" in doc:
+        doc["hostTemplates"] = {"items": templates}
+    for context in items(doc.get("dataContexts")):
+        context["services"] = [ref for ref in context.get("services") or [] if not _is_gone(ref, owned)]
+    for role in doc.get("authRoles") or []:
+        role["clusters"] = [ref for ref in role.get("clusters") or [] if ref.get("clusterName") in named]
+    left = {str(role["name"]) for service in owned.values() for role in roles(service)}
+    ids = {str(host["hostId"]) for host in hosts(doc)}
+    known = {f"cluster {name}" for name in named} | {f"service {'/'.join(key)}" for key in owned}
+    known |= {f"role {name}" for name in left} | {f"host {host}" for host in ids}
+    world.role_states = {name: state for name, state in world.role_states.items() if name in left}
+    world.maintenance = [each for each in world.maintenance if each in known]
+    world.stale = {key: value for key, value in world.stale.items() if f"service {key}" in known}
+    world.joined = {host: name for host, name in world.joined.items() if host in ids and name in named}
+
+
+def _is_gone(ref: object, owned: Container[object]) -> bool:
+    if not isinstance(ref, dict) or "clusterName" not in ref:
+        return False
+    return (ref["clusterName"], ref.get("serviceName")) not in owned
+
+
+def _owner(template: Doc) -> object:
+    return (template.get("clusterRef") or {}).get("clusterName")
 
 
 def contexts(world: World, _request: Request) -> list[Doc]:
@@ -146,7 +177,7 @@ def _context(world: World, request: Request) -> Doc:
 def templates(world: World, request: Request) -> list[Doc]:
     """Return the host templates of a cluster."""
     name, listed = cluster_of(world, request)["name"], items(world.deployment.get("hostTemplates"))
-    return [each for each in listed if (each.get("clusterRef") or {}).get("clusterName") == name]
+    return [each for each in listed if _owner(each) == name]
 
 
 def read_parcels(world: World, request: Request) -> Response:

@@ -120,9 +120,8 @@ def generate_credentials(world: World, request: Request) -> Response:
 
 def delete_credentials(world: World, request: Request) -> Response:
     """Delete the principals and keytabs; the account that makes them stays (M21)."""
-    world.credentials = []
     praise = "Successfully deleted Kerberos credentials."
-    return _begun(world, commands.start_simple(world, "DeleteCredentials", {}, request.call, praise))
+    return _begun(world, commands.start_simple(world, kerberos.DELETE, {}, request.call, praise))
 
 
 def kerberos_info(world: World, request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.api.clusters import members
+from maint.lab.manager.api.clusters import forget_gone, members
 from maint.lab.manager.api.messages import Request, cluster_of, config_items, host_of, listing
 from maint.lab.manager.api.services import maintained
 from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles
@@ -70,6 +70,7 @@ def delete(world: World, request: Request) -> Response:
     if _role_refs(world, host):
         raise ApiError(400, f"Host '{host['hostId']}' still has roles.")
     world.deployment["hosts"] = [each for each in hosts(world.deployment) if each is not host]
+    forget_gone(world)
     world.changed()
     return Response(value=_shown(world, host, request))
 

@@ -9,7 +9,7 @@ import msgspec
 from maint.lab.http import messages
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.document import Doc, dumps, hosts, parse, roles, services, without_nulls
+from maint.lab.manager.document import Doc, dumps, hosts, items, misshapen, parse, roles, services, without_nulls
 from maint.lab.manager.views import as_of, hide_items
 from maint.lab.manager.world import World
 
@@ -35,23 +35,32 @@ class Request(messages.Request, frozen=True):
     def document(self, what: str) -> Doc:
         """Return the JSON object of the body, empty where there is none; 400 where it is not one."""
         try:
-            return parse(self.content or b"{}")
+            found = parse(self.content or b"{}")
+            problem = next(misshapen(found, what), "")
         except (ValueError, RecursionError) as error:
             raise ApiError(400, f"Cannot read {what}: {error}") from error
+        if problem:
+            raise ApiError(400, f"Cannot read {what}: {problem}")
+        return found
 
     def entries(self, what: str) -> list[Doc]:
         """Return the objects of the body's `{"items" : [...]}`; 400 where they are not objects in a list."""
-        listed = self.document(what).get("items") or []
-        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-            raise ApiError(400, f"Cannot read {what}: items is not a list of objects.")
-        return listed
+        return items(self.document(what))
 
     def words(self, what: str, field: str = "items") -> list[str]:
         """Return the texts of a list in the body; 400 where they are not texts in a list."""
-        listed = self.document(what).get(field) or []
-        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise ApiError(400, f"Cannot read {what}: {field} is not a list of strings.")
-        return listed
+        try:
+            return texts(parse(self.content or b"{}"), field, what)
+        except (ValueError, RecursionError) as error:
+            raise ApiError(400, f"Cannot read {what}: {error}") from error
+
+
+def texts(node: Doc, field: str, what: str) -> list[str]:
+    """Return a list of strings in a body; 400 where it is none."""
+    listed = node.get(field) or []
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise ApiError(400, f"Cannot read {what}: {field} is not a list of strings.")
+    return listed
 
 
 Handler = Callable[[World, Request], Response]

@@ -7,8 +7,8 @@ import uuid
 from maint.lab.http.form import BadForm, form_part
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.accounts import internal, set_password
-from maint.lab.manager.api.messages import Request, listing, one_of, plain
+from maint.lab.manager.accounts import administrators, internal, set_password
+from maint.lab.manager.api.messages import Request, listing, one_of, plain, texts
 from maint.lab.manager.document import Doc, users
 from maint.lab.manager.license import BadLicense, read_license
 from maint.lab.manager.views import as_of
@@ -142,10 +142,14 @@ def make_users(world: World, request: Request) -> Response:
 
 def change_user(world: World, request: Request) -> Response:
     """Give an account other roles, another password, or both; its name stays."""
-    user, entry = _user(world, request), request.document("the user")
-    user |= _roles_of(world, entry) if "roles" in entry or "authRoles" in entry else {}
+    before, entry = _user(world, request), request.document("the user")
+    user = dict(before)
+    if "roles" in entry or "authRoles" in entry:
+        user = {name: value for name, value in user.items() if name not in ("roles", "authRoles")}
+        user |= _roles_of(world, entry)
     if entry.get("password"):
         set_password(user, str(entry["password"]), world.chance, world.switches["pwhash-algorithm"])
+    _have_users(world, [user if each is before else each for each in users(world.deployment)])
     world.login_users = [each for each in world.login_users if each.get("name") != user["name"]] + [user]
     _enrol(world, "users", {"name": user["name"]}, user)
     return Response(value=_account(user, request.api))
@@ -154,7 +158,7 @@ def change_user(world: World, request: Request) -> Response:
 def delete_user(world: World, request: Request) -> Response:
     """Delete an account; it is let in no more."""
     user = _user(world, request)
-    world.deployment["users"] = [each for each in users(world.deployment) if each is not user]
+    _have_users(world, [each for each in users(world.deployment) if each is not user])
     world.login_users = [each for each in world.login_users if each.get("name") != user["name"]]
     world.sessions = {key: name for key, name in world.sessions.items() if name != user["name"]}
     _enrol(world, "users", {"name": user["name"]}, {})
@@ -203,6 +207,14 @@ def _user(world: World, request: Request) -> Doc:
     return one_of(users(world.deployment), "name", request.parts["user"], "User")
 
 
+def _have_users(world: World, wanted: list[Doc]) -> None:
+    # A manager without an administrator could not be given one again.
+    doc = world.deployment
+    if administrators(doc) and not administrators({**doc, "users": wanted}):
+        raise ApiError(400, "At least one user must be a Full Administrator who logs in with a password.")
+    doc["users"] = wanted
+
+
 def _mapping(world: World, request: Request) -> Doc:
     listed = list(world.deployment.get("externalUserMappings") or [])
     return one_of(listed, "uuid", request.parts["uuid"], "External user mapping")
@@ -214,12 +226,12 @@ def _mapping_ref(mapping: Doc) -> Doc:
 
 def _roles_of(world: World, entry: Doc) -> Doc:
     # The roles that a body names, as accounts and mappings refer to them: by uuid, name or display name.
-    if "roles" in entry and not entry.get("authRoles"):
-        return {"roles": list(entry["roles"] or [])}
-    found: list[Doc] = []
-    for ref in entry.get("authRoles") or []:
-        key = next((key for key in ("uuid", "name", "displayName") if isinstance(ref, dict) and ref.get(key)), "name")
-        role = one_of(world.deployment.get("authRoles") or [], key, ref.get(key), "Role")
+    known, names, found = world.deployment.get("authRoles"), texts(entry, "roles", "the roles"), list[Doc]()
+    if names and not known:  # a release before 6.2
+        return {"roles": names}
+    for ref in entry.get("authRoles") or [{"name": name} for name in names]:
+        key = next((key for key in ("uuid", "name", "displayName") if ref.get(key)), "name")
+        role = one_of(known or [], key, ref.get(key), "Role")
         found.append({name: role.get(name) for name in ("displayName", "name", "uuid")})
     return {"authRoles": found}
 
@@ -228,7 +240,8 @@ def _enrol(world: World, field: str, ref: Doc, owner: Doc) -> None:
     # Each role lists who has it, too.
     given = {str(role.get("uuid")) for role in owner.get("authRoles") or []}
     for role in world.deployment.get("authRoles") or []:
-        others = [each for each in role.get(field) or [] if each.get("name") != ref["name"]]
+        listed = role.get(field) or []
+        others = [each for each in listed if any(each.get(key, value) != value for key, value in ref.items())]
         role[field] = sorted(
             [*others, *([ref] if role.get("uuid") in given else [])], key=lambda each: str(each["name"])
         )

@@ -58,7 +58,17 @@ def write_group(world: World, request: Request) -> Response:
 
 def _change(world: World, request: Request, entries: Iterable[Doc]) -> None:
     found, kind, field = _holder(world, request)
-    settings = {str(item.get("name")): item for item in items(found.get(field))}
+    found[field] = written(world, request, kind, items(found.get(field)), entries)
+    world.changed()
+    if "service" in request.parts:
+        _, service = service_of(world, request)
+        if world.service_state(service) != STOPPED:
+            world.stale[f"{request.parts.get('cluster', '')}/{service['name']}"] = "STALE"
+
+
+def written(world: World, request: Request, kind: str, before: Iterable[Doc], entries: Iterable[Doc]) -> Doc:
+    """Return `{"items" : [...]}` of the settings before and those that a body lists; 400 where one is refused."""
+    settings = {str(item.get("name")): item for item in before}
     for item in entries:
         name, value = item.get("name"), item.get("value")
         if not isinstance(name, str) or isinstance(value, dict | list):
@@ -71,12 +81,15 @@ def _change(world: World, request: Request, entries: Iterable[Doc]) -> None:
         dropped = world.switches["default-setting"] == "drop" and value == _known(world, kind).get(name)
         if value is not None and not dropped:
             settings[name] = _item(world, kind, name, str(value))
-    found[field] = {"items": [settings[name] for name in sorted(settings)]}
-    world.changed()
-    if "service" in request.parts:
-        _, service = service_of(world, request)
-        if world.service_state(service) != STOPPED:
-            world.stale[f"{request.parts.get('cluster', '')}/{service['name']}"] = "STALE"
+    return {"items": [settings[name] for name in sorted(settings)]}
+
+
+def keep_known(world: World, service: Doc) -> None:
+    """Remember the names of the settings of a service that goes away, or part of which does."""
+    kind = service.get("type")
+    for each in (kind, *(f"{kind}/{group.get('roleType')}" for group in service.get("roleConfigGroups") or [])):
+        names = {f"{each} {item.get('name')}" for item in _set_anywhere(world, str(each))}
+        world.once_set = sorted({*world.once_set, *names})
 
 
 def _holder(world: World, request: Request) -> tuple[Doc, str, str]:
