@@ -416,7 +416,7 @@ def _way_to_one(site: ConfiguredSite) -> str:
 def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     at = last_drill(site)
     if at is None:
-        yield Line("drill", WARN, "no restore has been rehearsed yet")
+        yield Line("drill", WARN, "no drill is known")
         return
     age = site.clock.now() - at
     yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")

@@ -239,6 +239,10 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
+    (mistaken.parent / "sites.d" / "down.yaml").write_text("sites: [")
+    down = mistaken.parent / "pages" / "down.html"
+    assert "Not now" not in down.read_text() and said(mistaken, "site", "report", "--site", "one").code == 0
+    assert "Not now" in down.read_text()  # as that of all sites says
 
 
 def test_a_site_beside_a_broken_file_works_and_warns_once(mistaken: Path) -> None:
