@@ -24,12 +24,13 @@ from maint.snapshots.records import (
     Record,
     drills_in,
     held,
-    read_kinds,
+    read_all,
     read_of,
     read_records,
 )
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
+_UNREAD = "could not be read: "
 _UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
@@ -77,7 +78,7 @@ class Entry(msgspec.Struct, frozen=True):
     holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
-    unread: bool = False  # the store did not give its manifest, which says nothing of it: it is kept
+    unread: bool = False  # the store did not give its manifest or a record, which says nothing of it: it is kept
 
     @property
     def offered(self) -> bool:
@@ -118,14 +119,19 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def entries(sight: Sight) -> Sequence[Entry]:
-    """Return all snapshots of the site, the oldest first; StoreFailed where they or a record cannot be read."""
-    past, doubtful = read_kinds(sight)
+    """Return all snapshots of the site, the oldest first; StoreFailed where they or several records cannot be read."""
+    past, doubtful, unread = read_all(sight)
     looks = defaultdict[str, list[Verified]](list)
     for snapshot_id, look in _each_verification(past):
         looks[snapshot_id].append(look)
     proven, holds, read = _proofs(past), held(past, doubtful), _files_read(past)
     drilled = {one.snapshot: one for one in drills_in(past)}
-    found = [_entry(sight, one) for one in committed_ids(sight)]
+    found = [
+        _unread(sight, one, f"a record about it {_UNREAD}{unread[one].in_a_line}")
+        if one in unread
+        else _entry(sight, one)
+        for one in committed_ids(sight)
+    ]
     return [
         replace(
             entry,
@@ -305,11 +311,14 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
     try:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
     except StoreFailed as failure:
-        why = f"could not be read: {failure.in_a_line}"
-        kept = Hold("what cannot be read is not removed", sight.clock.now())
-        return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
+        return _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
+
+
+def _unread(sight: Sight, snapshot_id: str, why: str) -> Entry:
+    kept = Hold("what cannot be read is not removed", sight.clock.now())
+    return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
 
 
 def _standing(looks: Iterable[Verified], usual: int) -> Verified | None:

@@ -17,6 +17,7 @@ from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
+_FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -68,6 +69,26 @@ def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
     return records, doubtful
 
 
+def read_all(sight: Sight) -> tuple[list[Record], list[str], Mapping[str, StoreFailed]]:
+    """Return what `read_kinds` does, and, of each snapshot of which the store did not give a record, why.
+
+    Raises:
+        StoreFailed: it did not give several of them, so it is away as a whole.
+    """
+    records, doubtful, unread = list[Record](), list[str](), dict[str, StoreFailed]()
+    for name in _names(sight):
+        try:
+            record = _read(sight, name)
+        except StoreFailed as failure:
+            if len(unread) >= _FEW:
+                raise
+            unread[named(name)[1]] = failure
+            record = None
+        records += [record] if record is not None else []
+        doubtful += [name] if record is None else []
+    return records, doubtful, unread
+
+
 def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
     """Yield the records of one kind about one snapshot as `read_records` does; the others are not read."""
     for name in listing(sight, f"{sight.settings.name}/records"):
@@ -76,9 +97,13 @@ def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
 
 
 def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
+    yield from ((name, _read(sight, name)) for name in _names(sight, kinds))
+
+
+def _names(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[str]:
     for name in listing(sight, f"{sight.settings.name}/records"):
         if name.endswith(".json") and (not kinds or named(name)[0] in kinds):
-            yield name, _read(sight, name)
+            yield name
 
 
 def named(name: str) -> tuple[str, str]:

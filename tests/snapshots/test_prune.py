@@ -386,12 +386,22 @@ def test_a_manifest_that_the_store_does_not_give_is_neither_damaged_nor_good_nor
 
 
 def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place) -> None:
-    records.add_hold(aged, ids(aged)[0], "asked for by audit", None, "ops")
+    first = ids(aged)[0]
+    records.add_hold(aged, first, "asked for by audit", None, "ops")
     aged.store = liar = Liar(aged.store, lambda *_: None)
     liar.silent = "-hold-"
-    for asked in (entries, records.drills, prune.verdict):
-        with pytest.raises(StoreFailed, match="cannot read"):
-            asked(aged)
+    with pytest.raises(StoreFailed, match="cannot read"):
+        records.drills(aged)
+    unread, *others = entries(aged)  # the others can be listed and restored
+    assert (unread.unread, unread.offered, unread.problem or "")[:2] == (True, False)
+    assert "a record about it could not be read: cannot read" in (unread.problem or "")
+    assert [one.unread for one in others] == [False] * 4 and others[-1].offered
+    aged.clock.time += 40 * DAY
+    assert first not in prune.verdict(aged, damaged=True, thaw=True).removed
+    for one in ids(aged):
+        records.add_hold(aged, one, "asked for by audit", None, "ops")
+    with pytest.raises(StoreFailed, match="cannot read"):  # it is away as a whole
+        entries(aged)
 
 
 def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Place) -> None:
