@@ -1,6 +1,7 @@
 """Open SSH connections with Fabric: host keys checked, one key, a jump host shared, every wait bounded."""
 
 import logging
+import os
 import socket
 import struct
 import threading
@@ -19,6 +20,7 @@ from paramiko.ssh_exception import AuthenticationException, ChannelException, SS
 
 from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
+from maint.config.actor import account
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, Stopped
 from maint.files import read_private
@@ -41,6 +43,14 @@ class _NoConfig(SSHConfig):
     def lookup(self, _hostname: str) -> SSHConfigDict:
         """Return nothing about a host."""
         return SSHConfigDict()
+
+
+def _settings() -> Config:
+    try:
+        return Config(ssh_config=_NoConfig(), lazy=True)
+    except OSError:  # since Python 3.13, of an account without a name, where Fabric expects a KeyError
+        os.environ["LOGNAME"] = account()
+        return Config(ssh_config=_NoConfig(), lazy=True)
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -179,7 +189,7 @@ class Connections:
                 host=address.host,
                 user=address.user,
                 port=address.port,
-                config=Config(ssh_config=_NoConfig(), lazy=True),  # a clone would be of the usual kind
+                config=_settings(),  # a clone would be of the usual kind
                 gateway=through,
                 connect_kwargs=options,
             )

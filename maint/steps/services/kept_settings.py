@@ -102,13 +102,12 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
 
 
 def old_value(undo: Undo, sealed: str) -> str | None:
-    """Return a sealed value, None for one that was not set; WorkFailed where it is gone."""
+    """Return a sealed value, None for one that was not set; WorkFailed where it is gone or damaged."""
     try:
         value = json.loads(undo.fetch(sealed))["value"]
-    except NotKept:
-        raise WorkFailed(
-            "the old value is not kept any more", hint="take it from a snapshot: `maint restore config`"
-        ) from None
+    except (NotKept, ValueError, KeyError, TypeError, RecursionError) as failure:
+        became = "is not kept any more" if isinstance(failure, NotKept) else "is kept, but damaged"
+        raise WorkFailed(f"the old value {became}", hint="take it from a snapshot: `maint restore config`") from None
     return value if isinstance(value, str) else None
 
 
