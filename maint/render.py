@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -73,6 +73,7 @@ _METHODS = frozenset(
     }
 )
 _STATEMENTS = (nodes.Output, nodes.If)
+_Kind = TypeVar("_Kind", bound=jinja2.Environment)
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -166,8 +167,8 @@ FILTERS: dict[str, Callable[..., str]] = {
 }
 
 
-def _environment(**options: Any) -> _Sandbox:  # Any: whatever options jinja2 has
-    environment = _Sandbox(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, **options)
+def _environment(kind: type[_Kind], **options: Any) -> _Kind:  # Any: whatever options jinja2 has
+    environment = kind(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, **options)
     environment.globals = {name: environment.globals[name] for name in ("range", "dict", "namespace")}
     environment.filters = {name: item for name, item in environment.filters.items() if name not in _LEFT_OUT} | FILTERS
     return environment
@@ -180,13 +181,14 @@ def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
         raise jinja2.TemplateNotFound(name) from None
 
 
-_TEXTS = _environment(finalize=_shown)
+_TEXTS = _environment(_Sandbox, finalize=_shown)
 _TEXTS.policies["json.dumps_function"] = _dumped  # what `tojson` calls
 
 
 @cache
-def _files(html: bool) -> _Sandbox:
-    return _environment(loader=jinja2.FunctionLoader(_load_file), autoescape=html, trim_blocks=True, lstrip_blocks=True)
+def _files(html: bool) -> jinja2.Environment:  # ours, which no sandbox need hold
+    loader = jinja2.FunctionLoader(_load_file)
+    return _environment(jinja2.Environment, loader=loader, autoescape=html, trim_blocks=True, lstrip_blocks=True)
 
 
 class _Source:
