@@ -1,6 +1,6 @@
 """Hold what a playbook names against the config: hosts, groups of hosts, virtual clusters, notices."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import did_you_mean
@@ -24,10 +24,8 @@ def unknown_names(playbook: Playbook, settings: SiteSettings) -> Iterator[Invali
     for step in playbook.steps:
         if step.do is None or step.do not in STEPS:
             continue
-        for key, kind in _named(step).items():
-            known = every.get(kind)
-            if known is None:  # a plugin's word, which means nothing here
-                continue
+        for key, kind in _named(step, every).items():
+            known = every[kind]
             for name in _given(step, key, defaults):
                 if name not in known:
                     guess = did_you_mean(name, sorted(known))
@@ -49,11 +47,12 @@ def known_names(settings: SiteSettings) -> Mapping[str, set[str]]:
     }
 
 
-def _named(step: StepText) -> Mapping[str, str]:
+def _named(step: StepText, kinds: Collection[str]) -> Mapping[str, str]:
     """Return the keys of a step's arguments that name what the config has, and what that is."""
     arguments = STEPS[step.do or ""].arguments
     own = {"vc": "virtual cluster"} if "vc" in arguments.model_fields else {}
-    return {**getattr(arguments, "in_config", {}), **own}
+    named = {**getattr(arguments, "in_config", {}), **own}  # a plugin's may lack it, or say what means nothing here
+    return {key: kind for key, kind in named.items() if kind in kinds}
 
 
 def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:

@@ -224,6 +224,11 @@ def a_setting_twice(document: dict[str, Any]) -> None:
     document["managerSettings"]["items"].append(document["managerSettings"]["items"][0])
 
 
+def a_setting_twice_among_plain_ones(document: dict[str, Any]) -> None:
+    items = [{"name": one, "value": "1", "sensitive": False} for one in ("a_setting", "another", "a_setting")]
+    document["managerSettings"]["items"] = items
+
+
 def a_template_of_another_cluster(document: dict[str, Any]) -> None:
     document["hostTemplates"]["items"][0]["clusterRef"]["clusterName"] = "elsewhere"
 
@@ -249,6 +254,7 @@ def a_member_who_is_no_user(document: dict[str, Any]) -> None:
         (a_user_twice, {"duplicates"}),
         (a_cluster_twice, {"duplicates"}),
         (a_setting_twice, {"duplicates"}),
+        (a_setting_twice_among_plain_ones, {"duplicates"}),
         (a_template_of_another_cluster, {"references"}),
         (a_group_of_another_cluster, {"references"}),
         (a_member_who_is_no_user, {"references"}),

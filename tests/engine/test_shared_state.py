@@ -62,6 +62,18 @@ def other(tmp_path: Path) -> Bench:
     return machine(tmp_path, "other")
 
 
+class Silent:
+    """A shared state that fails whatever is asked of it."""
+
+    location = "a folder"
+
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
+    def __getattr__(self, _name: str) -> object:
+        raise self._failure
+
+
 def steal(folder: Path, run: str = "") -> None:
     """Take the lease away, as another machine does once it has lapsed, for a run."""
     store = LocalStore(folder / "shared")
@@ -137,6 +149,13 @@ def test_a_second_machine_is_refused_while_the_first_one_works(one, other):
         raise CannotReach("the manager does not answer: it is down")
     other.run(HEAD + "steps:\n" + A)
     assert other.did == ["a"]
+
+
+def test_who_works_on_a_site_is_told_only_where_it_can_be_seen_and_a_limit_ends_that_look_too(other):
+    for silent, ends in ((StoreFailed("it is away"), CannotReach), (DeadlinePassed("too late"), DeadlinePassed)):
+        other.site.shared = Silent(silent)
+        with pytest.raises(ends), unless_held(other.site):
+            raise CannotReach("the manager does not answer")
 
 
 def test_what_only_reads_asks_for_no_further_number(one):
