@@ -26,7 +26,6 @@ from maint.snapshots.records import (
     held,
     read_all,
     read_of,
-    read_records,
 )
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
@@ -44,6 +43,7 @@ class Verified(msgspec.Struct, frozen=True):
     broken: bool = False  # the bytes themselves are wrong
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     depth: int | None = None  # the level that it reached; None: a record of an earlier version does not tell
+    on_capture: bool = False  # what is deeper than level 1 was not looked at, but judged when it was taken
 
     @property
     def words(self) -> str:
@@ -54,9 +54,8 @@ class Verified(msgspec.Struct, frozen=True):
     @property
     def passed(self) -> int:
         """The deepest level that it found well; 0: none, or an earlier version's record does not tell."""
-        if self.depth is not None:
-            return self.depth
-        return self.level if self.result is Trust.VERIFIED else 0
+        reached = self.depth if self.depth is not None else self.level if self.result is Trust.VERIFIED else 0
+        return min(reached, 1) if self.on_capture else reached
 
     @property
     def failed(self) -> int:
@@ -185,9 +184,9 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
     seen = newest_seen(sight)
     if seen <= chosen or any(one.id == seen and one.snapshot is not None for one in listed):
         return
-    if any(record.kind == PRUNE and record.snapshot == seen for record in read_records(sight)):
-        return
     there = next((one for one in listed if one.id == seen), None)
+    if (there is None or not there.unread) and any(read_of(sight, seen, PRUNE)):
+        return
     doubted = "is not to be believed any more: " if there and not there.unread else ""
     raise Refused(
         f"snapshot {seen}, which this machine has verified in {sight.store.location}, "
@@ -332,11 +331,15 @@ def _standing(looks: Iterable[Verified], usual: int) -> Verified | None:
 
 def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
     """Return the deepest verification of each snapshot that still stands: a failure overturns all before it."""
-    proven: dict[str, Verified] = {}
+    proven, failed = dict[str, Verified](), dict[str, int]()
     for snapshot_id, one in _each_verification(past):
         if one.result is Trust.FAILED:
             proven.pop(snapshot_id, None)
-        elif one.result is Trust.VERIFIED and (snapshot_id not in proven or one.level >= proven[snapshot_id].level):
+            failed[snapshot_id] = max(one.failed, failed.get(snapshot_id, 0))
+        elif one.result is not Trust.VERIFIED or (one.on_capture and failed.get(snapshot_id, 0) > one.passed):
+            continue
+        elif snapshot_id not in proven or one.level >= proven[snapshot_id].level:
+            failed.pop(snapshot_id, None)
             proven[snapshot_id] = one
     return proven
 
@@ -348,7 +351,8 @@ def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]
             broken, read = _broken(record.facts.get("findings")), parse_time(record.facts.get("files_read"))
             depth = record.facts.get("depth")
             reached = depth if isinstance(depth, int) else None
-            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached)
+            told = record.facts.get("on_capture") is True
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached, told)
 
 
 def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:

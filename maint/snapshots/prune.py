@@ -10,7 +10,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, read_records, write_record
+from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
@@ -189,7 +189,7 @@ def clean_up(site: Site) -> Sequence[str]:
 
 def leftovers(sight: Sight) -> Sequence[str]:
     """Return the ids of snapshots whose removal was begun and not finished."""
-    begun = {record.snapshot for record in read_records(sight) if record.kind == PRUNE}
+    begun = {record.snapshot for record in read_kinds(sight, PRUNE)[0]}
     return [one for one, there in folders(sight).items() if one in begun and MANIFEST not in there]
 
 
@@ -239,7 +239,7 @@ def _sound(other: Site) -> set[str]:
 
 def pruned(sight: Sight) -> frozenset[str]:
     """Return the ids of what was pruned from the first store for good, as signed records tell."""
-    return frozenset(one.snapshot for one in read_records(sight) if one.kind == PRUNE) - set(folders(sight))
+    return frozenset(one.snapshot for one in read_kinds(sight, PRUNE)[0]) - set(folders(sight))
 
 
 def _remove_files(site: Site, snapshot_id: str) -> None:

@@ -69,18 +69,18 @@ def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
     return records, doubtful
 
 
-def read_all(sight: Sight) -> tuple[list[Record], list[str], Mapping[str, StoreFailed]]:
+def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mapping[str, StoreFailed]]:
     """Return what `read_kinds` does, and, of each snapshot of which the store did not give a record, why.
 
     Raises:
         StoreFailed: it did not give several of them, so it is away as a whole.
     """
-    records, doubtful, unread = list[Record](), list[str](), dict[str, StoreFailed]()
-    for name in _names(sight):
+    records, doubtful, unread, failed = list[Record](), list[str](), dict[str, StoreFailed](), 0
+    for name in _names(sight, kinds):
         try:
             record = _read(sight, name)
         except StoreFailed as failure:
-            if len(unread) >= _FEW:
+            if (failed := failed + 1) > _FEW:
                 raise
             unread[named(name)[1]] = failure
             record = None
@@ -263,7 +263,7 @@ def drills_in(past: Iterable[Record]) -> Sequence[Drill]:
 
 def drills(sight: Sight) -> Sequence[Drill]:
     """Return all drills of the site whose records are signed by a trusted key, in order of time."""
-    return drills_in(read_records(sight))
+    return drills_in(read_all(sight, DRILL)[0])
 
 
 def last_good(found: Sequence[Drill]) -> Drill | None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
-from maint.model.formatting import show_time
+from maint.model.formatting import show_count, show_time
 from maint.model.snapshot import Snapshot, StoredFile
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
@@ -39,8 +39,15 @@ class Aged(msgspec.Struct, frozen=True):
 
 
 def aged(site: Site) -> Sequence[Aged]:
-    """Return all snapshots that are not encrypted for exactly today's recipients, the oldest first."""
+    """Return all snapshots that are not encrypted for exactly today's recipients, the oldest first.
+
+    Raises:
+        Refused: of some the store does not tell for whom they are, or what became of them.
+    """
     wanted, known = set(recipients_of(site)), entries(site)
+    if unread := [f"{one.id}: {one.problem}" for one in known if one.unread]:
+        words = f"{show_count(len(unread), 'snapshot')} could not be looked at, so nothing is encrypted anew"
+        raise Refused(words, detail=unread, hint="look at the store, then run this again; keep the old key until then")
     made = {
         one.snapshot.rekeyed_from.get("snapshot"): one.snapshot
         for one in known
@@ -112,6 +119,8 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     if now is None:
         yield f"{one.old.id} is gone already"
         return
+    if now.unread:
+        raise Refused(f"{one.old.id} stays: {now.problem}", hint="look at the store, then run this again")
     _refuse_needed(now)
     copy_holds(site, replace(one, old=now), made)
     remove(site, one.old.id, [f"encrypted anew as {made.id}"])

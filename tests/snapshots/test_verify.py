@@ -75,6 +75,19 @@ def test_a_shallower_pass_overturns_no_deeper_failure(
     assert entry.seen(3) == max((one.at for one in entry.looks if one.level == 3), default=None)
 
 
+@pytest.mark.parametrize(("depth", "rule", "stands"), [(2, "login", True), (0, "part", False)])
+def test_what_was_judged_on_capture_overturns_only_what_the_bytes_show(
+    place: Any, taken: Any, depth: int, rule: str, stands: bool
+) -> None:
+    for one in (
+        Verification(taken.id, 3, depth, 4, 4, place.clock.now(), findings=[Finding(rule, False, "bad")]),
+        Verification(taken.id, 3, 3, 4, 4, place.clock.now() + timedelta(minutes=1), on_capture=True),
+    ):
+        record(place, one)
+    (entry,) = entries(place)
+    assert (entry.verified.result is Trust.FAILED, entry.proven is None, entry.offered) == (stands, stands, not stands)
+
+
 def test_what_was_never_meant_to_be_restored_is_not_held_against_a_rule_of_restores(place: Any, taken: Any) -> None:
     record(place, Verification(taken.id, 3, 2, 4, 4, place.clock.now(), findings=[Finding("redaction", False, "bad")]))
     place.clock.sleep(60)

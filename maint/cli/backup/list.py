@@ -16,7 +16,7 @@ from maint.cli.screen import Screen, table
 from maint.cli.site import summary
 from maint.cli.width import columns, folded
 from maint.engine.shared_runs import at_work
-from maint.errors import WorkFailed
+from maint.errors import StoreFailed, WorkFailed
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json
@@ -116,7 +116,12 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
         sweep(site)
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
-            judged = verify(site, entry.id, level, opening=False)
+            try:
+                judged = verify(site, entry.id, level, opening=False)
+            except StoreFailed as failure:  # which says nothing of it: the others are looked at all the same
+                screen.warn(f"{entry.id}: {failure.in_a_line}")
+                failed.append(entry.id)
+                continue
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED else []
