@@ -1,6 +1,7 @@
 """Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
@@ -25,6 +26,8 @@ DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+_PART = r"[^/.\\\0\ud800-\udfff][^/\\\0\ud800-\udfff]*"
+_NAME = re.compile(f"{_PART}(?:/{_PART})*")  # of a stored file, as every store takes it
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
@@ -116,7 +119,7 @@ def listing(sight: Sight, prefix: str) -> Iterator[str]:
 
 
 def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
-    """Yield the names in a folder of any store; WorkFailed where the list does not end."""
+    """Yield the names in a folder of any store that a store would take; WorkFailed where the list does not end."""
     for number, name in enumerate(store.names(prefix)):
         if number >= _NAMES_END:
             raise WorkFailed(
@@ -124,7 +127,8 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
-        yield name
+        if _NAME.fullmatch(name):  # others are somebody else's, or a lie
+            yield name
 
 
 def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:

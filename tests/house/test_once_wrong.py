@@ -405,7 +405,7 @@ what a snapshot does not cover stood on one page alone
 
 # The lab's truth
 an exception in a handler of the lab hung its client
-    lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged
+    lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body
     lab/manager/test_truth.py::test_a_length_that_is_no_number_is_a_400
     lab/manager/test_truth.py::test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer
 other methods got a page of Python's

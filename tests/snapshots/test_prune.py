@@ -409,6 +409,8 @@ def test_records_with_odd_names_and_times_hold_nothing_they_do_not_name(aged: Pl
     with aged.store.create("prod/records/odd-restore-x.json") as file:
         file.write(b"{}")
     assert [one.holds for one in entries(aged)] == [()] * 5
+    (Path(aged.store.location) / "prod/records/a\\b.json").write_text("{}")  # somebody else's, which no store takes
+    assert [one.holds for one in entries(aged)] == [()] * 5
     assert [parse_time(text) for text in ("2026-02-30", "", None, 7, "2026-11-21T02:15:00")] == [None] * 5
 
 
