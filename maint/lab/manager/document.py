@@ -41,6 +41,11 @@ def items(node: Doc | None) -> list[Doc]:
     return list((node or {}).get("items") or [])
 
 
+def drop(doc: Doc, name: str, gone: Doc) -> None:
+    """Take one entry out of a list of the document."""
+    doc[name] = {"items": [each for each in items(doc.get(name)) if each is not gone]}
+
+
 def clusters(doc: Doc) -> list[Doc]:
     """Return the clusters."""
     return list(doc.get("clusters") or [])

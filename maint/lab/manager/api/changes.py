@@ -11,7 +11,7 @@ from maint.lab.manager.api import clusters as shown_clusters
 from maint.lab.manager.api import services as shown
 from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, host_of, listing, one_of, role_of, service_of
-from maint.lab.manager.document import Doc, all_services, clusters, is_objects, items, read, roles, services
+from maint.lab.manager.document import Doc, all_services, clusters, drop, is_objects, items, read, roles, services
 from maint.lab.manager.load import EXAMPLE
 from maint.lab.manager.put_deployment import LONGEST_NAME
 from maint.lab.manager.world import NA, STOPPED, World
@@ -179,8 +179,7 @@ def change_template(world: World, request: Request) -> Response:
 def delete_template(world: World, request: Request) -> Response:
     """Delete a host template; roles that were made with it stay."""
     template = _template(world, request)
-    kept = [each for each in items(world.deployment.get("hostTemplates")) if each is not template]
-    world.deployment["hostTemplates"] = {"items": kept}
+    drop(world.deployment, "hostTemplates", template)
     world.changed()
     return Response(value=template)
 

@@ -6,7 +6,7 @@ from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, listing
-from maint.lab.manager.document import Doc, all_services, clusters, hosts, items, roles, services
+from maint.lab.manager.document import Doc, all_services, clusters, drop, hosts, items, roles, services
 from maint.lab.manager.world import STOPPED, World
 
 _TYPES = {"base": "BASE_CLUSTER", "compute": "COMPUTE_CLUSTER", "experience": "EXPERIENCE_CLUSTER"}
@@ -150,8 +150,7 @@ def read_context(world: World, request: Request) -> Response:
 def delete_context(world: World, request: Request) -> Response:
     """Delete a data context."""
     context = _context(world, request)
-    kept = [each for each in items(world.deployment.get("dataContexts")) if each is not context]
-    world.deployment["dataContexts"] = {"items": kept}
+    drop(world.deployment, "dataContexts", context)
     world.changed()
     return Response(value=context)
 
