@@ -64,9 +64,17 @@ def _drill(answer: Answer) -> str:
     return f"{found.get('snapshot')}: {found.get('result')}, back in {_time(found.get('rto_seconds'))}"
 
 
+def _verifications(answer: Answer) -> str:
+    found = Counter(str(one.get("result")) for one in _items(answer, "verifications"))
+    told = ", ".join(f"{count} {result}" for result, count in found.items())
+    return f"{show_count(found.total(), 'snapshot')}: {told}" if told else "no snapshot was verified so long ago"
+
+
 def _actions(answer: Answer) -> str:
-    told = [str(one["detail"]).splitlines()[0] for one in _items(answer, "actions") if one.get("detail")]
-    return told[-1] if told else f"run {answer.get('run')}"
+    """Return what the snapshot is that was taken, else what the last action says."""
+    told = [one for one in _items(answer, "actions") if one.get("detail")]
+    told = [one for one in told if one.get("kind") == "snapshot.take"] or told
+    return str(told[-1]["detail"]).splitlines()[0] if told else f"run {answer.get('run')}"
 
 
 def _states(key: str) -> Callable[[Answer], str]:
@@ -89,6 +97,7 @@ def _snapshots(answer: Answer) -> str:
 # A key of an answer → how such an answer is told.
 _SAYS: dict[str, Callable[[Answer], str]] = {
     "verification": _verification,
+    "verifications": _verifications,
     "drill": _drill,
     "actions": _actions,
     "checks": _states("checks"),
@@ -253,7 +262,8 @@ def _carried_out(
 
     def tell(one: Ended) -> None:
         ended.append(one)
-        screen.say(f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})")
+        words = f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})"
+        screen.say(words, failed=one.exit != 0)
         for warning in one.warnings if heard is None else ():
             screen.warn(f"{one.site}: {warning}")
         screen.steps(len(ended), count, "sites")
