@@ -77,10 +77,14 @@ def _actions(answer: Answer) -> str:
     return str(told[-1]["detail"]).splitlines()[0] if told else f"run {answer.get('run')}"
 
 
-def _states(key: str) -> Callable[[Answer], str]:
+def _states(key: str, name: str) -> Callable[[Answer], str]:
     def count(answer: Answer) -> str:
-        counts = Counter(str(one.get("state")).lower() for one in _items(answer, key))
-        return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "nothing was looked at"
+        states = [(str(one.get("state")).lower(), str(one.get(name))) for one in _items(answer, key)]
+        counts = Counter(state for state, _ in states)
+        told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+        worst = list(dict.fromkeys(one for state, one in states if state in _STATES[:2]))
+        more = f" and {len(worst) - _FAILED} more" if len(worst) > _FAILED else ""
+        return f"{told}: {', '.join(worst[:_FAILED])}{more}" if worst else told or "nothing was looked at"
 
     return count
 
@@ -100,8 +104,8 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
     "verifications": _verifications,
     "drill": _drill,
     "actions": _actions,
-    "checks": _states("checks"),
-    "findings": _states("findings"),
+    "checks": _states("checks", "label"),
+    "findings": _states("findings", "check"),
     "snapshots": _snapshots,
     "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
     "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
@@ -113,6 +117,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
 
 AT_ONCE = 4
 _MOST = 240  # characters of why a site failed
+_FAILED = 5  # checks that failed, by name
 _NAMED = 8  # sites that a question names
 
 

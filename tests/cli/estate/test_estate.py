@@ -80,6 +80,11 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
+        ({"checks": [{"label": "lock", "state": "ok"}, {"label": "store", "state": "FAIL"}]}, "1 fail, 1 ok: store"),
+        (
+            {"findings": [{"check": f"c{n // 2}", "state": "fail"} for n in range(12)]},
+            "12 fail: c0, c1, c2, c3, c4 and 1 more",
+        ),
         ({"verifications": []}, "no snapshot was verified so long ago"),
         ({"verifications": [{"result": "verified"}] * 2}, "2 snapshots: 2 verified"),
         (
