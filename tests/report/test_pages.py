@@ -156,6 +156,7 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in typed  # type: ignore[union-attr]
     assert page.count("too old") == 2 and "Limit: a drill every 35d." in page
     assert "Limit: a verified backup every 1d 2h" in page
+    assert "5.0 MB; verified, level 3<" in page
     assert "too old" not in (folder / "well.html").read_text()
     assert page.index('class="answer"') < page.index('id="todo"') < page.index('id="back"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
