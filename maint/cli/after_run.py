@@ -36,7 +36,7 @@ from maint.errors import (
 )
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
-from maint.model.notice import Kind, Notice, Told
+from maint.model.notice import Kind, Notice, Told, verb_of
 from maint.model.secret import scrub
 from maint.report.run import write
 from maint.snapshots.catalogue import entries
@@ -208,7 +208,7 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
             yield
     except Exception as error:
         if not (dry_run or site.person is not None or isinstance(error, Locked | UsageError)):
-            after_run(site, screen, Ending(outcomes.verb_of(playbook), begun, failure=error))
+            after_run(site, screen, Ending(verb_of(playbook), begun, failure=error))
         raise
 
 
@@ -225,7 +225,7 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     takeovers.mark(site.state, one, told=True)
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
     more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
-    tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
+    tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
 
 
 def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:

@@ -29,6 +29,11 @@ def validate(flags: Flags) -> None:
     settings = settings_of(flags)
     for other in sorted((settings.folder / SITES_FOLDER).glob("*.yml")):
         flags.screen().warn(f"{other} is not read: a file of {SITES_FOLDER} ends in .yaml")
+    from maint.cli.monitoring.notify import strange_verbs  # knows all playbooks, which others need not
+
+    for site in settings.sites:
+        for words in strange_verbs(site.notify):
+            flags.screen().warn(f"sites.{site.name}.notify: {words}")
     if settings.mistakes:
         raise together(settings.mistakes)
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")

@@ -130,6 +130,12 @@ def test_each_way_takes_the_most_telling_event_that_it_is_for(tell: Tell, httpse
     assert httpserver.log[0][0].json["event"] == "recovered"
 
 
+def test_a_notice_about_a_playbook_that_people_call_otherwise_is_told(tell: Tell) -> None:
+    assert [told.name for told in tell(DONE, on=["success"], verbs=["export"], exec={"command": ["/bin/cat"]})] == [
+        "ops"
+    ]
+
+
 def test_a_notice_about_other_verbs_is_not_told(tell: Tell) -> None:
     assert tell(FAILED, verbs=["backup drill"], exec={"command": ["/bin/false"]}) == []
 
