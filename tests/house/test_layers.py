@@ -33,7 +33,7 @@ HOMES = {
         "maint.adapters.http",
         "maint.adapters.manager",
         "maint.adapters.virtual_clusters",
-        "maint.adapters.notify",
+        "maint.adapters.notices",
     ),
     "urllib3": ("maint.adapters.http", "maint.adapters.manager", "maint.adapters.virtual_clusters"),
     "fabric": ("maint.adapters.ssh", "maint.lab.hosts.ssh"),
