@@ -46,6 +46,7 @@ from maint.steps.services.kept_settings import expire
 
 _AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
 _LINES = 10  # of a failure's details that are told
+_LONGEST = 400  # characters of why something ended badly that are kept
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -231,7 +232,9 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     now, failure = site.clock.now(), ending.failure
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
-    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, words, ending.moved)
+    why = scrub(failure.in_a_line if isinstance(failure, MaintError) else words)
+    why = why if len(why) <= _LONGEST else f"{why[:_LONGEST]}…"
+    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved)
     kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}

@@ -84,7 +84,7 @@ def test_chat_tools_get_the_words_as_they_want_them(tell: Tell, httpserver: HTTP
     said = request.json
     text = said["text"] if format_ == "slack" else said["attachments"][0]["content"]["body"][1]["text"]
     assert 'what: backup "create"' in text
-    assert "next: maint site status" in text
+    assert "next: maint site status" in text and "when: 2026-11-22 02:15 UTC" in text
 
 
 def test_an_address_that_is_a_secret_is_told_in_no_message(tell: Tell, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def list_notices(flags: Flags) -> None:
             problem = seen.words if seen else ""
             ways = [way for way in WAYS if getattr(one, way) is not None]
             found.append({"name": one.name, "ways": ways, "on": list(one.on), "last": at, "problem": problem or None})
-            rows.append([one.name, ", ".join(ways), ", ".join(one.on), tell_times(at or "never"), problem])
+            told = [", ".join(one.on)] if ways != ["ping"] else []
+            told += ["ping: each start and end"] if one.ping else []  # whatever `on` says
+            rows.append([one.name, ", ".join(ways), "; ".join(told), tell_times(at or "never"), problem])
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
 
 

@@ -219,6 +219,14 @@ def test_what_a_signal_ends_while_its_start_is_told_is_at_work_no_more(measured,
     assert samples(measured)["maint_at_work_since_timestamp_seconds", ""] == 0
 
 
+def test_a_file_that_two_sites_write_is_warned_of_and_nothing_of_the_other_stays_as_this_ones(measured):
+    assert "give each site" not in measured("backup", "verify", "--level", "1").err
+    path = measured.lab.folder / "metrics/maint.prom"
+    path.write_text(path.read_text().replace(f'site="{SITE}"', 'site="other"'))
+    assert "give each site a file of its own" in measured("backup", "verify", "--level", "1").err
+    assert 'site="other"' not in path.read_text()
+
+
 def test_every_metric_says_what_it_is_once(measured):
     measured("backup", "verify")
     text = (measured.lab.folder / "metrics/maint.prom").read_text()
