@@ -17,7 +17,7 @@ from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, Interrupted, Invalid, Locked, WorkFailed
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint

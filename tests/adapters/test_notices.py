@@ -18,7 +18,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.notify.sender import NoticeSender
+from maint.adapters.notices import NoticeSender
 from maint.config.notices import NoticeSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.model.notice import Kind, Notice, Told
