@@ -39,7 +39,7 @@ from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
 from maint.errors import Interrupted, Invalid, MaintError, PartlyDone, Stopped, WorkFailed
 from maint.lab.faults import UnknownFault
-from maint.lab.http.request_log import read_requests
+from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.switches import UnknownSwitch, parse
