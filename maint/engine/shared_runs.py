@@ -25,6 +25,7 @@ from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stop
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
+from maint.snapshots.open_windows import was_closed
 from maint.snapshots.parts import bounded, names_in
 
 # What of a state folder belongs to a run, beside its journal and the undo objects.
@@ -230,9 +231,11 @@ class SharedRuns:
         self._share_fingerprint_key()
 
     def _drop_window(self, run: str) -> None:
+        """Forget a window that a record says is closed: that nothing is listed of its run proves nothing."""
         path = self._state / "window.json"
         with suppress(files.Damaged):
-            if (files.load(path, dict[str, object]) or {}).get("run") == run:
+            window = files.load(path, dict[str, object]) or {}
+            if window.get("run") == run and was_closed(self._site, run, str(window.get("opened_at"))):
                 files.remove(path)
 
     def _take_in(self, run: str, number: int) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from maint import files
 from maint.adapters import clock
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
@@ -30,6 +31,7 @@ from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_w
 from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
+from maint.steps.manager.window_record import RECORD, Window, remembered
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
 from tests.house.source import modules, tree
@@ -309,6 +311,16 @@ def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_o
     with pytest.raises(Refused, match="is dismissed by now"):
         one.run(stale.plan, past=stale)
     assert one.did == ["a", "b", "closed", "b", "closed"]
+
+
+def test_a_window_is_not_taken_for_closed_because_its_run_is_listed_no_more(one, other):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    window = Window(past.id, "2026-11-23T02:00:00Z", {})
+    files.keep_record(one.site.state / RECORD, window)
+    shutil.rmtree(other.site.state.parent / "shared/prod/runs")
+    learn(one)
+    assert remembered(one.site.state) == window
 
 
 def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp_path):
