@@ -31,6 +31,7 @@ from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, U
 from maint.model.events import Event, Happening
 from maint.model.formatting import tell_times
 from maint.model.json import Json
+from maint.model.notice import verb_of
 from maint.model.plan import Effect, Phase, Plan, Playbook
 from maint.steps.registry import source_of
 
@@ -337,7 +338,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     plan = session.plan
     failure: Exception | None = None
     results: list[Event] = []
-    begun, verb, at_work = site.clock.now(), outcomes.verb_of(plan.source), list[metrics.AtWork]()
+    begun, verb, at_work = site.clock.now(), verb_of(plan.source), list[metrics.AtWork]()
 
     def show(event: Event | str) -> None:
         if plan.locks and not at_work:  # the lock is taken, and nothing is done yet

@@ -113,10 +113,10 @@ class Screen:
         _tell(self._begin())
         to_stdout(printable(text) if sys.stdout.isatty() else text)
 
-    def say(self, words: str) -> None:
-        """Tell the operator something."""
+    def say(self, words: str, *, failed: bool = False) -> None:
+        """Tell the operator something; `failed`: with the priority of an error."""
         if not self.quiet:
-            self._line(printable(words), words)
+            self._line(printable(words), words, _ERROR if failed else _INFO)
 
     def follow(self, steps: Generator[str, None, T]) -> T:
         """Tell the operator what steps yield, and return what they return."""

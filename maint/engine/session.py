@@ -25,7 +25,7 @@ from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import CloseWindow, close
-from maint.steps.manager.window_record import Window, remembered
+from maint.steps.manager.window_record import Window, left_open, remembered
 from maint.steps.registry import source_of
 
 _DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more
@@ -256,5 +256,5 @@ def _as_known(before: RunState, now: RunState) -> RunState:
 
 def abandoned_window(site: Site) -> Window | None:
     """Return a redaction window whose owner is gone, None where there is none or its run still works."""
-    window = remembered(site.state)
+    window = left_open(site)
     return None if window is None or window.run == run_at_work(site.state) else window

@@ -353,19 +353,31 @@ def fingerprint_key(site: str) -> str:
 
 def adopt_fingerprint_key(site: Site) -> None:
     """Use the key of the fingerprints that another machine made first, where there is one."""
-    if site.shared is not None and site.settings.shared_state_key is not None:
-        sealed = Sealed(site, site.shared, site.secrets.resolve(site.settings.shared_state_key))
+    if site.shared is not None and (key := key_of(site)) is not None:
+        sealed = Sealed(site, site.shared, key)
         with suppress(FileNotFoundError):
             content = sealed.read(fingerprint_key(site.settings.name))
             files.make_folder(site.state / "keys")
             files.create(site.state / "keys" / "fingerprint", content)
 
 
+def key_of(site: Site) -> Secret | None:
+    """Return the key of the shared state, None where none is configured; Invalid: it cannot be read, or is none."""
+    reference = site.settings.shared_state_key
+    if reference is None:
+        return None
+    key = site.secrets.resolve(reference)
+    try:
+        site.seal.recipient_of(key)
+    except Invalid as damaged:
+        raise Invalid(f"shared_state_key, {reference}: {damaged.message}", hint=damaged.hint) from None
+    return key
+
+
 def shared_runs(site: Site) -> SharedRuns | None:
     """Return the runs that all machines see, None where no state is shared, or no key to seal it is configured."""
-    if site.shared is None or site.settings.shared_state_key is None:
-        return None
-    return SharedRuns(site, site.shared, site.secrets.resolve(site.settings.shared_state_key))
+    key = key_of(site)
+    return SharedRuns(site, site.shared, key) if site.shared is not None and key is not None else None
 
 
 def taken(site: Site, lease: Lease) -> Iterator[str]:

@@ -174,8 +174,8 @@ def _shot(one: Shot, now: datetime) -> Values:
     state = {"restorable": OK, "audit-only": WARN, "damaged": FAIL}.get(one.kind, "skip")
     return {
         "id": one.id, "at": moment(one.taken_at, now), "kind": one.kind, "state": state, "size": show_size(one.size),
-        "verified": one.verified or "never", "held": one.held, "goes": moment(one.goes, now) if one.goes else None,
-        "note": one.note,
+        "verified": one.verified or "never verified", "held": one.held, "note": one.note,
+        "goes": moment(one.goes, now) if one.goes else None,
     }  # fmt: skip
 
 

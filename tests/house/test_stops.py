@@ -10,7 +10,7 @@ from tests.house.source import modules, tree
 _WIDE = {"MaintError", "Exception"}  # what a stop is, too
 # Who takes a stop as well, and why none is lost.
 TAKE_STOPS = {
-    "maint.adapters.notify.sender.NoticeSender._told": "nobody else is told, and the command ends where it insists",
+    "maint.adapters.notices.NoticeSender._told": "nobody else is told, and the command ends where it insists",
     "maint.adapters.seal._decrypt": "what a call of ours raised is raised again",
     "maint.adapters.seal._encrypt": "what a call of ours raised is raised again",
     "maint.adapters.ssh.fleet.FabricFleet._visit": "in a thread, where none strikes",

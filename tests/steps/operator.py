@@ -13,9 +13,9 @@ from typing import Any
 from typer import testing
 
 from maint.cli.app import app
-from maint.lab.http.request_log import read_requests
+from maint.lab.create import SITE
+from maint.lab.http.server import read_requests
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from maint.model import secret
 from maint.steps.manager.java_options import PATH
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from paramiko import Channel
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
-from maint.adapters.ssh.runner import Command, Lost
-from maint.adapters.ssh.sudo import Sudo, ssh_settings
+from maint.adapters.ssh.runner import Command, Lost, Sudo, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, WorkFailed

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Annotated
@@ -62,6 +63,9 @@ def print_one(flags: Flags, dag: Dag, title: str, words: Sequence[str]) -> None:
 def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
     """Return what a template of a DAG is filled with; `name` is the DAG's where none was asked for."""
     config = flags.config or os.environ.get("MAINT_CONFIG") or ""
+    if not re.fullmatch(r"[\w.-]{0,250}", dag.dag_id):
+        hint = "letters, digits, dashes, dots and underscores"
+        raise UsageError(f"Airflow takes no DAG named {dag.dag_id!r}", hint=hint)
     if flags.config and dag.connection:
         raise UsageError("--config and --connection exclude each other", hint="the connection names the config")
     try:

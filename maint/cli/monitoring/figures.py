@@ -15,6 +15,7 @@ from maint.config.schema import BackupSettings
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Stopped
+from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
@@ -109,7 +110,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
 
 def _scheduled(site: ConfiguredSite) -> Collection[str]:
     books = [*playbooks(site.settings, user=False, folder=None), *playbooks(site.settings, user=True, folder=None)]
-    return {_label(outcomes.verb_of(name)) for name in books}
+    return {_label(verb_of(name)) for name in books}
 
 
 def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool | None:

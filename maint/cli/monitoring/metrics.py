@@ -41,6 +41,9 @@ def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the collector is another user, whatever our umask says
         figures, before = gathered(site, stores=not unasked), _families(path)
+        if f'{{site="{site.settings.name}"' not in before.get("maint_info", f'{{site="{site.settings.name}"'):
+            before = {}
+            screen.warn(f"the metrics {path} were those of another site: give each site a file of its own")
         stays = (*_IDLE, *(() if figures.reached else _OF_FIRST), *(_OF_STORES if unasked else ()))
         stays += (_WINDOW,) if figures.window is None else ()
         now = _split(metrics_text(figures)) | _said(site, _told_now(figures))

@@ -18,7 +18,7 @@ from maint.cli.playbooks.worlds import Answering, Performed, Worlds, perform, pl
 from maint.cli.screen import Screen
 from maint.engine.expectations import Difference, Ended, Expectation, StateForm, differences, plan_lines, read
 from maint.errors import Invalid, MaintError, Stopped, WorkFailed
-from maint.lab.http.request_log import read_requests
+from maint.lab.http.server import read_requests
 from maint.lab.running import Lab
 from maint.model.events import Outcome
 from maint.model.formatting import show_count

@@ -32,7 +32,7 @@ from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.session import abandoned_window
+from maint.engine.shared_runs import key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -48,7 +48,7 @@ from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
 from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import Switch, switches
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window_record import left_open
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
@@ -177,10 +177,9 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
     by_hand = references_by_hand(site.settings)
     for key, reference in {**references(site.settings), **by_hand}.items():
         label, kind = f"secret {key}", reference.partition(":")[0]
-        if kind == "prompt" and key in by_hand:
-            continue
         if kind == "prompt":
-            yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
+            if key not in by_hand:
+                yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
             continue
         if kind == "credential" and "CREDENTIALS_DIRECTORY" not in os.environ:
             yield Line(label, WARN, "is a systemd credential, and this is no systemd unit")
@@ -191,6 +190,8 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
 def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line]:
     if label.endswith(".keytab"):
         site.secrets.resolve_bytes(reference)
+    elif label.endswith(" shared_state_key"):
+        key_of(site)
     else:
         site.secrets.resolve(reference)
     yield Line(label, OK, f"can be read ({reference.partition(':')[0]})")
@@ -414,19 +415,18 @@ def _way_to_one(site: ConfiguredSite) -> str:
 
 
 def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
-    at = last_drill(site)
-    if at is None:
+    if (at := last_drill(site)) is None:
         yield Line("drill", WARN, "no drill is known")
-        return
-    age = site.clock.now() - at
-    yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
+    else:
+        age = site.clock.now() - at
+        yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
 
 
 def _window(site: ConfiguredSite) -> Iterator[Line]:
-    window = remembered(site.state)
+    window = left_open(site)
     if window is None:
         yield from _window_elsewhere(site)
-    elif abandoned_window(site) is None:
+    elif window.run == run_at_work(site.state):
         yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
     else:
         words = f"left open at {window.opened_at} by run {window.run}: whoever may read the API sees passwords"

@@ -1,9 +1,10 @@
-"""HTTP as every server of the lab speaks it: a port of loopback, and its exchanges."""
+"""HTTP as every server of the lab speaks it: a port of loopback, its exchanges, and the record of every request."""
 
 import base64
 import binascii
 import contextlib
 import io
+import json
 import socket
 import ssl
 import sys
@@ -11,13 +12,46 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 from maint.lab.http.messages import Request, Response
-from maint.lab.http.request_log import RequestLog
+
+
+class RequestLog:
+    """The record of every request: one JSON line each, written before its answer leaves (M16.10)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def add(self, port: int, method: str, path: str, status: int, remark: str = "") -> None:
+        """Note a request; status 0 is for no answer, the remark says what became of it."""
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": stamp, "port": port, "method": method, "path": path, "status": status}
+        text = json.dumps(line | ({"remark": remark} if remark else {}))
+        with self._lock, self.path.open("a") as stream:
+            stream.write(text + "\n")
+
+
+def read_requests(path: Path) -> list[dict[str, Any]]:  # Any: what JSON can spell
+    """Return the requests so far; a line that is being written does not count yet."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def request_counts(path: Path) -> dict[str, int]:
+    """Return how often each "METHOD path" was asked, the query left out."""
+    lines = read_requests(path)
+    return dict(Counter(f"{line['method']} {line['path'].split('?')[0]}" for line in lines))
+
 
 _LEAVE = 5.0  # seconds that threads have to end
 _DROPS = 20  # pieces of a body that comes slowly

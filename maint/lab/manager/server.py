@@ -10,8 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from maint.lab.http.request_log import RequestLog
-from maint.lab.http.server import leave
+from maint.lab.http.server import RequestLog, leave
 from maint.lab.manager import host_files
 from maint.lab.manager.host_files import java_options, redaction_property
 from maint.lab.manager.http import Port, ShownCertificates

@@ -10,7 +10,7 @@ import msgspec
 from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.http.ports import free_ports
-from maint.lab.http.request_log import RequestLog
+from maint.lab.http.server import RequestLog
 from maint.lab.manager import host_files
 from maint.lab.manager.document import dumps, hosts, read
 from maint.lab.manager.http import ShownCertificates

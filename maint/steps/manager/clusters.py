@@ -110,7 +110,7 @@ class _Switch(Step[C]):
         mover = Mover(
             site,
             Place(name),
-            lambda verb: manager.cluster_command(name, verb),
+            lambda verb: manager.place_command(Place(name), verb),
             lambda: states_of(manager, name),
             lambda: self.guard(action, site),
         )

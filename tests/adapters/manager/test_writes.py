@@ -12,6 +12,7 @@ from werkzeug import Request, Response
 from maint.adapters.clock import SystemClock
 from maint.adapters.http.request import BLOCK
 from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
+from maint.model.manager import Place
 from maint.ports import Answer, Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
 from tests.ports import closed_port
@@ -84,7 +85,7 @@ def test_a_change_that_is_redirected_is_sent_once_and_fails(
     server.expect_request(re.compile("^/api/v"), method=method).respond_with_data("", status=status, headers=moved)
     calls: dict[str, Callable[[], object]] = {
         "PUT": lambda: client.put_deployment(Body(io.BytesIO(b"{}").read, 2), api=49, delete_current=True, timeout=60),
-        "POST": lambda: client.cluster_command("c", "stop"),
+        "POST": lambda: client.place_command(Place("c"), "stop"),
         "DELETE": lambda: client.delete_cluster("c"),
     }
     with pytest.raises(WorkFailed, match=str(status)) as failure:

@@ -17,7 +17,7 @@ from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, Interrupted, Invalid, Locked, WorkFailed
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint
@@ -217,6 +217,14 @@ def test_what_a_signal_ends_while_its_start_is_told_is_at_work_no_more(measured,
     assert measured("backup", *verb.split()).code == 128 + signal.SIGTERM
     assert [request.path for request, _ in httpserver.log].count("/ping/start") == 1
     assert samples(measured)["maint_at_work_since_timestamp_seconds", ""] == 0
+
+
+def test_a_file_that_two_sites_write_is_warned_of_and_nothing_of_the_other_stays_as_this_ones(measured):
+    assert "give each site" not in measured("backup", "verify", "--level", "1").err
+    path = measured.lab.folder / "metrics/maint.prom"
+    path.write_text(path.read_text().replace(f'site="{SITE}"', 'site="other"'))
+    assert "give each site a file of its own" in measured("backup", "verify", "--level", "1").err
+    assert 'site="other"' not in path.read_text()
 
 
 def test_every_metric_says_what_it_is_once(measured):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.model.virtual_cluster import normal_job
 from tests.restore.recovery.conftest import FIRST, SECOND
