@@ -10,12 +10,7 @@ from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, une
 from maint.adapters.http.request import JSON, Call, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
-<<<<<<< HEAD
-from maint.adapters.manager.refusals import GATEWAY, PROXY, refusal
-from maint.adapters.manager.session import ManagerSession, peer_of
-=======
-from maint.adapters.manager.session import PROXY, ManagerSession, peer_of, refusal
->>>>>>> main
+from maint.adapters.manager.session import GATEWAY, PROXY, ManagerSession, peer_of, refusal
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
