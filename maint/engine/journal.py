@@ -21,10 +21,9 @@ from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
-from maint.model.events import Outcome, RanHook, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
+from maint.model.plan import Effect, Outcome, Plan, RanHook, Result
 from maint.snapshots.manifest import stamp, time_of
 
 RUNS = "runs"
