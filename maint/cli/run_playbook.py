@@ -27,11 +27,10 @@ from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work, unless_held
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
-from maint.model.events import Event, Happening
 from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.notice import verb_of
-from maint.model.plan import Effect, Phase, Plan, Playbook
+from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook
 from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]

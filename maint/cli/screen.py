@@ -17,10 +17,9 @@ from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, NotWritten, Refused
-from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
+from maint.model.plan import Effect, Event, Happening, Outcome, Plan
 
 T = TypeVar("T")
 SCHEMA = "maint/1"

@@ -21,10 +21,9 @@ from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
-from maint.model.events import Outcome, RanHook, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Phase, Plan
+from maint.model.plan import Action, Effect, Outcome, Phase, Plan, RanHook, Result
 
 RUNS = "runs"
 FORMAT = 2  # of the journal and of the actions in it; 1 is that of version 0.1.0, which wrote none

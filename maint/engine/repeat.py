@@ -3,10 +3,9 @@
 from collections.abc import Callable, Generator, Mapping
 
 from maint.errors import DeadlinePassed, MaintError, Stopped
-from maint.model.events import Result
 from maint.model.formatting import show_duration
 from maint.model.json import Json
-from maint.model.plan import Action, Effect
+from maint.model.plan import Action, Effect, Result
 from maint.ports import Clock
 from maint.render import holds
 from maint.retry import delays

@@ -7,10 +7,10 @@ import msgspec
 
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
+from maint.deployment.secrets import site_fingerprint
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json

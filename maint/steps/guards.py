@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field
 
 from maint.config.fields import Limit
-from maint.deployment.sensitive import REDACTED
+from maint.deployment.secrets import REDACTED
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import Cluster

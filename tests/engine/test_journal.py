@@ -15,7 +15,7 @@ from maint.engine import journal as journals
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
 from maint.errors import Refused, UsageError, WorkFailed
-from maint.model.events import Outcome
+from maint.model.plan import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 HEAD = "name: x\nsummary: X.\n"

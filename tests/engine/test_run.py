@@ -17,7 +17,7 @@ from maint.errors import (
     WorkFailed,
 )
 from maint.model import secret
-from maint.model.events import Event, Happening
+from maint.model.plan import Event, Happening
 from maint.steps.registry import STEPS
 from maint.steps.step import done
 from tests.engine.conftest import Bench, Changing, Reading

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
 from maint.cli.after_run import tell_age
-from maint.cli.backup import rehearsal
+from maint.cli.backup.drill import left_behind
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
@@ -494,7 +494,7 @@ def _notices(site: ConfiguredSite) -> Iterator[Line]:
 
 def _leftovers() -> Iterator[Line]:
     """Look for what drills left that were killed: a deployment in clear."""
-    left = rehearsal.left_behind()
+    left = left_behind()
     for folder in left:
         words = f"{folder} is what a killed drill left: it holds a deployment in clear"
         yield Line("drill", FAIL, words, "`maint backup drill` clears it away, or remove the folder")

@@ -5,9 +5,8 @@ from collections.abc import Generator, Iterable, Sequence
 from pydantic import Field
 
 from maint.deployment.compare import Comparison, compare, masked
-from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.normalize import Tree
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import SecretIndex, site_fingerprint
 from maint.errors import WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -15,10 +14,9 @@ from maint.model.plan import Action, Effect
 from maint.model.secret import know_those_in
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight, Site, Work
-from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
+from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit, refuse_existing, same_places
 from maint.restore.preview import meaning, tree_of_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
-from maint.restore.subset import refuse_existing, same_places
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
 from maint.steps.hosts.selection import require_ssh

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from maint.config.schema import PartsSettings
-from maint.deployment.sensitive import readable
+from maint.deployment.secrets import readable
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
