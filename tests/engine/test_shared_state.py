@@ -153,6 +153,21 @@ def test_a_second_machine_is_refused_while_the_first_one_works(one, other):
     assert other.did == ["a"]
 
 
+def test_a_shared_folder_that_is_not_mounted_is_refused_by_a_machine_that_has_worked_with_it(one, other, tmp_path):
+    playbook, shared = HEAD + "steps:\n" + A, tmp_path / "shared"
+    one.run(playbook)
+    shared.rename(tmp_path / "elsewhere")
+    shared.mkdir()
+    failure = one.fails(playbook)
+    assert isinstance(failure, Refused) and "is empty, though this machine has worked with it" in failure.message
+    assert one.did == ["a"] and list(shared.iterdir()) == []
+    shared.rmdir()
+    (tmp_path / "elsewhere").rename(shared)
+    one.run(playbook)
+    other.run(playbook)
+    assert one.did == ["a", "a", "a"]
+
+
 def test_who_works_on_a_site_is_told_only_where_it_can_be_seen_and_a_limit_ends_that_look_too(other):
     for silent, ends in ((StoreFailed("it is away"), CannotReach), (DeadlinePassed("too late"), DeadlinePassed)):
         other.site.shared = Silent(silent)
@@ -401,11 +416,13 @@ def lose_lease(folder: Path) -> None:
 
 
 def test_a_lease_that_cannot_be_given_back_fails_nothing_and_is_told(one, tmp_path):
-    lost = f"rm -r {tmp_path}/shared/prod/lease; touch {tmp_path}/shared/prod/lease"
+    lease, away = tmp_path / "shared/prod/lease", tmp_path / "away"
+    lost = f"mv {lease} {away}; touch {lease}"
     one.site.settings = one.site.settings.model_copy(update={"hooks": Hooks(after_run=(("/bin/sh", "-c", lost),))})
     told = list(session.RunSession(one.site, one.plan(HEAD + "steps:\n" + A), {}).events())
     assert "the lease could not be given back" in told[-1]
-    (tmp_path / "shared/prod/lease").unlink()
+    lease.unlink()
+    away.rename(lease)
     words: list[str] = []
     with at_work(one.site, "learning", words.append):
         lose_lease(tmp_path)
