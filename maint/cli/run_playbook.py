@@ -21,6 +21,7 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal
+from maint.engine.history import left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
@@ -251,9 +252,9 @@ def _taken_up(
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:
     """Show what resuming a run would still do."""
-    left = journal.left(past)
-    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in left]
-    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in left]
+    remaining = left(past)
+    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
+    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"
     screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
 

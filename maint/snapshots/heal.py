@@ -86,8 +86,8 @@ def heal(
             yield "encrypting the files of virtual clusters anew, for the recipients of today"
             snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients)))
         origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
-        snapshot = writer.with_recipe(named)
+        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients))
+        snapshot = writer.with_recipe(replace(named, healed_from=origin, rekeyed_from={}))
         writer.commit(snapshot)
     verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)

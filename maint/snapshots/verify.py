@@ -239,7 +239,7 @@ def _deeper(
         depth += 1 if rules and all(rule.passed for rule in rules) else 0
     # Where the document could be read, its own faults are reported too: they say more than that it is another one.
     if (depth == 2 or content.verdict) and seen.level == 3 and has_deployment:
-        rules = [*_rules(sight, snapshot, content), _future(sight, snapshot)]
+        rules = [*_rules(sight, snapshot, content), future(sight, snapshot)]
         findings += [*rules, *_license(sight, content)]
         hides_nothing = any(finding.rule == "redaction" and finding.passed for finding in rules)
         depth += 1 if depth == 2 and hides_nothing and not any(finding.passed is False for finding in rules) else 0
@@ -378,7 +378,8 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     return Finding("login", None, f"whether the configured password opens {account} cannot be known beforehand")
 
 
-def _future(sight: Sight, snapshot: Snapshot) -> Finding:
+def future(sight: Sight, snapshot: Snapshot) -> Finding:
+    """Say whether a snapshot is of a time that has passed: else nobody knows how old it is."""
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
         return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")

@@ -32,7 +32,7 @@ from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.shared_runs import key_of
+from maint.engine.shared_runs import insist_mounted, key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -218,6 +218,7 @@ def _lease(site: ConfiguredSite) -> Iterator[Line]:
     """Look who works on the site on any machine; nothing where no state is shared."""
     if site.shared is None:
         return
+    insist_mounted(site)
     row = newest(site.shared, site.settings.name)
     if row is None or not row.claim.token:
         yield Line("lease", OK, f"{site.shared.location}: free")
@@ -248,8 +249,7 @@ def _loaded(use: Callable[[], str]) -> Iterator[Line]:
 
 
 def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
-    ssh = site.settings.ssh
-    if ssh is None:
+    if (ssh := site.settings.ssh) is None:
         return
     files = ssh.trusted_files
     if found := [str(path) for path in files if path.is_file() and path.stat().st_size]:
