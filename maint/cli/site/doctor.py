@@ -20,7 +20,7 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
-from maint.cli.monitoring.figures import last_drill
+from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
@@ -41,11 +41,11 @@ from maint.ports import Store
 from maint.ports.truststore import try_served
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
-from maint.snapshots.escrow import escrow
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
+from maint.snapshots.verify import escrow
 from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
