@@ -288,6 +288,7 @@ def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMI
 
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
     """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
+    _refuse_strangers(site, window)
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)
         seen = server_options.digest(present)
@@ -313,6 +314,18 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
+
+
+def _refuse_strangers(site: Site, window: Window) -> None:
+    """Refuse where the config names a host no more on which the window was opened: nobody can look at it."""
+    named = {host.name for host in (*site.settings.hosts, *site.settings.hosts_in("manager"))}
+    if strangers := [host for host in window.hosts if host not in named]:
+        raise Refused(
+            f"run {window.run} opened a redaction window on {', '.join(strangers)}, which the config does not name",
+            detail=["nothing else is begun before it is closed"],
+            hint="name it below `hosts:` again, with the group manager; where that machine is gone for good, its"
+            f" window is, too: delete {site.state / RECORD}",
+        )
 
 
 _LESSER = ("ROLE_CLUSTER_ADMIN", "Cluster Administrator")
