@@ -27,7 +27,7 @@ RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
 _PART = r"[^/.\\\0\ud800-\udfff][^/\\\0\ud800-\udfff]*"
-_NAME = re.compile(f"{_PART}(?:/{_PART})*")  # of a stored file, as every store takes it
+_NAME = f"{_PART}(?:/{_PART})*"  # of a stored file, as every store takes it
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
@@ -127,7 +127,7 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
-        if _NAME.fullmatch(name):  # others are somebody else's, or a lie
+        if re.fullmatch(_NAME, name):  # others are somebody else's, or a lie
             yield name
 
 

@@ -17,8 +17,6 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
-from maint.render import from_file
-from maint.snapshots.archive import paths
 from maint.snapshots.database import read_whole
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
@@ -105,6 +103,8 @@ class SnapshotWriter:
 
     def archive(self, name: str, read: Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it and return the paths of its files; WorkFailed where it is not whole."""
+        from maint.snapshots.archive import paths  # as in `verify`
+
         found: list[str] = []
         self._proven(name, read, lambda content: found.extend(paths(content)))
         return tuple(found)
@@ -188,6 +188,8 @@ class SnapshotWriter:
 
 def restore_guide(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
     """Return the text for one snapshot; it names everything and holds no secret."""
+    from maint.render import from_file  # most who look at snapshots write none
+
     if not snapshot.has(DEPLOYMENT):
         return from_file("RESTORE-vc.txt.j2", _common(snapshot, location))
     return from_file("RESTORE.txt.j2", {**_common(snapshot, location), **_values(snapshot, settings)})
