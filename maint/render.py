@@ -18,7 +18,7 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from maint.config import resources
-from maint.errors import Invalid, Position
+from maint.errors import Invalid, Position, Stopped
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.model.json import Json
 
@@ -359,7 +359,7 @@ class _Guard:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, Invalid):
+        if isinstance(error, Exception) and not isinstance(error, Invalid | Stopped):
             self._translate(error)
 
     def _translate(self, error: Exception) -> NoReturn:

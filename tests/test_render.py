@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from maint import render
 from maint.config import resources
 from maint.engine import variables
-from maint.errors import Invalid, Position
+from maint.errors import DeadlinePassed, Invalid, Position
 from maint.model.json import Json
 
 VALUES: dict[str, Json] = {
@@ -54,6 +54,15 @@ def test_a_single_expression_keeps_its_type_and_mixed_text_is_text(text: str, va
     result = render.template(text).render(VALUES)
     assert result == value
     assert type(result) is type(value)
+
+
+def test_a_limit_that_passes_while_a_text_is_filled_in_is_that_limit() -> None:
+    class Slow(dict[str, Json]):
+        def __getitem__(self, key: str) -> Json:
+            raise DeadlinePassed("the limit of 4m has passed")
+
+    with pytest.raises(DeadlinePassed, match="4m"):
+        render.template("{{ n.slow }}").render({"n": Slow(slow=1)})
 
 
 def test_the_names_that_a_text_asks_for_are_known_before_it_is_filled_in() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.model.finding import Severity, State
+from maint.model.fleet import Severity, State
 
 PROFILES: Mapping[str, str] = {
     "B": "base",
@@ -103,29 +103,25 @@ class Check(msgspec.Struct, frozen=True):
 
     def judge(self, host: HostFacts) -> Verdict:
         """Return the verdict on one host; what could not be found out is an error with its reason."""
-        if self.rule is None:
+        if (rule := self.rule) is None:
             raise TypeError(f"{self.id} judges the site, not a host")
-        try:
-            return self.settled(self.rule(host))
-        except NotApplicable as reason:
-            return Verdict(State.SKIP, str(reason))
-        except CouldNotTell as reason:
-            return Verdict(State.ERROR, reason.words, reason.remedy)
-        except _UNREADABLE:
-            return Verdict(State.ERROR, _OTHERWISE.format("answer is"))
+        return self._judged(lambda: {"": rule(host)}, "answer is")[""]
 
     def judge_all(self, site: SiteFacts) -> Mapping[str, Verdict]:
         """Return the verdicts by host name; "" for the site itself."""
-        if self.site_rule is None:
+        if (rule := self.site_rule) is None:
             raise TypeError(f"{self.id} judges hosts")
+        return self._judged(lambda: rule(site), "answers are")
+
+    def _judged(self, rule: Callable[[], Mapping[str, Verdict]], read: str) -> Mapping[str, Verdict]:
         try:
-            return {name: self.settled(verdict) for name, verdict in self.site_rule(site).items()}
+            return {name: self.settled(verdict) for name, verdict in rule().items()}
         except NotApplicable as reason:
             return {"": Verdict(State.SKIP, str(reason))}
         except CouldNotTell as reason:
             return {"": Verdict(State.ERROR, reason.words, reason.remedy)}
         except _UNREADABLE:
-            return {"": Verdict(State.ERROR, _OTHERWISE.format("answers are"))}
+            return {"": Verdict(State.ERROR, _OTHERWISE.format(read))}
 
     def settled(self, verdict: Verdict) -> Verdict:
         """Return a verdict with its state decided."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import NOT_ASKED, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
-from maint.checks.names import own_addresses
-from maint.checks.network import sockets
+from maint.checks.network import own_addresses, sockets
 from maint.checks.thresholds import threshold
 from maint.model.formatting import show_count
 from maint.model.json import Json

@@ -1,14 +1,29 @@
-"""Checks of the network: IPv6, interfaces, caching of names, ports that must be free."""
+"""Check names, addresses, interfaces and ports."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, INFORM, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import threshold
+from maint.model.formatting import show_count, show_some
 
-# Ports that the roles of a host listen on, by its profile.
-ROLE_PORTS = {"B": (9000,), "M": (7180, 7182, 7183), "E": (53, 80, 443, 2379, 5000, 6443, 9345, 10250)}
+_DIRECTORY_MOST = 15  # characters of a computer account's name
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 QUESTIONS = {
+    "names": 'echo "full=$(hostname -f)"; echo "short=$(hostname -s)"; echo "plain=$(hostname)";'
+    ' echo "file=$(cat /etc/hostname)"',
+    "hosts_file": "cat /etc/hosts",
+    "localhost": "getent ahostsv4 localhost",
+    "own_addresses": "ip -4 -o addr show",
+    "forward": 'n=$(hostname -f); echo "name=$n"; getent ahostsv4 "$n" | sed -n "s/^\\([^ ]*\\)  *STREAM.*/nss \\1/p";'
+    ' command -v dig > /dev/null && dig +short +time=2 +tries=1 A "$n" | sed "s/^/dns /"; true',
+    "reverse": 'for a in $(getent ahostsv4 "$(hostname -f)" | sed "s/ .*//" | sort -u); do'
+    ' echo "$a $(getent hosts $a | sed "s/^[^ ]* *//")"; done; true',
+    "peers": '[ -n "$maint_peers" ] || exit 0; b=$(date +%s%N); for n in $maint_peers; do echo "asked $n"; done;'
+    " getent ahostsv4 $maint_peers; e=$(date +%s%N);"
+    ' case $b$e in *N*) ;; *) echo "took $(((e - b) / 1000000))";; esac; true',
     "ipv6": 'for n in all default; do echo "$n=$(cat /proc/sys/net/ipv6/conf/$n/disable_ipv6)"; done; ip -6 -o addr',
     "global_addresses": "ip -4 -o addr show scope global",
     "nscd_conf": "[ -f /etc/nscd.conf ] && grep enable-cache /etc/nscd.conf; true",
@@ -16,6 +31,179 @@ QUESTIONS = {
     ' echo "${d##*/} $(cat $d/mtu) $(cat $d/speed)"; done; true',
     "listening": "ss -H -lnt",
 }
+
+
+@Check(
+    id="net.hostname", profiles="", severity=FAIL, asks=("names", "krb5_conf"), source="NET PS",
+    expected="a full name of lower-case labels, the same from `hostname` and `hostname -f`",
+    why="Certificates, principals and the manager all know a host by its full name.",
+    remedy="hostnamectl set-hostname FULL.NAME",
+).host_rule  # fmt: skip
+def _hostname(host: HostFacts) -> Verdict:
+    seen = host.fields("names")
+    full, plain = seen.get("full", ""), seen.get("plain", "")
+    wrong = []
+    if "." not in full:
+        wrong.append("no domain")
+    if full != full.lower():
+        wrong.append("upper case")
+    if len(full) > 253 or not all(_LABEL.fullmatch(label) for label in full.lower().split(".")):
+        wrong.append("not a valid name")
+    if plain != full:
+        wrong.append(f"`hostname` says {plain or 'nothing'}")
+    short = full.partition(".")[0]
+    if not wrong and len(short) > _DIRECTORY_MOST and _has_realm(host):
+        return warned(f"{full}: {len(short)} characters before the first dot, of which Active Directory takes 15")
+    return held(not wrong, ": ".join([full or "no name", *([", ".join(wrong)] if wrong else [])]))
+
+
+def _has_realm(host: HostFacts) -> bool:
+    try:
+        return bool(host.realm)
+    except (CouldNotTell, NotApplicable):
+        return False
+
+
+def _entries(host: HostFacts) -> list[tuple[str, list[str]]]:
+    lines = (line.partition("#")[0].split() for line in host.lines("hosts_file"))
+    return [(words[0], words[1:]) for words in lines if len(words) > 1]
+
+
+@Check(
+    id="net.hosts", profiles="", severity=FAIL, asks=("hosts_file", "names"), source="NET PS",
+    expected="127.0.0.1 is localhost first; full names before short ones, lower case, each address once, no wildcards",
+    why="The file is asked before DNS, and it knows neither wildcards nor second thoughts.",
+    remedy="mend /etc/hosts",
+).host_rule  # fmt: skip
+def _hosts_file(host: HostFacts) -> Verdict:
+    entries = _entries(host)
+    full = host.fields("names").get("full", "")
+    wrong = []
+    if not any(address == "127.0.0.1" and names[0] == "localhost" for address, names in entries):
+        wrong.append("127.0.0.1 is not localhost first")
+    for address, names in entries:
+        if any(name.startswith("*") for name in names):
+            wrong.append(f"a wildcard for {address} does nothing")
+        if any(name != name.lower() for name in names):
+            wrong.append(f"upper case at {address}")
+        dotted = ["." in name for name in names]
+        if True in dotted and dotted[0] is False and not address.startswith(("127.", "::")):
+            wrong.append(f"{address}: the short name stands before the full one")
+        if address.startswith("127.") and full and full in names:
+            wrong.append(f"{full} on {address}")
+    often = Counter(address for address, _ in entries)
+    wrong += [f"{address} stands {count} times" for address, count in often.items() if count > 1]
+    return held(not wrong, "; ".join(wrong) or f"entries: {len(entries)}")
+
+
+@Check(
+    id="net.localhost", profiles="", severity=FAIL, asks=("localhost",), source="HI PS",
+    expected="127.0.0.1",
+    why="Agents and supervisors talk to themselves over localhost.",
+    remedy="put `127.0.0.1 localhost` first in /etc/hosts",
+).host_rule  # fmt: skip
+def _localhost(host: HostFacts) -> Verdict:
+    found = sorted({line.split()[0] for line in host.lines("localhost")})
+    return held(found == ["127.0.0.1"], ", ".join(found) or "does not resolve")
+
+
+def own_addresses(host: HostFacts) -> set[str]:
+    """Return the addresses that the host's interfaces show."""
+    return set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", host.text("own_addresses")))
+
+
+@Check(
+    id="net.dns.fwd", profiles="", severity=FAIL, asks=("forward", "own_addresses"), source="NET PS HI",
+    expected="one IPv4 address, on an interface of this host, the same from the system and from DNS",
+    why="Services register the address that the host's own name resolves to; others connect there.",
+    remedy="mend the A record, or the line in /etc/hosts",
+).host_rule  # fmt: skip
+def _forward(host: HostFacts) -> Verdict:
+    lines = host.lines("forward")
+    name = next((line.partition("=")[2] for line in lines if line.startswith("name=")), "")
+    system = sorted({line.split()[1] for line in lines if line.startswith("nss ") and len(line.split()) > 1})
+    dns = sorted({w for w in (line.partition(" ")[2] for line in lines if line.startswith("dns ")) if w[:1].isdigit()})
+    own = own_addresses(host)
+    if not system:
+        return broken(f"{name} does not resolve")
+    wrong = []
+    if len(system) > 1:
+        wrong.append("more than one address")
+    wrong += [f"{a} is on no interface ({', '.join(sorted(own - {'127.0.0.1'}))} are)" for a in system if a not in own]
+    wrong += ["a loopback address"] if any(a.startswith("127.") for a in system) else []
+    wrong += [f"DNS says {', '.join(dns)}"] if dns and dns != system else []
+    return held(not wrong, f"{name} is {', '.join(system)}" + (f": {'; '.join(wrong)}" if wrong else ""))
+
+
+@Check(
+    id="net.dns.rev", profiles="", severity=FAIL, asks=("reverse", "names"), source="NET PS",
+    expected="the address leads back to the full name",
+    why="Kerberos and TLS compare the name that an address leads to.",
+    remedy="mend the PTR record, or the line in /etc/hosts",
+).host_rule  # fmt: skip
+def _reverse(host: HostFacts) -> Verdict:
+    full = host.fields("names").get("full", "")
+    rows = [line.split() for line in host.lines("reverse")]
+    if not rows:
+        return broken(f"{full or 'the own name'} has no address to look up")
+    wrong = [f"{r[0]} is {r[1] if len(r) > 1 else 'nobody'}" for r in rows if len(r) < 2 or r[1] != full]
+    return held(not wrong, "; ".join(wrong) or f"{', '.join(row[0] for row in rows)} is {full}")
+
+
+@Check(
+    id="net.dns.peers", profiles="", severity=FAIL, asks=("peers", "own_addresses"), source="HI",
+    expected="all hosts agree on the addresses of all, and learn them in a second",
+    why="Two hosts that see a third in different places do not form one cluster.",
+    remedy="mend DNS, or give all hosts the same /etc/hosts",
+).cross_rule  # fmt: skip
+def _peers(site: SiteFacts) -> Mapping[str, Verdict]:
+    hosts = {h.name: _resolved(h) for h in site.answering("peers") if h.answers["peers"].out.strip()}
+    asked = {name for seen, _ in hosts.values() for name in seen}
+    usual = {name: usual_of(seen[name] for seen, _ in hosts.values() if seen.get(name)) for name in asked}
+    owned = {h.name: own_addresses(h) for h in site.answering("own_addresses") if h.answers["own_addresses"].out}
+    found = {}
+    for host, (seen, took) in hosts.items():
+        wrong = [f"{n} is not found here" for n, a in sorted(seen.items()) if not a]
+        wrong += [
+            f"{n} is {a} here, {usual[n] or 'unknown'} elsewhere"
+            for n, a in sorted(seen.items())
+            if a and a != usual[n]
+        ]
+        wrong += [f"{n} is {a}, which is on none of its interfaces" for n, a in sorted(seen.items())
+                  if a and a == usual[n] and n in owned and a not in owned[n]]  # fmt: skip
+        found[host] = _spoken(wrong, seen, took)
+    return found
+
+
+def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verdict:
+    if wrong:
+        return broken(show_some(wrong, 5, "; "))
+    if took is not None and took >= 1000 * max(1, len(seen)):
+        return broken(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s")
+    if took is not None and took >= 1000:
+        return warned(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s together")
+    return good(f"{show_count(len(seen), 'name')}")
+
+
+def _resolved(host: HostFacts) -> tuple[dict[str, str], int | None]:
+    # The first address by name, "" where there is none, and the milliseconds it took.
+    lines = [line.split() for line in host.lines("peers")]
+    asked = [words[1] for words in lines if words[0] == "asked" and len(words) == 2]
+    took = next((int(words[1]) for words in lines if words[0] == "took"), None)
+    found: dict[str, str] = dict.fromkeys(asked, "")
+    for words in lines:
+        if len(words) > 2 and words[1] == "STREAM" and words[2] in found and not found[words[2]]:
+            found[words[2]] = words[0]
+    streams = [words[0] for words in lines if len(words) > 1 and words[1] == "STREAM"]
+    if asked and streams and not any(found.values()):
+        raise CouldNotTell("getent names its answers otherwise here")
+    if not asked:
+        raise CouldNotTell("what the other hosts' names lead to was not asked")
+    return found, took
+
+
+# Ports that the roles of a host listen on, by its profile.
+ROLE_PORTS = {"B": (9000,), "M": (7180, 7182, 7183), "E": (53, 80, 443, 2379, 5000, 6443, 9345, 10250)}
 
 
 @Check(

@@ -6,29 +6,12 @@ from importlib.metadata import EntryPoint
 import msgspec
 
 from maint import plugins
-from maint.checks import (
-    clock,
-    database,
-    disks,
-    ecs,
-    java,
-    kerberos,
-    kernel,
-    names,
-    network,
-    plan,
-    server,
-    service,
-    system,
-    tls,
-)
+from maint.checks import clock, database, disks, ecs, java, kerberos, network, plan, server, service, system, tls
 from maint.checks.check import PHASES, PROFILES, Check
 from maint.config.suggestions import meant
 from maint.errors import UsageError
 
-_SUBJECTS = (
-    system, kernel, java, names, network, clock, disks, server, tls, database, kerberos, ecs, service, plan,
-)  # fmt: skip
+_SUBJECTS = (system, java, network, clock, disks, server, tls, database, kerberos, ecs, service, plan)
 OWN: dict[str, Check] = {
     check.id: check for subject in _SUBJECTS for check in vars(subject).values() if isinstance(check, Check)
 }

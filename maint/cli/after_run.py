@@ -36,7 +36,7 @@ from maint.errors import (
 )
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_duration
-from maint.model.notice import Kind, Notice, Told
+from maint.model.notice import Kind, Notice, Told, verb_of
 from maint.model.secret import scrub
 from maint.report.run import write
 from maint.snapshots.catalogue import entries
@@ -46,6 +46,7 @@ from maint.steps.services.kept_settings import expire
 
 _AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
 _LINES = 10  # of a failure's details that are told
+_LONGEST = 400  # characters of why something ended badly that are kept
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -207,7 +208,7 @@ def planned(site: ConfiguredSite, screen: Screen, playbook: str, *, dry_run: boo
             yield
     except Exception as error:
         if not (dry_run or site.person is not None or isinstance(error, Locked | UsageError)):
-            after_run(site, screen, Ending(outcomes.verb_of(playbook), begun, failure=error))
+            after_run(site, screen, Ending(verb_of(playbook), begun, failure=error))
         raise
 
 
@@ -224,14 +225,16 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     takeovers.mark(site.state, one, told=True)
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
     more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
-    tell(site, screen, [_notice(site, Kind.FAILURE, outcomes.verb_of(one.playbook), one.words, **more)])
+    tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
 
 
 def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     now, failure = site.clock.now(), ending.failure
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
-    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, words, ending.moved)
+    why = scrub(failure.in_a_line if isinstance(failure, MaintError) else words)
+    why = why if len(why) <= _LONGEST else f"{why[:_LONGEST]}…"
+    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved)
     kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
     _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}

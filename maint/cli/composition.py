@@ -16,7 +16,7 @@ from maint.model.secret import Secret
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
-    from maint.adapters.notify.sender import NoticeSender
+    from maint.adapters.notices import NoticeSender
     from maint.adapters.programs import LocalPrograms
     from maint.adapters.seal import AgeSeal
     from maint.adapters.sign import SshSigner
@@ -153,7 +153,7 @@ class ConfiguredSite:
     @cached_property
     def notices(self) -> "NoticeSender":
         """Those who are told."""
-        from maint.adapters.notify.sender import NoticeSender
+        from maint.adapters.notices import NoticeSender
         from maint.report.notice import body_of, text_of
 
         own = self.settings

@@ -88,6 +88,7 @@ def opened(
         site.close()
 
 
+_GLANCE = 5.0  # seconds for stores to tell what a warning depends on
 _COMMAND = re.compile(r"`(maint (?!config |help |lab |generate )[^`]+)`")
 _BARE = re.compile(r"maint (?!config |help |lab |generate )[a-z]+( [a-z]+){0,2}( --[a-z-]+( [\w.:-]+)?)*")
 
@@ -154,9 +155,13 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
+    from maint.steps.manager.window_record import remembered
 
     try:
-        window = abandoned_window(site)
+        with site.clock.limit(_GLANCE):
+            window = abandoned_window(site)
+    except DeadlinePassed:  # no store told whether another machine has closed it
+        window = remembered(site.state)
     except Refused as damaged:
         screen.warn(f"{damaged.in_a_line}; {damaged.hint}")
         return

@@ -21,16 +21,17 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal
+from maint.engine.history import left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work, unless_held
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
-from maint.model.events import Event, Happening
 from maint.model.formatting import tell_times
 from maint.model.json import Json
-from maint.model.plan import Effect, Phase, Plan, Playbook
+from maint.model.notice import verb_of
+from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook
 from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
@@ -251,9 +252,9 @@ def _taken_up(
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:
     """Show what resuming a run would still do."""
-    left = journal.left(past)
-    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in left]
-    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in left]
+    remaining = left(past)
+    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
+    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"
     screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
 
@@ -336,7 +337,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     plan = session.plan
     failure: Exception | None = None
     results: list[Event] = []
-    begun, verb, at_work = site.clock.now(), outcomes.verb_of(plan.source), list[metrics.AtWork]()
+    begun, verb, at_work = site.clock.now(), verb_of(plan.source), list[metrics.AtWork]()
 
     def show(event: Event | str) -> None:
         if plan.locks and not at_work:  # the lock is taken, and nothing is done yet

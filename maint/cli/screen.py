@@ -17,10 +17,9 @@ from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import MaintError, NotWritten, Refused
-from maint.model.events import Event, Happening, Outcome
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Effect, Plan
+from maint.model.plan import Effect, Event, Happening, Outcome, Plan
 
 T = TypeVar("T")
 SCHEMA = "maint/1"
@@ -115,10 +114,10 @@ class Screen:
         _tell(self._begin())
         to_stdout(printable(text) if sys.stdout.isatty() else text)
 
-    def say(self, words: str) -> None:
-        """Tell the operator something."""
+    def say(self, words: str, *, failed: bool = False) -> None:
+        """Tell the operator something; `failed`: with the priority of an error."""
         if not self.quiet:
-            self._line(printable(words), words)
+            self._line(printable(words), words, _ERROR if failed else _INFO)
 
     def follow(self, steps: Generator[str, None, T]) -> T:
         """Tell the operator what steps yield, and return what they return."""

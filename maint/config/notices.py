@@ -18,6 +18,7 @@ from maint.config.fields import (
     UrlReference,
     is_address,
 )
+from maint.model.notice import verb_of
 
 HOOKS = ("before_run", "after_run", "on_failure")
 WAYS = ("webhook", "mail", "ping", "exec", "plugin")
@@ -153,7 +154,7 @@ class NoticeSettings(Strict):
 
     def ways(self, kind: str, verb: str) -> Sequence[str]:
         """Return the ways that a kind of event about a verb goes; a message and a test go every way but to a ping."""
-        if self.verbs and verb not in self.verbs and kind not in _DIRECT:
+        if self.verbs and verb not in map(verb_of, self.verbs) and kind not in _DIRECT:
             return ()
         told = kind in self.on or kind in _DIRECT
         return [way for way in WAYS if getattr(self, way) is not None and (kind in _PINGED if way == "ping" else told)]

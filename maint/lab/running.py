@@ -11,19 +11,15 @@ from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault, unheard_of
 from maint.lab.files import write_whole
-from maint.lab.hosts.furnish import furnish_cluster, furnish_host, furnish_kerberos, runs_docker
-from maint.lab.hosts.host_links import Neighbours
+from maint.lab.hosts.furnish import Ailments, furnish_cluster, furnish_host, furnish_kerberos, runs_docker
 from maint.lab.hosts.kerberos import Realm
-from maint.lab.hosts.machine import Machine, Unit
-from maint.lab.hosts.problems import Ailments
-from maint.lab.hosts.ssh.server import SshLab
-from maint.lab.http.request_log import request_counts
+from maint.lab.hosts.machine import Machine, Neighbours, Unit
+from maint.lab.hosts.ssh_server import SshLab
+from maint.lab.http.server import request_counts
 from maint.lab.manager import host_files, jks
 from maint.lab.manager.load import Options
-from maint.lab.manager.server import PlainUnit
-from maint.lab.manager.simulator import Simulator, root_of
+from maint.lab.manager.simulator import PlainUnit, Simulator, root_of
 from maint.lab.manager.world import NEVER_ENDS
-from maint.lab.siteconfig import config, yaml
 from maint.lab.virtual_clusters import info
 from maint.lab.virtual_clusters.create import FACTS
 from maint.lab.virtual_clusters.kubernetes import Kubernetes, kubectl
@@ -186,8 +182,8 @@ class Lab:
 
     def _write_config(self) -> None:
         bundle, service = self._manager.bundle, self.service
-        found = config(self.folder, self._facts, bundle, info.config(service, bundle) if service else None)
-        write_whole(self.folder / "config.yaml", (_CONFIG_HEAD + yaml(found)).encode(), 0o600)
+        found = create.config(self.folder, self._facts, bundle, info.config(service, bundle) if service else None)
+        write_whole(self.folder / "config.yaml", (_CONFIG_HEAD + create.yaml(found)).encode(), 0o600)
 
     def _faults(self) -> list[dict[str, str]]:
         found = [{"fault": fault, "target": target} for fault, target in self.world.faults.active]

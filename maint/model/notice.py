@@ -7,6 +7,14 @@ import msgspec
 
 from maint.model.json import Json
 
+# What people call the playbooks of a schedule; any other playbook is called by its own name.
+_VERBS = {"export": "backup create", "export-unredacted": "backup create", "prune": "backup prune"}
+
+
+def verb_of(playbook: str) -> str:
+    """Return what people call a playbook's run."""
+    return _VERBS.get(playbook, playbook)
+
 
 class Kind(StrEnum):
     """What a notice is about."""

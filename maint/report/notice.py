@@ -1,5 +1,6 @@
 """A notice as it is told: in words, as JSON, and as chat tools want it."""
 
+from maint.model.formatting import tell_times
 from maint.model.notice import Notice
 from maint.render import from_file
 
@@ -8,7 +9,7 @@ FORMATS = {"json": "notice.json.j2", "slack": "notice-slack.json.j2", "teams": "
 
 def text_of(notice: Notice) -> str:
     """Return a notice in words, as in a mail."""
-    return from_file("notice.txt.j2", {"notice": notice})
+    return from_file("notice.txt.j2", {"notice": notice, "when": tell_times(notice.at)})
 
 
 def body_of(format_: str, notice: Notice) -> bytes:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from maint import files
-from maint.model.events import RanHook
 from maint.model.formatting import show_duration
 from maint.model.json import Json, as_json
-from maint.model.plan import Plan
-from maint.report.moment import Moment
+from maint.model.plan import Plan, RanHook
+from maint.report.answer import Moment
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -68,56 +68,61 @@ class RunReport(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        return {
-            "id": self.id,
-            "playbook": self.plan.source,
-            "site": self.plan.site,
-            "digest": self.plan.digest,
-            "started": self.started,
-            "ended": self.ended,
-            "state": self.state,
-            "reason": self.reason,
-            "actions": [{**as_json(line), "seconds": _seconds(line)} for line in self.lines],
-            "left": list(self.left),
-            "lists": {heading: list(items) for heading, items in self.lists.items()},
-            "version": self.version,
-            "attempts": [as_json(one) for one in self.attempts],
-            "hooks": [as_json(one) for one in self.hooks],
-            "no_safety_net": self.waived,
-            "back": [as_json(part) for part in self.back],
-        }
+        plan = {"playbook": self.plan.source, "site": self.plan.site, "digest": self.plan.digest}
+        actions = [{**as_json(line), "seconds": _seconds(line)} for line in self.lines]
+        rest = {key: value for key, value in as_json(self).items() if key not in ("plan", "lines", "waived")}
+        return {"id": self.id, **plan, **rest, "actions": actions, "no_safety_net": self.waived}
 
 
 def _seconds(line: Line) -> float | None:
     """Return how long an action took, in seconds; None where it has not ended."""
     if not (line.began and line.at) or line.at < line.began:
         return None
-    return round((datetime.fromisoformat(line.at) - datetime.fromisoformat(line.began)).total_seconds(), 3)
+    return round((_time(line.at) - _time(line.began)).total_seconds(), 3)
 
 
-def bars(report: RunReport) -> Sequence[Mapping[str, float] | None]:
-    """Return where each action lies in the run's time: `start` and `length` in percent; None where it never ended."""
-    timed = [line for line in report.lines if _seconds(line) is not None]
-    if not timed:
-        return [None] * len(report.lines)
-    begin = min(datetime.fromisoformat(line.began) for line in timed)
-    whole = max((max(datetime.fromisoformat(line.at) for line in timed) - begin).total_seconds(), 0.001)
-    return [_bar(line, begin, whole) for line in report.lines]
+class Bar(msgspec.Struct, frozen=True):
+    """What is drawn of an action that ended, or of a time when nobody was at work, in percent of the time of work."""
+
+    name: str
+    seconds: float
+    kind: str  # the action's outcome, or `pause`
+    start: float
+    length: float
 
 
-def _bar(line: Line, begin: datetime, whole: float) -> Mapping[str, float] | None:
-    took = _seconds(line)
-    if took is None:
-        return None
-    start = (datetime.fromisoformat(line.began) - begin).total_seconds()
-    return {"start": round(100 * start / whole, 2), "length": round(max(100 * took / whole, 0.5), 2)}
+def bars(report: RunReport) -> Sequence[Bar]:
+    """Return a bar for each action that ended and for each pause, in their order; a pause takes no room."""
+    ends = [(_time(one.ended or one.heard or one.began), _time(then.began)) for one, then in pairwise(report.attempts)]
+    idle = [(stopped, again) for stopped, again in ends if again > stopped]
+
+    def worked(at: datetime) -> float:
+        """Return the seconds of work before a time."""
+        rested = sum((min(at, again) - stopped).total_seconds() for stopped, again in idle if at > stopped)
+        return (at - _time(report.started)).total_seconds() - rested
+
+    timed = [(line, took) for line in report.lines if (took := _seconds(line)) is not None]
+    found = [(worked(_time(one.began)), worked(_time(one.at)), one.name, took, one.outcome) for one, took in timed]
+    if not found:
+        return []
+    pauses = [(worked(at), worked(at), "Nobody was at work", (then - at).total_seconds(), "pause") for at, then in idle]
+    found = sorted([*pauses, *found], key=lambda one: one[0])
+    first, whole = found[0][0], max(max(one[1] for one in found) - found[0][0], 0.001)
+    return [
+        Bar(name, seconds, kind, round(100 * (at - first) / whole, 2), round(max(100 * (end - at) / whole, 0.5), 2))
+        for at, end, name, seconds, kind in found
+    ]
+
+
+def _time(at: str) -> datetime:
+    return datetime.fromisoformat(at)
 
 
 def _moment(report: RunReport, at: str) -> Moment:
     """Return a time of a run in words, how long after its beginning, with the exact one beside."""
     if not at:
         return Moment("")
-    then, begun = datetime.fromisoformat(at).astimezone(UTC), datetime.fromisoformat(report.started)
+    then, begun = _time(at).astimezone(UTC), _time(report.started)
     after = (then - begun).total_seconds()
     words = f"{show_duration(after)} after it began" if after > 0 else "at its beginning"
     return Moment(words, f"{then:%Y-%m-%d %H:%M:%S} UTC", then.isoformat())

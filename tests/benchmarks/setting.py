@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from maint.lab.http.request_log import read_requests
+from maint.lab.http.server import read_requests
 from maint.lab.running import Lab
 from tests.benchmarks.measure import Cost, compared, heading, report, run, shell
 

@@ -9,7 +9,7 @@ from functools import cache
 from io import BytesIO, RawIOBase
 from typing import Any, BinaryIO, cast
 
-from maint.lab.hosts.ssh import connection
+from maint.lab.hosts import ssh_server
 from maint.lab.http.messages import Response
 from maint.lab.http.server import Exchange
 from tests.campaigns.test_inputs import mistyped
@@ -159,7 +159,7 @@ def behind_http(liar: Liar, port: Callable[[int], bool], patch: Any) -> None:
 
 def behind_ssh(liar: Liar, patch: Any) -> None:
     """Let a liar print on the lab's hosts."""
-    honest = connection._Work._send
+    honest = ssh_server._Work._send
 
     def send(work: Any, data: bytes) -> None:
         lie = liar.instead(work._command[:40], data)
@@ -168,7 +168,7 @@ def behind_ssh(liar: Liar, patch: Any) -> None:
         else:
             honest(work, lie)
 
-    patch.setattr(connection._Work, "_send", send)
+    patch.setattr(ssh_server._Work, "_send", send)
 
 
 class _Endless(RawIOBase):

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import zstandard
 
+from maint.lab.create import SITE
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from tests.snapshots.conftest import EXAMPLE
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator, environment

@@ -21,8 +21,8 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.adapters.sign import load_or_make_signer
 from maint.adapters.undo_store import SealedUndo
+from maint.lab.create import SITE
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from maint.steps.manager.window_record import EditedFile, Window
 from tests.campaigns.size import FULL, size
 from tests.steps.conftest import copy

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.campaigns.size import size
 from tests.campaigns.test_killed_backups import left_over, markers
 from tests.campaigns.test_two_machines import STORES

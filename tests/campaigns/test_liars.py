@@ -15,7 +15,7 @@ import pytest
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.stores.s3 import S3Store
 from maint.adapters.stores.sftp import SftpStore
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.campaigns.liars import MOST, Liar, behind_http, behind_ssh, behind_store
 from tests.campaigns.size import size
 from tests.campaigns.test_two_machines import STORES

@@ -23,9 +23,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from maint.lab.create import SITE
 from maint.lab.pki import age_key
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from tests.campaigns.size import FULL, size
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, Said

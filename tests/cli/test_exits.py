@@ -20,8 +20,8 @@ from maint.cli.options import Flags
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed
-from maint.lab.hosts.ssh.connection import COMMANDS
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
+from maint.lab.hosts.ssh_server import COMMANDS
 from tests.steps.operator import environment, maint
 
 

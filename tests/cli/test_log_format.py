@@ -10,8 +10,7 @@ import pytest
 
 from maint.cli.screen import Screen
 from maint.errors import WorkFailed
-from maint.model.events import Event, Happening, Outcome
-from maint.model.plan import Action, Effect, Plan
+from maint.model.plan import Action, Effect, Event, Happening, Outcome, Plan
 from tests.steps.operator import maint
 
 ACTION = Action(name="Take it", kind="snapshot.take", target="prod", effect=Effect.CHANGE, summary="take it")
@@ -56,11 +55,12 @@ def test_under_systemd_each_line_has_its_priority(
     monkeypatch.setenv("JOURNAL_STREAM", f"{facts.st_dev}:{facts.st_ino}")
     screen = Screen(color="never")
     screen.say("one\ntwo")
+    screen.say("no", failed=True)
     screen.warn("mind this")
     screen.error(WorkFailed("it failed", hint="mend it"))
     screen.event(PLAN, event(Happening.FINISHED, "gone", Outcome.FAILED))
     assert capfd.readouterr().err.splitlines() == [
-        "<6>one", "<6>two", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it",
+        "<6>one", "<6>two", "<3>no", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it",
         "<3>✗ [1/1] Take it: gone",
     ]  # fmt: skip
     programs = Screen(color="never", output="json")

@@ -10,7 +10,7 @@ from tests.house.source import modules, tree
 _WIDE = {"MaintError", "Exception"}  # what a stop is, too
 # Who takes a stop as well, and why none is lost.
 TAKE_STOPS = {
-    "maint.adapters.notify.sender.NoticeSender._told": "nobody else is told, and the command ends where it insists",
+    "maint.adapters.notices.NoticeSender._told": "nobody else is told, and the command ends where it insists",
     "maint.adapters.seal._decrypt": "what a call of ours raised is raised again",
     "maint.adapters.seal._encrypt": "what a call of ours raised is raised again",
     "maint.adapters.ssh.fleet.FabricFleet._visit": "in a thread, where none strikes",
@@ -19,10 +19,10 @@ TAKE_STOPS = {
     "maint.cli.after_run.tell_age": "all but the limit that it has set itself",
     "maint.cli.boundary.guarded": "the end of every command",
     "maint.cli.command.LazyGroup.main": "before a command begins, and told as at its end",
-    "maint.cli.completion.answer.main": "where a signal ends the process",
+    "maint.cli.completion.names.main": "where a signal ends the process",
     "maint.cli.hosts.check._carry_out": "a plugin's every end is a status",
-    "maint.cli.playbooks.parameters.WithParameters.format_options": "where a signal ends the process",
-    "maint.cli.playbooks.worlds.perform": "a limit is the playbook's own, which is what a test looks at",
+    "maint.cli.playbook.WithParameters.format_options": "where a signal ends the process",
+    "maint.cli.playbooks.trying.perform": "a limit is the playbook's own, which is what a test looks at",
     "maint.cli.run_playbook._follow": "raised again once the run's report is written",
     "maint.cli.run_playbook._watch": "thrown into the run, which ends by it",
     "maint.cli.start.main": "where a signal ends the process",
@@ -46,6 +46,10 @@ def _swallowing(node: ast.AST, where: str) -> Iterator[str]:
     """Yield the places, as module and function, that catch a stop and do not surely raise it again."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         where = f"{where}.{node.name}"
+    if isinstance(node, ast.FunctionDef) and node.name == "__exit__":
+        asked = {one.id for line in node.body for one in ast.walk(line) if isinstance(one, ast.Name)}
+        if asked & _WIDE and "Stopped" not in asked:
+            yield where
     if isinstance(node, ast.Call) and _names(node.func) == {"suppress"}:
         yield from (where for one in node.args if _names(one) & _WIDE)
     for handler in node.handlers if isinstance(node, ast.Try) else ():
@@ -75,6 +79,8 @@ def test_a_stop_ends_whatever_is_under_way() -> None:
         ("try: f()\nexcept Stopped: raise\nexcept MaintError: pass", False),
         ("try: f()\nexcept MaintError:\n    g()\n    raise", False),
         ("with suppress(OSError): f()", False),
+        ("def __exit__(self, kind, error, trace):\n if isinstance(error, Exception): raise WorkFailed('x')", True),
+        ("def __exit__(self, kind, error: Exception, trace): self.close()", False),
     ],
 )
 def test_the_rule_sees_who_loses_a_stop(text: str, loses: bool) -> None:

@@ -17,8 +17,8 @@ NOT_PROVOKED = {"drill": {"what came back differs": "a manager of the lab gives 
 # page → how a row begins → the test that provokes it
 PROVOKED: dict[str, dict[str, str]] = {
     "alerts": {
-        "notice … was not told": "adapters/notify/test_sender.py::test_an_answer_that_is_no_success_is_trouble_and_no_redirect_is_followed",
-        "… cannot be trusted": "adapters/notify/test_sender.py::test_a_mail_server_that_is_not_trusted_or_says_no_gets_nothing",
+        "notice … was not told": "adapters/test_notices.py::test_an_answer_that_is_no_success_is_trouble_and_no_redirect_is_followed",
+        "… cannot be trusted": "adapters/test_notices.py::test_a_mail_server_that_is_not_trusted_or_says_no_gets_nothing",
         "exec: …": "cli/monitoring/test_notices.py::test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing",
         "the metrics … are": "cli/monitoring/test_metrics.py::test_figures_that_cannot_be_written_stop_nothing",
         "the metrics … tell": "cli/monitoring/test_metrics.py::test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_not_lost",

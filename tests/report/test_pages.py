@@ -13,6 +13,7 @@ import pytest
 
 from maint.model.plan import Plan
 from maint.report import plots
+from maint.report.answer import state_of, troubles
 from maint.report.pages import write_estate, write_site
 from maint.report.run import Attempt, Line, RunReport, bars, write
 from maint.report.site_facts import (
@@ -29,7 +30,6 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.report.troubles import state_of, troubles
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -95,7 +95,7 @@ def ill(name: str = "ill") -> SiteFacts:
 
 
 def of_run(**more: Any) -> RunReport:
-    at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 40)]
+    at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 20, 40)]
     lines = [
         Line("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
         Line(
@@ -104,17 +104,17 @@ def of_run(**more: Any) -> RunReport:
             "CHANGE",
             "failed",
             f"no <room> for {'1' * 40}",
-            at=at[2],
-            began=at[1],
+            at=at[3],
+            began=at[2],
         ),
         Line("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
     attempts = [
-        Attempt(at[0], "ops@box", "", "killed", heard=at[0]),
-        Attempt(at[1], "eva@other", at[2], "failed", "0.3.1"),
+        Attempt(at[0], "ops@box", "", "killed", heard=at[1]),
+        Attempt(at[2], "eva@other", at[3], "failed", "0.3.1"),
     ]
     plan = Plan("export", "prod", {}, ())
-    whole = RunReport("r1", plan, at[0], at[2], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
+    whole = RunReport("r1", plan, at[0], at[3], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
     return msgspec.structs.replace(whole, **more)
 
 
@@ -156,6 +156,7 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in typed  # type: ignore[union-attr]
     assert page.count("too old") == 2 and "Limit: a drill every 35d." in page
     assert "Limit: a verified backup every 1d 2h" in page
+    assert "5.0 MB; verified, level 3<" in page
     assert "too old" not in (folder / "well.html").read_text()
     assert page.index('class="answer"') < page.index('id="todo"') < page.index('id="back"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
@@ -468,12 +469,17 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
 
 def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_path: Path) -> None:
     report = of_run()
-    assert bars(report) == [{"start": 0.0, "length": 25.0}, {"start": 25.0, "length": 75.0}, None]
+    found = [(one.name, one.seconds, one.start, one.length) for one in bars(report)]
+    assert found == [
+        ("Open the window", 10.0, 0.0, 33.33),
+        ("Nobody was at work", 10.0, 33.33, 0.5),
+        ("Take the snapshot", 20.0, 33.33, 66.67),
+    ]
     actions: Any = report.to_json()["actions"]
-    assert [one["seconds"] for one in actions] == [10.0, 30.0, None]
+    assert [one["seconds"] for one in actions] == [10.0, 20.0, None]
     page = write(report, tmp_path)["html"].read_text()
-    assert "left: 25.0%; width: 75.0%" in page and "no &lt;room&gt;" in page
+    assert "left: min(33.33%, 100% - 2px); width: 66.67%" in page and "no &lt;room&gt;" in page
     assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span>' in page
     assert "maint 0.3.1" in page and "at its beginning</time> <small><span>2026-01-02</span> 10:00:00 UTC" in page
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page
-    assert re.search("killed</span> last heard of <time[^>]*>at its beginning", page)
+    assert re.search("killed</span> last heard of <time[^>]*>10s after it began", page)

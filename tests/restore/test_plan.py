@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said
 

@@ -9,10 +9,10 @@ import pytest
 
 from maint.adapters.clock import SystemClock
 from maint.errors import CannotReach, DeadlinePassed, LoginRefused, NotTrusted, TimedOut, Transient
+from maint.lab.create import SITE
 from maint.lab.manager import commands
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from maint.model.manager import Command
 from maint.steps.manager.commands import finish, wait_until
 from tests.snapshots.conftest import Clock

@@ -10,10 +10,10 @@ import pytest
 from maint.adapters.clock import SystemClock
 from maint.config import yaml
 from maint.errors import TimedOut
+from maint.lab.create import SITE
 from maint.lab.manager import put_deployment
-from maint.lab.siteconfig import SITE
 from maint.steps.manager import server, tls
-from maint.steps.restore import send_deployment
+from maint.steps.restore import deployment as send_deployment
 from tests.steps.operator import Operator, maint
 
 STEPS = [

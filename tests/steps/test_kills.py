@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 
 CAMPAIGN = bool(os.environ.get("MAINT_CAMPAIGN"))
 RECOVERY = ("restore", "run", "--confirm", SITE, "--manager-only")

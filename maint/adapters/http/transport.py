@@ -50,11 +50,11 @@ class Untrusted(NotSent, NotTrusted):
 class Peer(Struct, frozen=True):
     """A server and how it is reached."""
 
-    ca: Path | None  # PEM file with the authorities to believe; None: the system's
-    ca_hint: str  # what to do about a CA file that cannot be used
-    authority_hint: str  # what to do about a certificate of an authority that is not in it
-    name_setting: str  # the setting that names the host
-    unreachable: Callable[[BaseException], str]  # returns what to do where there is no connection, given why
+    ca: Path | None = None  # PEM file with the authorities to believe; None: the system's
+    ca_hint: str = ""  # what to do about a CA file that cannot be used
+    authority_hint: str = ""  # what to do about a certificate of an authority that is not in it
+    name_setting: str = ""  # the setting that names the host
+    unreachable: Callable[[BaseException], str] = lambda _: ""  # what to do where there is no connection, given why
     insecure: bool = False
     unverified: str = ""  # the warning for each new connection; `{origin}` is filled in
     # `HOST:PORT` to connect to whatever the name, which stays in TLS and in the Host header

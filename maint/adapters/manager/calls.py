@@ -10,8 +10,7 @@ from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, une
 from maint.adapters.http.request import JSON, Call, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
-from maint.adapters.manager.refusals import PROXY, refusal
-from maint.adapters.manager.session import ManagerSession, peer_of
+from maint.adapters.manager.session import GATEWAY, PROXY, ManagerSession, peer_of, refusal
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
@@ -89,8 +88,12 @@ class Calls:
 
     def json(self, path: str) -> Json:
         """Return the JSON of a GET that was answered with 200."""
+        return self.decoded(self.read(path), path)
+
+    def decoded(self, reply: Reply, path: str) -> Json:
+        """Return the JSON of a good answer to a GET; raise what any other stands for."""
         what = f"GET {path.partition('?')[0]}"
-        return decode(self.good(self.read(path), what), what, PROXY)
+        return decode(self.good(reply, what), what, PROXY)
 
     def object(self, path: str) -> Fields:
         """Return the JSON object of a GET that was answered with 200."""
@@ -105,10 +108,10 @@ class Calls:
         found = self._unless_missing(path)
         return None if found is None else self._as_object(found, path)
 
-    def objects_if_known(self, path: str) -> list[Fields]:
-        """Return the objects of a list; none on a 404 in the manager's own words."""
+    def objects_if_known(self, path: str) -> list[Fields] | None:
+        """Return the objects of a list; None on a 404 in the manager's own words."""
         found = self._unless_missing(path)
-        return [] if found is None else self.as_list(found, path)
+        return None if found is None else self.as_list(found, path)
 
     def good(self, reply: Reply, what: str) -> bytes:
         """Return the body of a 2xx answer; raise what any other stands for."""
@@ -167,7 +170,7 @@ class Calls:
 
     def done(self, reply: Reply, call: Call) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
-        if reply.status >= 500 and reply.message is None:
+        if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
         if not reply.good:
             failed = refusal(call.what, reply, self.session.name)
@@ -213,10 +216,8 @@ class Calls:
         return self._transport.stream(Call("GET", self.session.address() + path, read=read, total=total), auth)
 
     def _unless_missing(self, path: str) -> Json:
-        reply, what = self.read(path), f"GET {path.partition('?')[0]}"
-        if reply.status == 404 and reply.message is not None:
-            return None
-        return decode(self.good(reply, what), what, PROXY)
+        reply = self.read(path)
+        return None if reply.status == 404 and reply.message is not None else self.decoded(reply, path)
 
     def _as_object(self, value: Json, path: str) -> Fields:
         if not isinstance(value, dict):

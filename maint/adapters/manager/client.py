@@ -14,8 +14,7 @@ from maint.adapters.http.answers import Streamed, decode, read_reply, unexpected
 from maint.adapters.http.request import BLOCK, Form, Timeouts
 from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import Calls, lost, path_of, segment, service_path
-from maint.adapters.manager.refusals import PROXY
-from maint.adapters.manager.session import PlainUse, version
+from maint.adapters.manager.session import PROXY, PlainUse, version
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, WorkFailed
 from maint.model.json import Json
@@ -110,8 +109,7 @@ class ManagerClient:
         reply = self._calls.read(f"{path}?clusterType=any")
         if reply.status == 400:  # a server too old for the parameter, and for ECS
             return [decoding.cluster(item) for item in self._calls.objects(path)]
-        value = decode(self._calls.good(reply, f"GET {path}"), f"GET {path}", PROXY)
-        return [decoding.cluster(item) for item in self._calls.as_list(value, path)]
+        return [decoding.cluster(item) for item in self._calls.as_list(self._calls.decoded(reply, path), path)]
 
     def data_contexts(self, cluster: str) -> Sequence[str]:
         """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
@@ -130,7 +128,7 @@ class ManagerClient:
 
     def management_roles(self) -> Sequence[Role]:
         """Return the roles of the monitoring service; none where there is no such service."""
-        return [decoding.role(item) for item in self._calls.objects_if_known(f"{self._root()}/cm/service/roles")]
+        return [decoding.role(item) for item in self._calls.objects_if_known(f"{self._root()}/cm/service/roles") or ()]
 
     def roles(self, service: Place) -> Sequence[Role]:
         """Return the roles of a service (M18)."""
@@ -146,9 +144,8 @@ class ManagerClient:
 
     def settings_if_there(self, place: Place) -> Sequence[Setting] | None:
         """Return all settings that a place knows, None where it is gone."""
-        path = f"{self._root()}{path_of(place)}/config?view=full"
-        found = self._calls.object_if_known(path)
-        return None if found is None else [decoding.setting(item) for item in self._calls.as_list(dict(found), path)]
+        found = self._calls.objects_if_known(f"{self._root()}{path_of(place)}/config?view=full")
+        return None if found is None else [decoding.setting(item) for item in found]
 
     def commands_of(self, place: Place) -> Sequence[Command]:
         """Return what runs now on a place itself; the API lists no commands of hosts (M18)."""
@@ -164,12 +161,12 @@ class ManagerClient:
         """Return a command by id, None where it is unknown; `Transient` for 400, 401, 5xx or no answer (M2.2, M2.4)."""
         path = f"{self._root()}/commands/{command_id}"
         reply = self._calls.poll(path)
-        return None if reply is None else decoding.command(decode(reply.content, f"GET {path}", PROXY))
+        return None if reply is None else decoding.command(self._calls.decoded(reply, path))
 
     def active_commands(self) -> Sequence[Command]:
         """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
         found = [*self.commands_of(Place())]
-        found += map(decoding.command, self._calls.objects_if_known(f"{self._root()}/cm/service/commands"))
+        found += map(decoding.command, self._calls.objects_if_known(f"{self._root()}/cm/service/commands") or ())
         for cluster in self.clusters():
             found += self.commands_of(Place(cluster.name)) or self._commands_below(cluster.name)
         return found
@@ -238,19 +235,13 @@ class ManagerClient:
         # What is listed of a service; nothing where it went meanwhile, or the server has no such list.
         path = f"{self._root()}{path}"
         reply = self._calls.read(path)
-        if reply.status == 404:
-            return []
-        return self._calls.as_list(decode(self._calls.good(reply, f"GET {path}"), f"GET {path}", PROXY), path)
+        return [] if reply.status == 404 else self._calls.as_list(self._calls.decoded(reply, path), path)
 
     def _since(self, first: int, path: str) -> list[decoding.Fields]:
         if self._calls.session.api() < first:
             return []
         root = self._calls.root(max(self._calls.settings.api.clusters, first))
-        return self._calls.objects_if_known(f"{root}{path}")
-
-    def cluster_command(self, cluster: str, name: str) -> Command:
-        """Send `commands/start` or `commands/stop`; the answer may already be a rejection (M4.3)."""
-        return decoding.command(self._command(f"/clusters/{segment(cluster)}/commands/{segment(name)}"))
+        return self._calls.objects_if_known(f"{root}{path}") or []
 
     def management_command(self, name: str, roles: Sequence[str] = ()) -> Sequence[Command]:
         """Send a command to the monitoring service or some roles (M5); what did not begin comes back as failed."""
@@ -259,7 +250,7 @@ class ManagerClient:
         return self.role_command(Place(), name, roles)
 
     def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
-        """Send a command by its name to a place that is no role (M18)."""
+        """Send a command by its name to a place that is no role (M18); the answer may already be a rejection (M4.3)."""
         body = None if arguments is None else json.dumps(arguments).encode()
         return decoding.command(self._command(f"{path_of(place)}/commands/{segment(name)}", body))
 

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.known_hosts import recorded_name
-from maint.adapters.ssh.runner import SHELL, Command
-from maint.adapters.ssh.sudo import Sudo, ssh_settings
+from maint.adapters.ssh.runner import SHELL, Command, Sudo, ssh_settings
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, MaintError, TimedOut
 from maint.model.fleet import Presented, Reply

@@ -11,16 +11,20 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 from botocore.awsrequest import AWSResponse
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.http.answers import read_reply
 from maint.adapters.http.request import BLOCK, Call, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
 from maint.config.stores import S3Settings
 from maint.model.secret import Secret
+from maint.retry import delays
 
 PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
 UP = "is the service up, and its endpoint right?"
 _AT_ONCE = 10  # connections that are kept
 _LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each piece
+_READS = ("GET", "HEAD")
+_BUSY = (500, 502, 503, 504)  # which S3 asks its clients to try again
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -55,7 +59,15 @@ class Wire:
         self._transport = Transport(peer, _LIMITS, lambda _: None)
 
     def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
-        """Send a request once and return its answer, read whole unless it is a file's."""
+        """Send a request and return its answer, read whole unless it is a file's; reads are tried three times."""
+        for pause in delays(0.5, 1.0, times=2) if request.method in _READS else ():
+            answer = self._sent(request)
+            if answer.status_code not in _BUSY:
+                return answer
+            SystemClock().sleep(pause)
+        return self._sent(request)
+
+    def _sent(self, request: Any) -> AWSResponse:
         headers = {name: _text(value) for name, value in request.headers.items() if name.lower() != "expect"}
         body = request.body if hasattr(request.body, "read") else io.BytesIO(request.body or b"")
         length, kind = body.seek(0, io.SEEK_END), headers.get("Content-Type", "application/octet-stream")

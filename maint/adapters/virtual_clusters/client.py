@@ -1,31 +1,115 @@
 """The jobs API of one virtual cluster: all reads and all changes behind one constructor."""
 
-import contextlib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import cast
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
+from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
 from maint.adapters.http.proxy import ProxyFailed, way
-from maint.adapters.http.request import Call, Timeouts
+from maint.adapters.http.request import Call, Form, Timeouts
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
-from maint.adapters.virtual_clusters.calls import Calls
-from maint.adapters.virtual_clusters.jobs import Jobs
-from maint.adapters.virtual_clusters.resources import Resources
-from maint.adapters.virtual_clusters.runs import Runs
-from maint.errors import CannotReach, WorkFailed
-from maint.model.virtual_cluster import Object
+from maint.adapters.virtual_clusters.calls import Calls, Missing
+from maint.errors import AnswerMissing, CannotReach, Invalid, WorkFailed
+from maint.model.json import Json
+from maint.model.virtual_cluster import (
+    Job,
+    Object,
+    Resource,
+    Run,
+    landed_job,
+    part_of,
+    same_job,
+    same_resource,
+    text_of,
+)
+from maint.ports.streams import Answer
+from maint.ports.virtual_cluster import Content, Start
 
 _LIMIT = 10.0  # seconds for a probe
 _GONE = 404  # what the ingress says of a host that it does not know
+_NEWEST = 20  # runs among which one that has just been started is looked for
+_SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number the answer lacked
+_PAGE = 100  # items; more is not allowed
+_OVERLAP = 10  # items that may go between two pages without a fresh start
+_PASSES = 20  # fresh starts before a list counts as one that never rests
 
 
-class VirtualClusterClient(Jobs, Resources, Runs):
+class Listing(Struct, frozen=True):
+    """A list of the API, read to its end (J3.3): pages overlap, so nothing slips by."""
+
+    place: str  # its path
+    key: str  # where the items stand in an answer
+    name: str  # the field that tells two items apart
+    order: tuple[tuple[str, str], ...]  # further parameters, the order above all
+
+    def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
+        """Return one page, and whether there are more; `hasNext` alone tells; all filters must match.
+
+        An answer that is not a list is WorkFailed: an empty one is never assumed.
+        """
+        query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
+        answer = calls.json(self.place, query=query)
+        items: Json = None if answer is None else answer.get(self.key)
+        if answer is None or not (isinstance(items, list) or self._is_empty(answer)):
+            raise unexpected(f"GET /{self.place}", f'a list under "{self.key}"', cast(Json, answer))
+        found = items if isinstance(items, list) else []
+        if not all(isinstance(item, dict) for item in found):
+            raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
+        return cast(list[Object], found), part_of(answer, "meta").get("hasNext") is True
+
+    def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
+        """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""
+        for _ in range(_PASSES):
+            found = self._pass(calls, filters)
+            if found is not None:
+                return found
+        raise WorkFailed(
+            f"the list of {self.key} changes faster than it can be read",
+            hint="try again when less is created and deleted",
+        )
+
+    def _is_empty(self, answer: Object) -> bool:
+        # A list without items is null, or left out beside its `meta`.
+        return answer.get(self.key, "") is None or (self.key not in answer and isinstance(answer.get("meta"), dict))
+
+    def _pass(self, calls: Calls, filters: Sequence[str]) -> list[Object] | None:
+        # None where items may have been lost.
+        found: dict[str, Object] = {}
+        offset, last = 0, None
+        while True:
+            items, more = self.page(calls, filters, _PAGE, offset)
+            names = [repr(item.get(self.name)) for item in items]
+            if last is not None and last not in names:
+                return None
+            fresh = names.index(last) + 1 if last is not None else 0
+            added = {name: item for name, item in zip(names[fresh:], items[fresh:], strict=True) if name not in found}
+            found.update(added)
+            if not more or not items:
+                return list(found.values())
+            if last is not None and not added:
+                return None  # nothing new, and yet more to come
+            last = names[-1]
+            offset += len(names) - min(_OVERLAP, len(names) // 2)
+
+
+_JOBS = Listing("jobs", "jobs", "name", (("orderby", "name"),))
+_RESOURCES = Listing("resources", "resources", "name", (("orderby", "name"),))
+_RUNS = "job-runs"
+_LIST = Listing(_RUNS, "runs", "id", (("orderby", "ID"),))
+_NEWEST_FIRST = Listing(_RUNS, "runs", "id", (("orderby", "ID"), ("orderasc", "false")))
+
+
+class VirtualClusterClient:
     """Talks to a virtual cluster; implements `ports.VirtualCluster`; may be used by several threads at once."""
 
     def __init__(self, calls: Calls) -> None:
-        super().__init__(calls)
+        self._calls = calls
         self.settings = calls.settings
 
     def token_until(self) -> float | None:
@@ -48,7 +132,7 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         except NotSent as failure:
             if not issubclass(failure.why, socket.gaierror | ProxyFailed) or not self.settings.connect_to:
                 return issubclass(failure.why, ssl.SSLError)  # somebody is there
-        with contextlib.suppress(NotSent):
+        with suppress(NotSent):
             return _answers(base_url, self.settings.connect_to, self._calls.proxy)
         return False
 
@@ -58,7 +142,7 @@ class VirtualClusterClient(Jobs, Resources, Runs):
         for url in (self.settings.base_url, self.settings.auth_url):
             parts = urlsplit(url)
             name = parts.hostname or ""
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 place = _unverified(self.settings.connect_to, None).place(name, parts.port or 443)
                 found[name] = presented_der(place, name, proxy=way(self._calls.proxy, url))
         return found
@@ -66,6 +150,254 @@ class VirtualClusterClient(Jobs, Resources, Runs):
     def close(self) -> None:
         """Let go of connections."""
         self._calls.close()
+
+    # -- jobs and their schedules (J4, J7)
+
+    def jobs(self, filters: Sequence[str] = ()) -> Sequence[Job]:
+        """Return all jobs that all filters let through."""
+        return tuple(Job(raw) for raw in _JOBS.whole(self._calls, filters))
+
+    def job(self, name: str) -> Job | None:
+        """Return a job, None where there is none."""
+        raw = self._calls.json("jobs", name)
+        return None if raw is None else Job(raw)
+
+    def create_job(self, definition: Object) -> None:
+        name = str(definition["name"])
+        self._calls.act(self._calls.post("jobs", json=definition), lambda: landed_job(self.job(name), definition))
+
+    def update_job(self, name: str, definition: Object) -> None:
+        """Replace a job's definition."""
+        # Sent again where it is not seen: what an update takes away is not told by what the job still has.
+        self._calls.act(self._calls.patch("jobs", name, json=definition), lambda: same_job(self.job(name), definition))
+
+    def delete_job(self, name: str) -> bool:
+        """Delete a job; return False where it was already gone."""
+        return self._calls.done(self._calls.delete(self._calls.url("jobs", name)), lambda: self.job(name) is None)
+
+    def pause(self, job: str) -> None:
+        """Pause a job's schedule."""
+        self._schedule(job, "pause", paused=True)
+
+    def unpause(self, job: str) -> None:
+        """Let a job's schedule go on."""
+        self._schedule(job, "unpause", paused=False)
+
+    def _schedule(self, name: str, action: str, *, paused: bool) -> None:
+        def landed() -> bool:
+            job = self.job(name)
+            return job is not None and job.paused is paused
+
+        self._calls.act(self._calls.post("jobs", name, "schedule", action), landed)
+
+    # -- resources and their files (J5)
+
+    def resources(self, filters: Sequence[str] = ()) -> Sequence[Resource]:
+        """Return all resources, without their files."""
+        return tuple(Resource(raw) for raw in _RESOURCES.whole(self._calls, filters))
+
+    def resource(self, name: str, *, files: bool = True) -> Resource | None:
+        """Return a resource, with its files unless they are not wanted; None where there is none."""
+        raw = self._calls.json("resources", name, query=[("includeFiles", "true" if files else "false")])
+        return None if raw is None else Resource(raw)
+
+    @contextmanager
+    def download(self, resource: str, path: str) -> Iterator[Answer]:
+        """Stream a file's bytes."""
+        call = self._calls.get(self._file(resource, path), "application/octet-stream")
+        answer = self._calls.stream(call)
+        if answer is None:
+            hint = "`maint vc resource describe` lists its files"
+            raise Missing(f"resource {resource} has no file {path}", hint=hint)
+        with closing(answer):
+            yield Streamed(answer, f"{resource}/{path}")
+
+    def create_resource(self, definition: Object) -> None:
+        name = str(definition["name"])
+
+        def landed() -> bool:
+            return same_resource(self.resource(name, files=False), definition)
+
+        self._calls.act(self._calls.post("resources", json=definition), landed)
+
+    def delete_resource(self, name: str) -> bool:
+        """Delete a resource with its files; return False where it was already gone."""
+        call = self._calls.delete(self._calls.url("resources", name))
+        return self._calls.done(call, lambda: self.resource(name, files=False) is None)
+
+    def upload(self, resource: str, path: str, content: Content) -> str:
+        """Upload a file over whatever is there, and return its signature."""
+        form = Form(content)
+
+        def landed() -> bool:
+            live = self.resource(resource)
+            file = live.file(path) if live else None
+            return file is not None and bool(form.signature) and file.signature == form.signature
+
+        self._calls.act(self._calls.put(self._file(resource, path), form), landed)
+        return form.signature
+
+    def delete_file(self, resource: str, path: str) -> bool:
+        """Delete a file; return False where it was already gone."""
+
+        def landed() -> bool:
+            live = self.resource(resource)
+            return live is None or live.file(path) is None
+
+        return self._calls.done(self._calls.delete(self._file(resource, path)), landed)
+
+    def _file(self, resource: str, path: str) -> str:
+        # `.` and `..` would lead elsewhere on the way.
+        if not path or any(part in ("", ".", "..") for part in path.split("/")):
+            raise Invalid(f"{path!r} is not the path of a file in a resource", hint="such as lib/tools.py")
+        return self._calls.url("resources", resource, path=path)
+
+    # -- runs and their logs (J6)
+
+    def runs(self, filters: Sequence[str] = ()) -> Sequence[Run]:
+        """Return all runs, oldest first."""
+        return tuple(Run(raw) for raw in _LIST.whole(self._calls, filters))
+
+    def newest_run(self, job: str) -> Run | None:
+        """Return the run of a job with the highest number, None where it has none."""
+        return max(self._newest(job), key=lambda run: run.id, default=None)
+
+    def run(self, run_id: int) -> Run | None:
+        """Return a run, None where there is none."""
+        raw = self._calls.json(_RUNS, str(run_id))
+        return None if raw is None else Run(raw)
+
+    def log_types(self, run_id: int) -> Sequence[str]:
+        """Return the kinds of log that a run has by now; the answer's shape is not the same everywhere."""
+        call = self._calls.get(self._calls.url(_RUNS, str(run_id), "log-types"))
+        value = self._calls.value(call)
+        found = tuple(_types(value))
+        if not found and not _is_empty(value):
+            raise unexpected(call.what, "a list of kinds of log", value)
+        return found
+
+    @contextmanager
+    def log(self, run_id: int, kind: str) -> Iterator[Answer | None]:
+        """Stream a log; None where it is not there, or not there yet."""
+        url = self._calls.url(_RUNS, str(run_id), "logs", query=[("type", kind)])
+        answer = self._calls.stream(self._calls.get(url, "text/plain, */*"))
+        if answer is None:
+            yield None
+            return
+        with closing(answer):
+            yield Streamed(answer, f"the log {kind} of run {run_id}")
+
+    def start_run(self, start: Start) -> int:
+        """Start a run once, and return its number."""
+        after = start.after
+        if after is None:
+            newest = self.newest_run(start.job)
+            after = newest.id if newest else 0
+        found: list[int] = []
+        call = self._calls.post("jobs", start.job, "run", json=_request(start))
+
+        def landed() -> bool:
+            run = self._started(start, after)
+            found.extend([run.id] if run else [])
+            return bool(found)
+
+        content = None if start.again and landed() else self._calls.act(call, landed, good=_is_start)
+        number = None if content is None else _number(content)
+        if number is not None:
+            return number
+        if not found and not landed():
+            raise AnswerMissing(
+                f"job {start.job} was started, and no run of it is listed",
+                whole=True,
+                hint="`maint vc run list` may show it later; the answer did not give its number",
+            )
+        return found[-1]
+
+    def kill(self, run_id: int) -> None:
+        """Kill a run; one that has ended stays as it is."""
+
+        def landed() -> bool:
+            run = self.run(run_id)
+            return run is not None and run.ended
+
+        if not landed():
+            self._calls.act(self._calls.post(_RUNS, str(run_id), "kill"), landed)
+
+    def _newest(self, job: str) -> list[Run]:
+        # All runs where the server does not sort as it is asked.
+        items, more = _NEWEST_FIRST.page(self._calls, [f"job[eq]{job}"], _NEWEST)
+        found = [Run(raw) for raw in items]
+        rising = len(found) > 1 and found[0].id < found[-1].id
+        return list(self.runs([f"job[eq]{job}"])) if rising and more else found
+
+    def _started(self, start: Start, after: int) -> Run | None:
+        # The run that a start made may take a moment to be listed.
+        for pause in _SHOWS_UP:
+            self._calls.clock.sleep(pause)
+            fresh = [run for run in self._newest(start.job) if run.id > after]
+            named = [run for run in fresh if text_of(run.raw, "requestID") == start.request_id]
+            unnamed = [run for run in fresh if not text_of(run.raw, "requestID")]
+            user = start.user or self._calls.settings.login.username
+            for likely in (named, [run for run in unnamed if run.user == user], unnamed):
+                if len(likely) > 1:
+                    raise _ambiguous(start, likely)
+                if likely:
+                    return likely[0]
+        return None
+
+
+def _ambiguous(start: Start, runs: Sequence[Run]) -> AnswerMissing:
+    return AnswerMissing(
+        f"job {start.job} was started, and which run that made is unclear",
+        whole=True,
+        detail=[f"started since: {', '.join(str(run.id) for run in runs)}"],
+        hint="`maint vc run describe` says who started each of them",
+    )
+
+
+def _request(start: Start) -> dict[str, Json]:
+    given: dict[str, Json] = {"requestID": start.request_id}
+    given |= {"variables": start.variables} if start.variables else {}
+    given |= {"overrides": start.overrides} if start.overrides else {}
+    return given | ({"user": start.user} if start.user else {})
+
+
+def _is_start(reply: Reply) -> bool:
+    # A repeated `requestID` is answered with the run's number (J3.5).
+    return reply.good or (reply.status == 409 and _number(reply.content) is not None)
+
+
+def _number(content: bytes) -> int | None:
+    with suppress(ValueError, TypeError):
+        value = parse(content)
+        found = value.get("id") if isinstance(value, Mapping) else None
+        return int(found) if isinstance(found, int | str) and not isinstance(found, bool) else None
+    return None
+
+
+def _is_empty(value: Json) -> bool:
+    # No kinds of log: nothing, or empty lists.
+    return not value or (isinstance(value, Mapping) and any(inner in (None, []) for inner in value.values()))
+
+
+def _types(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        kind = text_of(value, "type") or text_of(value, "name")
+        if kind:
+            yield kind
+        else:
+            yield from _types_in(value)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _types(item)
+
+
+def _types_in(envelope: Object) -> Iterator[str]:
+    for inner in envelope.values():
+        if isinstance(inner, Sequence) and not isinstance(inner, str):
+            yield from _types(inner)
 
 
 def _answers(base_url: str, connect_to: str | None, proxy: str | None) -> bool:
@@ -80,13 +412,4 @@ def _answers(base_url: str, connect_to: str | None, proxy: str | None) -> bool:
 
 def _unverified(connect_to: str | None, proxy: str | None) -> Peer:
     # Asking without trust sends no secret, and an expired certificate is an answer, too.
-    return Peer(
-        ca=None,
-        ca_hint="",
-        authority_hint="",
-        name_setting="",
-        unreachable=lambda _: "",
-        insecure=True,
-        connect_to=connect_to,
-        proxy=proxy,
-    )
+    return Peer(insecure=True, connect_to=connect_to, proxy=proxy)

@@ -8,6 +8,7 @@ from maint.cli.open_site import warn_of_broken
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.error_messages import together
+from maint.config.paths import SITES_FOLDER
 from maint.model.json import spelled
 
 
@@ -26,6 +27,13 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
 def validate(flags: Flags) -> None:
     """Check the configuration without touching anything it names."""
     settings = settings_of(flags)
+    for other in sorted((settings.folder / SITES_FOLDER).glob("*.yml")):
+        flags.screen().warn(f"{other} is not read: a file of {SITES_FOLDER} ends in .yaml")
+    from maint.cli.monitoring.notify import strange_verbs  # knows all playbooks, which others need not
+
+    for site in settings.sites:
+        for words in strange_verbs(site.notify):
+            flags.screen().warn(f"sites.{site.name}.notify: {words}")
     if settings.mistakes:
         raise together(settings.mistakes)
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")

@@ -64,15 +64,27 @@ def _drill(answer: Answer) -> str:
     return f"{found.get('snapshot')}: {found.get('result')}, back in {_time(found.get('rto_seconds'))}"
 
 
+def _verifications(answer: Answer) -> str:
+    found = Counter(str(one.get("result")) for one in _items(answer, "verifications"))
+    told = ", ".join(f"{count} {result}" for result, count in found.items())
+    return f"{show_count(found.total(), 'snapshot')}: {told}" if told else "no snapshot was verified so long ago"
+
+
 def _actions(answer: Answer) -> str:
-    told = [str(one["detail"]).splitlines()[0] for one in _items(answer, "actions") if one.get("detail")]
-    return told[-1] if told else f"run {answer.get('run')}"
+    """Return what the snapshot is that was taken, else what the last action says."""
+    told = [one for one in _items(answer, "actions") if one.get("detail")]
+    told = [one for one in told if one.get("kind") == "snapshot.take"] or told
+    return str(told[-1]["detail"]).splitlines()[0] if told else f"run {answer.get('run')}"
 
 
-def _states(key: str) -> Callable[[Answer], str]:
+def _states(key: str, name: str) -> Callable[[Answer], str]:
     def count(answer: Answer) -> str:
-        counts = Counter(str(one.get("state")).lower() for one in _items(answer, key))
-        return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "nothing was looked at"
+        states = [(str(one.get("state")).lower(), str(one.get(name))) for one in _items(answer, key)]
+        counts = Counter(state for state, _ in states)
+        told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
+        worst = list(dict.fromkeys(one for state, one in states if state in _STATES[:2]))
+        more = f" and {len(worst) - _FAILED} more" if len(worst) > _FAILED else ""
+        return f"{told}: {', '.join(worst[:_FAILED])}{more}" if worst else told or "nothing was looked at"
 
     return count
 
@@ -89,10 +101,11 @@ def _snapshots(answer: Answer) -> str:
 # A key of an answer → how such an answer is told.
 _SAYS: dict[str, Callable[[Answer], str]] = {
     "verification": _verification,
+    "verifications": _verifications,
     "drill": _drill,
     "actions": _actions,
-    "checks": _states("checks"),
-    "findings": _states("findings"),
+    "checks": _states("checks", "label"),
+    "findings": _states("findings", "check"),
     "snapshots": _snapshots,
     "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
     "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
@@ -104,6 +117,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
 
 AT_ONCE = 4
 _MOST = 240  # characters of why a site failed
+_FAILED = 5  # checks that failed, by name
 _NAMED = 8  # sites that a question names
 
 
@@ -253,7 +267,8 @@ def _carried_out(
 
     def tell(one: Ended) -> None:
         ended.append(one)
-        screen.say(f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})")
+        words = f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})"
+        screen.say(words, failed=one.exit != 0)
         for warning in one.warnings if heard is None else ():
             screen.warn(f"{one.site}: {warning}")
         screen.steps(len(ended), count, "sites")

@@ -1,16 +1,18 @@
 """`maint notify`: who is told of what, and a test that really tells."""
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 from maint.cli.after_run import tell, trial_notice
 from maint.cli.command import command
-from maint.cli.monitoring.outcomes import NOTICE, last
+from maint.cli.monitoring.outcomes import NOTICE, SCHEDULED, last
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
-from maint.config.notices import WAYS
-from maint.config.suggestions import unknown
+from maint.config.notices import WAYS, NoticeSettings
+from maint.config.suggestions import did_you_mean, unknown
+from maint.engine.load import library
 from maint.errors import PartlyDone, Refused
 from maint.model.formatting import tell_times
 from maint.model.json import Json
@@ -27,7 +29,9 @@ def list_notices(flags: Flags) -> None:
             problem = seen.words if seen else ""
             ways = [way for way in WAYS if getattr(one, way) is not None]
             found.append({"name": one.name, "ways": ways, "on": list(one.on), "last": at, "problem": problem or None})
-            rows.append([one.name, ", ".join(ways), ", ".join(one.on), tell_times(at or "never"), problem])
+            told = [", ".join(one.on)] if ways != ["ping"] else []
+            told += ["ping: each start and end"] if one.ping else []  # whatever `on` says
+            rows.append([one.name, ", ".join(ways), "; ".join(told), tell_times(at or "never"), problem])
         screen.emit({"notices": found}, table(["NAME", "BY", "ON", "LAST", "PROBLEM"], rows))
 
 
@@ -58,3 +62,12 @@ def test(
         if failed := [one for one in told if one.problem]:
             words = f"{len(failed)} of {len(told)} could not be told"
             raise PartlyDone(words, detail=[f"{one.name}: {one.problem}" for one in failed], hint="correct the config")
+
+
+def strange_verbs(notices: Sequence[NoticeSettings]) -> Iterator[str]:
+    """Yield what looks like a slip in `verbs`; a playbook of one's own may have any name."""
+    known = {*SCHEDULED, *library().texts} if any(one.verbs for one in notices) else set[str]()
+    for one in notices:
+        for verb in one.verbs:
+            if verb not in known and (guess := did_you_mean(verb, known)):
+                yield f"{one.name} is told of {verb!r}, which is no verb of maint; did you mean {guess!r}?"

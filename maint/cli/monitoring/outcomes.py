@@ -10,8 +10,6 @@ from maint.errors import PartlyDone
 from maint.files import keep_record, kept_record, locked, make_folder, remove, replace
 from maint.model.notice import Kind
 
-# What people call the playbooks of a schedule; any other playbook is called by its own name.
-_VERBS = {"export": "backup create", "export-unredacted": "backup create", "prune": "backup prune"}
 SCHEDULED = ("backup create", "backup prune", "backup verify", "backup drill")
 FRESHNESS = "backup age"  # not a verb: whether the newest verified restorable backup is older than it may be
 NOTICE = "notice "  # not a verb either, before the name of a notice: whether it arrived
@@ -37,11 +35,6 @@ class Outcome(msgspec.Struct, frozen=True):
 def is_verb(name: str) -> bool:
     """Whether an outcome is a verb's own, and not how old the newest backup is or whether a notice arrived."""
     return name != FRESHNESS and not name.startswith(NOTICE)
-
-
-def verb_of(playbook: str) -> str:
-    """Return what people call a playbook's run."""
-    return _VERBS.get(playbook, playbook)
 
 
 def _place(state: Path, verb: str) -> Path:

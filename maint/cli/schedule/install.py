@@ -32,7 +32,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
-from maint.errors import MaintError, Stopped, UsageError, WorkFailed
+from maint.errors import Invalid, MaintError, Stopped, UsageError, WorkFailed
 from maint.files import visible
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
@@ -141,12 +141,12 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
     """Show what is installed, when it runs next, and the age of the last verified success."""
     with opened(flags) as (site, screen):
         place = absolute(folder) if folder else None
-        found = _found(site.settings, user=user, folder=place)
+        found = _found(site.settings, user=user, folder=place, shared=True)
         when = [_rhythm(path) for path in found if _rhythm(path)]
         following = _next(site.settings.name, found, user=user) if place is None else None
         try:
             data, words = last_success(entries(site), site.clock.now())
-        except WorkFailed as failure:
+        except (WorkFailed, Invalid) as failure:  # also of a site without backups
             data, words = None, f"last verified restorable backup: cannot tell ({failure.message})"
         rows = [["files", ", ".join(map(str, found)) or "none: no schedule of backups is installed"]]
         rows += [["when", ", ".join(when)]] * bool(when) + [["next", following or ""]] * bool(following)
@@ -266,12 +266,13 @@ def _warn_of_redaction(flags: Flags) -> None:
         return
 
 
-def _found(site: SiteSettings, *, user: bool, folder: Path | None) -> list[Path]:
-    """Return the files of ours that are installed for a site; that for failures only where no other site needs it."""
+def _found(site: SiteSettings, *, user: bool, folder: Path | None, shared: bool = False) -> list[Path]:
+    """Return the files of ours that are installed for a site; that for failures if no other needs it, or `shared`."""
     found = own(site, user, folder)
     units = folder or folder_of("systemd", user, os.environ)
     others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
-    if installed.is_ours(units / FAILURE) and not others:
+    needed = shared and any(path.suffix == ".service" for path in found)
+    if installed.is_ours(units / FAILURE) and (needed or not others):
         found.append(units / FAILURE)
     return found
 

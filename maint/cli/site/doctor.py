@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
 from maint.cli.after_run import tell_age
-from maint.cli.backup import rehearsal
+from maint.cli.backup.drill import left_behind
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
-from maint.cli.monitoring.figures import last_drill
+from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
@@ -32,7 +32,7 @@ from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.session import abandoned_window
+from maint.engine.shared_runs import insist_mounted, key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -41,14 +41,14 @@ from maint.ports import Store
 from maint.ports.truststore import try_served
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
-from maint.snapshots.escrow import escrow
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
+from maint.snapshots.verify import escrow
 from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import Switch, switches
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window_record import left_open
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
@@ -177,10 +177,9 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
     by_hand = references_by_hand(site.settings)
     for key, reference in {**references(site.settings), **by_hand}.items():
         label, kind = f"secret {key}", reference.partition(":")[0]
-        if kind == "prompt" and key in by_hand:
-            continue
         if kind == "prompt":
-            yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
+            if key not in by_hand:
+                yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
             continue
         if kind == "credential" and "CREDENTIALS_DIRECTORY" not in os.environ:
             yield Line(label, WARN, "is a systemd credential, and this is no systemd unit")
@@ -191,6 +190,8 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
 def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line]:
     if label.endswith(".keytab"):
         site.secrets.resolve_bytes(reference)
+    elif label.endswith(" shared_state_key"):
+        key_of(site)
     else:
         site.secrets.resolve(reference)
     yield Line(label, OK, f"can be read ({reference.partition(':')[0]})")
@@ -217,6 +218,7 @@ def _lease(site: ConfiguredSite) -> Iterator[Line]:
     """Look who works on the site on any machine; nothing where no state is shared."""
     if site.shared is None:
         return
+    insist_mounted(site)
     row = newest(site.shared, site.settings.name)
     if row is None or not row.claim.token:
         yield Line("lease", OK, f"{site.shared.location}: free")
@@ -247,8 +249,7 @@ def _loaded(use: Callable[[], str]) -> Iterator[Line]:
 
 
 def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
-    ssh = site.settings.ssh
-    if ssh is None:
+    if (ssh := site.settings.ssh) is None:
         return
     files = ssh.trusted_files
     if found := [str(path) for path in files if path.is_file() and path.stat().st_size]:
@@ -414,19 +415,18 @@ def _way_to_one(site: ConfiguredSite) -> str:
 
 
 def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
-    at = last_drill(site)
-    if at is None:
+    if (at := last_drill(site)) is None:
         yield Line("drill", WARN, "no drill is known")
-        return
-    age = site.clock.now() - at
-    yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
+    else:
+        age = site.clock.now() - at
+        yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
 
 
 def _window(site: ConfiguredSite) -> Iterator[Line]:
-    window = remembered(site.state)
+    window = left_open(site)
     if window is None:
         yield from _window_elsewhere(site)
-    elif abandoned_window(site) is None:
+    elif window.run == run_at_work(site.state):
         yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
     else:
         words = f"left open at {window.opened_at} by run {window.run}: whoever may read the API sees passwords"
@@ -494,7 +494,7 @@ def _notices(site: ConfiguredSite) -> Iterator[Line]:
 
 def _leftovers() -> Iterator[Line]:
     """Look for what drills left that were killed: a deployment in clear."""
-    left = rehearsal.left_behind()
+    left = left_behind()
     for folder in left:
         words = f"{folder} is what a killed drill left: it holds a deployment in clear"
         yield Line("drill", FAIL, words, "`maint backup drill` clears it away, or remove the folder")

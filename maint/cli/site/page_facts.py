@@ -49,7 +49,7 @@ from maint.snapshots.prune import candidate, candidates, doubt, good, newest_goo
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import every_store, with_store
 from maint.snapshots.retention_policy import Candidate, decide
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window_record import left_open, remembered
 
 KEPT = "page.json"  # what a page last told of a site
 CHECKS = "checks.json"  # what the last check of all hosts said
@@ -241,7 +241,7 @@ def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
 
 def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
     try:
-        window = remembered(site.state)
+        window = left_open(site) if ask else remembered(site.state)
     except Refused as damaged:
         return [damaged.message]
     if window is not None:

@@ -45,12 +45,12 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
 
 
 def _beside(site: ConfiguredSite, folder: Path) -> Iterator[tuple[str, SiteFacts | None]]:
-    """Yield each site's facts; of one whose config cannot be used its page is written, which may promise more."""
+    """Yield each site's facts; of one whose config cannot be used, or was mended, its page is written as well."""
     for name, wrong in site.settings.beside.items():
         state = site.state.parent / name
         facts = _seen(state, wrong, site.settings.config)
-        if facts is not None and wrong:
-            write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+        if facts is not None and (wrong or _is_older(folder / f"{name}.html", state)):
+            _written(folder, state, facts)
         yield name, facts
 
 
@@ -80,7 +80,7 @@ def others(
             and name not in done
             and (anew or facts.unusable or _is_older(folder / f"{name}.html", state))
         ):
-            written.append(str(write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))))
+            written.append(str(_written(folder, state, facts)))
         yield name, facts
 
 
@@ -100,7 +100,14 @@ def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
     """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
     with suppress(OSError):  # whoever may read the store need not own the state folder
         keep(site, facts)
-    return write_site(folder, facts, _drawn(site.state, facts), datetime.now(UTC))
+    return _written(folder, site.state, facts)
+
+
+def _written(folder: Path, state: Path, facts: SiteFacts) -> Path:
+    page = write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+    if facts.unusable:
+        os.utime(page, (0, 0))  # older than all that is kept: it is written anew once the config is mended
+    return page
 
 
 def keep(site: ConfiguredSite, facts: SiteFacts) -> None:

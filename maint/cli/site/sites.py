@@ -16,7 +16,7 @@ from maint.model.formatting import show_duration, tell_time, tell_times
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.snapshots.open_windows import announced
-from maint.steps.manager.window_record import remembered
+from maint.steps.manager.window_record import left_open
 
 
 @command()
@@ -92,7 +92,7 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
 
 def _window(site: ConfiguredSite) -> str:
     try:
-        window = remembered(site.state)
+        window = left_open(site)
     except Refused as damaged:
         return damaged.in_a_line
     if window is not None:

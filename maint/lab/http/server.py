@@ -1,9 +1,12 @@
-"""HTTP as every server of the lab speaks it: a port of loopback, and its exchanges."""
+"""HTTP as every server of the lab speaks it: free ports, certificates shown, exchanges, the record of every request."""
 
 import base64
 import binascii
 import contextlib
 import io
+import itertools
+import json
+import secrets
 import socket
 import ssl
 import sys
@@ -11,13 +14,97 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
+from maint.lab import pki
+from maint.lab.files import write_whole
 from maint.lab.http.messages import Request, Response
-from maint.lab.http.request_log import RequestLog
+
+OWN_PORTS = range(20_000, 32_000)
+# One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
+turns = itertools.count(secrets.randbelow(len(OWN_PORTS)))
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as holder:
+        return _bound(holder, 0)
+
+
+def free_ports(first: int, second: int) -> tuple[int, int]:
+    """Return two ports that differ; 0 is for any free one, OSError where a wanted one is taken."""
+    with socket.socket() as one, socket.socket() as other:
+        return _bound(one, first), _bound(other, second)
+
+
+def _bound(holder: socket.socket, wanted: int) -> int:
+    # A free port is below those that the system hands out: a server that restarts finds its port free again.
+    while True:
+        port = wanted or OWN_PORTS[next(turns) % len(OWN_PORTS)]
+        try:
+            holder.bind(("127.0.0.1", port))
+        except OSError:
+            if wanted:
+                raise
+            continue
+        return port
+
+
+EXPIRED, STRANGE = "expired", "strange"
+
+
+def bad_pem(kind: str, authority: pki.Authority, names: Sequence[str], now: datetime) -> bytes:
+    """Return key and chain: EXPIRED yesterday, of a STRANGE authority, of one with another name (`kind`), else good."""
+    if kind not in ("", EXPIRED):
+        authority = pki.Authority.create(now, "Somebody Else's" if kind == STRANGE else kind)
+    pair = (authority.expired if kind == EXPIRED else authority.server)(names, now)
+    return pair.key_pem + authority.chain_pem(pair)
+
+
+def context_of(path: Path, pem: bytes = b"") -> ssl.SSLContext:
+    """Return a server's context of a PEM file, written first where a text is given."""
+    if pem:
+        write_whole(path, pem, 0o600)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+class RequestLog:
+    """The record of every request: one JSON line each, written before its answer leaves (M16.10)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def add(self, port: int, method: str, path: str, status: int, remark: str = "") -> None:
+        """Note a request; status 0 is for no answer, the remark says what became of it."""
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": stamp, "port": port, "method": method, "path": path, "status": status}
+        text = json.dumps(line | ({"remark": remark} if remark else {}))
+        with self._lock, self.path.open("a") as stream:
+            stream.write(text + "\n")
+
+
+def read_requests(path: Path) -> list[dict[str, Any]]:  # Any: what JSON can spell
+    """Return the requests so far; a line that is being written does not count yet."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def request_counts(path: Path) -> dict[str, int]:
+    """Return how often each "METHOD path" was asked, the query left out."""
+    lines = read_requests(path)
+    return dict(Counter(f"{line['method']} {line['path'].split('?')[0]}" for line in lines))
+
 
 _LEAVE = 5.0  # seconds that threads have to end
 _DROPS = 20  # pieces of a body that comes slowly

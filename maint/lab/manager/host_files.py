@@ -12,8 +12,7 @@ import msgspec
 from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.manager import jks
-from maint.lab.manager.document import Doc, settings
-from maint.lab.manager.views import MARKER
+from maint.lab.manager.document import MARKER, Doc, settings
 
 DEFAULTS = "etc/default/cloudera-scm-server"
 GUID = "etc/cloudera-scm-server/uuid"

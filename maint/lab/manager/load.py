@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from maint.lab.manager import accounts
-from maint.lab.manager.document import DEFAULT_RELEASE, Doc, announced, major, read, release, users
-from maint.lab.manager.views import as_of
+from maint.lab.manager.document import DEFAULT_RELEASE, Doc, announced, as_of, major, read, release, users
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
 

@@ -9,7 +9,9 @@ from maint.lab.manager.document import (
     Doc,
     all_services,
     any_object,
+    as_of,
     clusters,
+    holds_marker,
     hosts,
     is_objects,
     items,
@@ -19,7 +21,6 @@ from maint.lab.manager.document import (
     roles,
     users,
 )
-from maint.lab.manager.views import as_of, holds_marker
 from maint.lab.manager.world import World
 
 # Fields that answers carry and a PUT ignores, wherever they stand (M7.2, the starred ones).

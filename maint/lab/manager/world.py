@@ -12,6 +12,7 @@ import msgspec
 from maint.lab.faults import FaultBox
 from maint.lab.manager import accounts
 from maint.lab.manager.document import (
+    MARKER,
     Doc,
     all_services,
     announced,
@@ -25,7 +26,6 @@ from maint.lab.manager.document import (
     settings,
     users,
 )
-from maint.lab.manager.views import MARKER
 from maint.lab.switches import Switches
 
 STARTED, STOPPED, STARTING, STOPPING, NA = "STARTED", "STOPPED", "STARTING", "STOPPING", "NA"

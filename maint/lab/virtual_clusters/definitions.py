@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import schedules, times
+from maint.lab.virtual_clusters.messages import ApiError
 
 # Any: a shape is a type, a list of one shape, a mapping of shapes by key, or {"*": shape} for free keys.
 Shape: TypeAlias = Any
@@ -62,12 +63,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _WORDS = {str: "string", bool: "bool", int: "int", object: "value"}
 
 
-class BadDefinition(ValueError):
-    """A definition that the server does not take."""
-
-
 def take(value: Any, shape: Shape, *, keep: bool = False, where: str = "") -> Any:  # Any: what JSON can spell
-    """Return the known part of a JSON value (unknown keys too with `keep`); BadDefinition names the place (`where`)."""
+    """Return the known part of a JSON value (unknown keys too with `keep`); ApiError names the place (`where`)."""
     if isinstance(shape, list):
         if not isinstance(value, list):
             raise _mismatch(value, where, "array")
@@ -98,15 +95,15 @@ def job(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can spell
     """Return a job's definition, checked."""
     found: Doc = take(value, JOB, keep=keep)
     if not _NAME.fullmatch(found.get("name", "")):
-        raise BadDefinition(f"invalid job name {found.get('name', '')!r}")
+        raise ApiError(400, f"invalid job name {found.get('name', '')!r}")
     kind = found.get("type", "")
     if kind not in ("spark", "airflow"):
-        raise BadDefinition(f"invalid job type {kind!r}")
+        raise ApiError(400, f"invalid job type {kind!r}")
     if not (found.get(kind) or {}).get("file" if kind == "spark" else "dagFile"):
-        raise BadDefinition(f"{kind} job needs {'spark.file' if kind == 'spark' else 'airflow.dagFile'}")
+        raise ApiError(400, f"{kind} job needs {'spark.file' if kind == 'spark' else 'airflow.dagFile'}")
     for mount in found.get("mounts") or ():
         if ".." in mount.get("dirPrefix", "").split("/"):
-            raise BadDefinition(f"invalid dirPrefix {mount['dirPrefix']!r}")
+            raise ApiError(400, f"invalid dirPrefix {mount['dirPrefix']!r}")
     if "schedule" in found:
         found["schedule"] = _schedule(found["schedule"])
     return found
@@ -117,9 +114,9 @@ def resource(value: Any, *, keep: bool = False) -> Doc:  # Any: what JSON can sp
     found: Doc = take(value, RESOURCE, keep=keep)
     found["type"] = found.get("type") or "files"
     if not _NAME.fullmatch(found.get("name", "")):
-        raise BadDefinition(f"invalid resource name {found.get('name', '')!r}")
+        raise ApiError(400, f"invalid resource name {found.get('name', '')!r}")
     if found["type"] not in ("files", "python-env", "custom-runtime-image", "airflow-python-env"):
-        raise BadDefinition(f"invalid resource type {found['type']!r}")
+        raise ApiError(400, f"invalid resource type {found['type']!r}")
     return found
 
 
@@ -127,14 +124,14 @@ def repository(value: Any) -> Doc:  # Any: what JSON can spell
     """Return a git repository's definition, checked; unknown keys stay, since no contract spells its own."""
     found: Doc = take(value, REPOSITORY, keep=True)
     if not _NAME.fullmatch(found.get("name", "")):
-        raise BadDefinition(f"invalid repository name {found.get('name', '')!r}")
+        raise ApiError(400, f"invalid repository name {found.get('name', '')!r}")
     return found
 
 
 def file_path(text: str) -> str:
-    """Return the path of a file within a resource; BadDefinition: it leads out of the resource, or nowhere."""
+    """Return the path of a file within a resource; ApiError: it leads out of the resource, or nowhere."""
     if any(part in ("", ".", "..") for part in text.split("/")) or "\0" in text:
-        raise BadDefinition(f"invalid file path {text!r}")
+        raise ApiError(400, f"invalid file path {text!r}")
     return text
 
 
@@ -145,11 +142,11 @@ def _schedule(given: Doc) -> Doc:
             moment = times.read(given.get(name, ""))
             given[name] = times.milliseconds(moment) if moment else ""
     except (ValueError, TypeError) as error:
-        raise BadDefinition(f"invalid schedule: {error}") from error
+        raise ApiError(400, f"invalid schedule: {error}") from error
     return given
 
 
-def _mismatch(value: Any, where: str, wanted: str) -> BadDefinition:  # Any: what JSON can spell
+def _mismatch(value: Any, where: str, wanted: str) -> ApiError:  # Any: what JSON can spell
     words = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
     found = words.get(type(value), "null")
-    return BadDefinition(f"json: cannot unmarshal {found} into field {where or '(top)'} of type {wanted}")
+    return ApiError(400, f"json: cannot unmarshal {found} into field {where or '(top)'} of type {wanted}")

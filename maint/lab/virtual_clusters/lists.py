@@ -13,12 +13,8 @@ Match = Callable[[Doc], bool]
 _TERM = re.compile(r"([A-Za-z][\w.]*)\[(\w+)\](.*)", re.DOTALL)
 
 
-class BadFilter(ValueError):
-    """A filter that the server does not understand."""
-
-
 def parse_filter(terms: Sequence[str]) -> Match:
-    """Return what tells whether an object is let through by all terms; BadFilter: a term makes no sense."""
+    """Return what tells whether an object is let through by all terms; ApiError: one makes no sense."""
     matches = [_term(term) for term in terms]
     return lambda entry: all(match(entry) for match in matches)
 
@@ -50,10 +46,10 @@ def value_of(entry: Doc, field: str) -> Any:  # Any: what JSON can spell
 def _term(term: str) -> Match:
     found = _TERM.fullmatch(term)
     if not found:
-        raise BadFilter(f"invalid filter {term!r}")
+        raise ApiError(400, f"invalid filter {term!r}")
     field, operator, argument = found.groups()
     if operator not in OPERATORS:
-        raise BadFilter(f"invalid filter operator {operator!r}")
+        raise ApiError(400, f"invalid filter operator {operator!r}")
     test = OPERATORS[operator]
     test(None, argument)  # which refuses an argument that makes no sense
     return lambda entry: test(value_of(entry, field), argument)
@@ -72,12 +68,12 @@ def _rlike(value: Any, argument: str) -> bool:
     try:
         return re.search(argument, _text(value)) is not None
     except re.error as error:
-        raise BadFilter(f"invalid regular expression {argument!r}: {error}") from error
+        raise ApiError(400, f"invalid regular expression {argument!r}: {error}") from error
 
 
 def _null(value: Any, argument: str) -> bool:
     if argument.lower() not in ("null", ""):
-        raise BadFilter(f"only null can be tested with is and isnot, not {argument!r}")
+        raise ApiError(400, f"only null can be tested with is and isnot, not {argument!r}")
     return value is False or value in (None, "", [], {})
 
 
@@ -150,10 +146,7 @@ def page(
 def _chosen(request: Request, entries: Iterable[Doc], view: Callable[[Doc], Doc], order: str) -> list[Doc]:
     if not request.sees:
         return []
-    try:
-        match = parse_filter(request.query.get("filter", ()))
-    except BadFilter as error:
-        raise ApiError(400, str(error)) from error
+    match = parse_filter(request.query.get("filter", ()))
     if request.word("orderasc").lower() not in _FLAGS:
         raise ApiError(400, f"invalid orderasc {request.word('orderasc')!r}")
     by = request.word("orderby", order)

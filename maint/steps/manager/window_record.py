@@ -8,6 +8,8 @@ import msgspec
 from maint import files
 from maint.errors import Refused
 from maint.model.manager import CLOSE_COMMAND
+from maint.ports import Site
+from maint.snapshots.open_windows import was_closed
 from maint.steps.manager import java_options
 
 RECORD = "window.json"
@@ -41,3 +43,13 @@ def remembered(state: Path) -> Window | None:
             hint=f"`{CLOSE_COMMAND}` closes it by what the hosts show; without a way to them, take the line"
             f" `{java_options.LINE}` out of {java_options.PATH}, restart {java_options.UNIT}, and delete {path}",
         ) from None
+
+
+def left_open(site: Site) -> Window | None:
+    """Return the remembered window, None where there is none, or where a record tells that another machine closed it.
+
+    Raises:
+        Refused: what is remembered is damaged.
+    """
+    window = remembered(site.state)
+    return None if window is None or was_closed(site, window.run, window.opened_at) else window

@@ -15,6 +15,7 @@ from maint.snapshots import prune, records
 from maint.snapshots.catalogue import entries, find_id
 from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
+from maint.steps.hosts.fan_out import texts
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -62,15 +63,17 @@ class PruneSnapshots(Step[PruneArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
-        finished = prune.clean_up(site)
-        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
-        planned = action.arguments["remove"]
-        assert isinstance(planned, list | tuple)
-        removed = [snapshot_id for snapshot_id in map(str, planned) if snapshot_id in decided]
-        if removed:
+        finished, removed = prune.clean_up(site), list[str]()
+        planned = texts(action.arguments["remove"])
+        if not prune.by_id(_verdict(site, thaw=thaw, damaged=damaged)).keys().isdisjoint(planned):
             yield from prune.insist_on_the_floor(site)
-        for snapshot_id in removed:
+        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading what stays may have taken hours
+        for snapshot_id in (one for one in planned if one in decided):
+            if held := prune.held_since(site, snapshot_id):
+                yield f"{snapshot_id} stays: {held}"
+                continue
             prune.remove(site, snapshot_id, decided[snapshot_id])
+            removed.append(snapshot_id)
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)

@@ -5,6 +5,7 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.manager import decoding
 from maint.errors import AnswerMissing, LoginRefused, Transient, WorkFailed
+from maint.model.manager import Place
 from tests.adapters.manager.conftest import Bench
 from tests.adapters.manager.test_reads import recorded
 
@@ -44,7 +45,7 @@ def test_without_the_active_field_the_end_tells() -> None:
 def test_stop_is_sent_once_without_a_body(bench: Bench, server: HTTPServer) -> None:
     path = "/api/v45/clusters/base/commands/stop"
     server.expect_request(path, method="POST").respond_with_json(recorded("stop-active-v12"))
-    assert bench.client().cluster_command("base", "stop").active
+    assert bench.client().place_command(Place("base"), "stop").active
     sent = [request for request, _ in server.log if request.method == "POST"]
     assert len(sent) == 1
     assert sent[0].content_length == 0
@@ -106,7 +107,7 @@ def test_a_refused_command_is_a_failure_in_the_servers_words(bench: Bench, serve
     path = "/api/v45/clusters/c/commands/stop"
     server.expect_request(path, method="POST").respond_with_json({"message": "Not today."}, status)
     with pytest.raises(WorkFailed, match="Not today") as failure:
-        bench.client().cluster_command("c", "stop")
+        bench.client().place_command(Place("c"), "stop")
     assert not isinstance(failure.value, Transient | AnswerMissing)
     assert sum(request.method == "POST" for request, _ in server.log) == 1
 
@@ -114,16 +115,19 @@ def test_a_refused_command_is_a_failure_in_the_servers_words(bench: Bench, serve
 def test_a_401_to_a_command_is_not_tried_again(bench: Bench, server: HTTPServer) -> None:
     server.expect_request("/api/v45/clusters/c/commands/stop", method="POST").respond_with_data("no", status=401)
     with pytest.raises(LoginRefused):
-        bench.client().cluster_command("c", "stop")
+        bench.client().place_command(Place("c"), "stop")
     assert sum(request.method == "POST" for request, _ in server.log) == 1
 
 
-@pytest.mark.parametrize(("status", "text"), [(502, "<html>"), (500, "oops"), (200, "<html>"), (200, '{"id":')])
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(502, "<html>"), (504, '{"message": "timed out"}'), (500, "oops"), (200, "<html>"), (200, '{"id":')],
+)
 def test_an_answer_that_is_not_the_managers_leaves_it_open(
     bench: Bench, server: HTTPServer, status: int, text: str
 ) -> None:
     server.expect_request("/api/v45/clusters/c/commands/stop", method="POST").respond_with_data(text, status=status)
     with pytest.raises(AnswerMissing) as failure:
-        bench.client().cluster_command("c", "stop")
+        bench.client().place_command(Place("c"), "stop")
     assert failure.value.whole
     assert sum(request.method == "POST" for request, _ in server.log) == 1

@@ -12,6 +12,7 @@ from werkzeug import Request, Response
 from maint.adapters.clock import SystemClock
 from maint.adapters.http.request import BLOCK
 from maint.errors import AnswerMissing, CannotReach, DeadlinePassed, LoginRefused, WorkFailed
+from maint.model.manager import Place
 from maint.ports import Answer, Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
 from tests.ports import closed_port
@@ -84,7 +85,7 @@ def test_a_change_that_is_redirected_is_sent_once_and_fails(
     server.expect_request(re.compile("^/api/v"), method=method).respond_with_data("", status=status, headers=moved)
     calls: dict[str, Callable[[], object]] = {
         "PUT": lambda: client.put_deployment(Body(io.BytesIO(b"{}").read, 2), api=49, delete_current=True, timeout=60),
-        "POST": lambda: client.cluster_command("c", "stop"),
+        "POST": lambda: client.place_command(Place("c"), "stop"),
         "DELETE": lambda: client.delete_cluster("c"),
     }
     with pytest.raises(WorkFailed, match=str(status)) as failure:
@@ -197,9 +198,14 @@ def test_a_restore_that_is_refused_tells_the_servers_words(bench: Bench, server:
     assert len(sent(server, "PUT")) == 1
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_proxys_page_leaves_a_restore_open(bench: Bench, server: HTTPServer, status: int) -> None:
-    page = "<html>Gateway Time-out</html>"
+@pytest.mark.parametrize(
+    ("status", "page"),
+    [
+        *((status, "<html>Gateway Time-out</html>") for status in (500, 502, 503, 504)),
+        *((status, '{"message": "The upstream server is timing out"}') for status in (502, 504)),
+    ],
+)
+def test_a_proxys_answer_leaves_a_restore_open(bench: Bench, server: HTTPServer, status: int, page: str) -> None:
     server.expect_request("/api/v49/cm/deployment", method="PUT").respond_with_data(page, status=status)
     with pytest.raises(AnswerMissing, match=str(status)) as failure:
         put(bench)

@@ -20,7 +20,7 @@ from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, Ssh
 from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh_server import SshLab
 from maint.model.secret import Secret
 from tests.adapters.conftest import SSHD, missing
 from tests.ports import free_port

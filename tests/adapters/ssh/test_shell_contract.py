@@ -13,7 +13,7 @@ import pytest
 from maint.adapters.ssh.shell import FabricShell, write_script
 from maint.errors import Invalid, TimedOut, WorkFailed
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh_server import SshLab
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 from paramiko import SFTPAttributes, SFTPHandle, SFTPServer, SFTPServerInterface
 from paramiko.sftp import SFTP_OK
 
-from maint.lab.hosts.ssh.connection import Connection
+from maint.lab.hosts.ssh_server import Connection
 
 
 def answered(work: Callable[[], Any]) -> Any:

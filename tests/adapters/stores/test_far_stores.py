@@ -288,6 +288,16 @@ def test_a_large_file_for_which_there_is_no_room_until_it_is_whole_is_a_failure_
     assert [r.path for r, _ in httpserver.log if r.method == "PUT" and r.path.endswith("/a")] == []
 
 
+def test_a_read_that_a_busy_service_turns_away_is_tried_again(httpserver: HTTPServer) -> None:
+    for status in (500, 503):
+        httpserver.expect_oneshot_request("/backups").respond_with_data("", status=status)
+    page = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+    httpserver.expect_request("/backups").respond_with_data(page, content_type="application/xml")
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    assert list(store.names()) == []
+    assert len(httpserver.log) == 3
+
+
 def test_a_write_that_the_service_answers_with_an_error_is_not_sent_again(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
     httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data(status=412)

@@ -21,8 +21,8 @@ from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
 from maint.engine.lease import Lease, LeaseLost, Terms
 from maint.errors import Invalid, Locked, StoreFailed
+from maint.lab.hosts import ssh_server
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh import server
 from maint.model.secret import Secret
 from maint.ports import Store
 from tests.adapters.stores.plain_sftp import serving
@@ -71,8 +71,8 @@ def over_sshd(sshd: Any, tmp_path: Path, *, shared: bool = False) -> Iterator[St
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(server, "Connection", serving(tmp_path / "root"))
-    lab = server.SshLab([Machine("one", tmp_path / "one", {})], tmp_path / "ssh")
+    monkeypatch.setattr(ssh_server, "Connection", serving(tmp_path / "root"))
+    lab = ssh_server.SshLab([Machine("one", tmp_path / "one", {})], tmp_path / "ssh")
     lab.start()
     host, port = lab.endpoints["one"]
     try:

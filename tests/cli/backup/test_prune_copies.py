@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.conftest import back_up
 
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from maint.lab.create import SITE
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from tests.steps.conftest import back_up, copy
 from tests.steps.operator import Operator
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from maint.lab.create import SITE
 from maint.lab.pki import age_key
-from maint.lab.siteconfig import SITE
 from tests.steps.conftest import back_up
 
 

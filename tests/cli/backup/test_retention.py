@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.conftest import back_up
 
 

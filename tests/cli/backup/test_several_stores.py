@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 
 
 class Stores:

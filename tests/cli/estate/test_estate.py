@@ -77,6 +77,32 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
     assert in_words(Ended("one", 4, {"message": "no", "detail": []})) == "no"
 
 
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"checks": [{"label": "lock", "state": "ok"}, {"label": "store", "state": "FAIL"}]}, "1 fail, 1 ok: store"),
+        (
+            {"findings": [{"check": f"c{n // 2}", "state": "fail"} for n in range(12)]},
+            "12 fail: c0, c1, c2, c3, c4 and 1 more",
+        ),
+        ({"verifications": []}, "no snapshot was verified so long ago"),
+        ({"verifications": [{"result": "verified"}] * 2}, "2 snapshots: 2 verified"),
+        (
+            {
+                "actions": [
+                    {"kind": "snapshot.take", "detail": "snapshot 1"},
+                    {"kind": "window.close", "detail": "shut"},
+                ]
+            },
+            "snapshot 1",
+        ),
+        ({"actions": [{"kind": "snapshot.prune", "detail": "2 snapshots removed"}]}, "2 snapshots removed"),
+    ],
+)
+def test_the_summary_says_what_came_of_a_command(result: Json, words: str) -> None:
+    assert in_words(Ended("one", 0, None, result)) == words
+
+
 @pytest.mark.parametrize("site", ["slow", "deaf"])
 def test_a_site_that_hangs_is_ended_after_its_limit_and_the_grace(tmp_path: Path, site: str) -> None:
     ended = processes(grace=0.2).carry_out(call(site, tmp_path, limit=1.0))
@@ -166,8 +192,11 @@ def said(config: Path, *words: str, **more: str) -> Said:
 
 
 def test_each_site_answers_for_itself_and_the_summary_tells_of_all(config: Path) -> None:
-    found = said(config, "site", "status", "--all", "-o", "json")
+    found = said(config, "site", "status", "--all", "-o", "json", "--log-format", "json")
     assert found.code == 7
+    told = [one for line in found.err.splitlines() if (one := json.loads(line))["message"].startswith("[")]
+    assert {one["level"] for one in told if "down" in one["message"]} == {"error"}
+    assert sorted(one["level"] for one in told) == ["error", "info", "info"]
     sites = {one["site"]: one for one in found.json["sites"]}
     assert list(sites) == ["one", "two", "down"]
     assert [one["exit"] for one in sites.values()] == [0, 0, 4]
@@ -239,10 +268,14 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     shown = said(mistaken, "site", "status", "--label", "region=us")
     assert shown.code == 7 and "unknown key 'mangler'" in shown.out and "torn" not in shown.out
     assert shown.err.count("warning: cannot be used") == 1 and "torn" in shown.err  # nobody knows its labels
+    mended = (mistaken.parent / "sites.d" / "down.yaml").read_text()
     (mistaken.parent / "sites.d" / "down.yaml").write_text("sites: [")
     down = mistaken.parent / "pages" / "down.html"
     assert "Not now" not in down.read_text() and said(mistaken, "site", "report", "--site", "one").code == 0
     assert "Not now" in down.read_text()  # as that of all sites says
+    (mistaken.parent / "sites.d" / "down.yaml").write_text(mended)
+    assert said(mistaken, "site", "report", "--site", "one").code == 0
+    assert "Not now" not in down.read_text()
 
 
 def test_a_site_beside_a_broken_file_works_and_warns_once(mistaken: Path) -> None:
@@ -261,7 +294,9 @@ def test_a_broken_site_is_listed_as_such_and_all_mistakes_are_told(mistaken: Pat
     assert listed["odd"]["labels"] == {"region": "us"}
     shown = said(mistaken, "site", "list")
     assert shown.code == 0 and sum("config is wrong" in line for line in shown.out.splitlines()) == 2
+    (mistaken.parent / "sites.d" / "more.yml").write_text("sites: {}")
     told = said(mistaken, "config", "validate")
+    assert "more.yml is not read" in told.err
     assert told.code == 3 and "odd.yaml:1:" in told.err and "torn.yaml:1:" in told.err
     doctor = said(mistaken, "doctor", "--site", "one")
     assert "odd.yaml:1:" in doctor.out and "torn.yaml:1:" in doctor.out

@@ -40,6 +40,7 @@ def test_without_maint_beside_airflow_it_holds_all_that_it_needs() -> None:
     "words",
     [
         ("--drill", "Someday"),
+        ("--dag-id", 'my "dag"'),
         ("--timezone", "Mars/Base"),
         ("--limit-each", "soon"),
         ("--connection", "a", "--config", "b"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from maint.config import yaml
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.operator import Operator
 
 FIRST = "base-01.example.internal"

@@ -17,7 +17,7 @@ from maint.config import yaml
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, Interrupted, Invalid, Locked, WorkFailed
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.engine.conftest import site_in
 from tests.steps.conftest import PASSWORD
 from tests.steps.operator import maint
@@ -219,6 +219,14 @@ def test_what_a_signal_ends_while_its_start_is_told_is_at_work_no_more(measured,
     assert samples(measured)["maint_at_work_since_timestamp_seconds", ""] == 0
 
 
+def test_a_file_that_two_sites_write_is_warned_of_and_nothing_of_the_other_stays_as_this_ones(measured):
+    assert "give each site" not in measured("backup", "verify", "--level", "1").err
+    path = measured.lab.folder / "metrics/maint.prom"
+    path.write_text(path.read_text().replace(f'site="{SITE}"', 'site="other"'))
+    assert "give each site a file of its own" in measured("backup", "verify", "--level", "1").err
+    assert 'site="other"' not in path.read_text()
+
+
 def test_every_metric_says_what_it_is_once(measured):
     measured("backup", "verify")
     text = (measured.lab.folder / "metrics/maint.prom").read_text()
@@ -261,7 +269,7 @@ def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_
     site.settings = site.settings.model_copy(update={"metrics": path, "backup": backup})
     stale = "# HELP maint_stored_bytes B.\nmaint_stored_bytes 7\n# HELP maint_runs R.\nmaint_runs{old} 1\n"
     path.write_text(stale)
-    monkeypatch.setattr("maint.cli.monitoring.figures.entries", lambda site: time.sleep(60))
+    monkeypatch.setattr("maint.cli.monitoring.metrics.entries", lambda site: time.sleep(60))
     monkeypatch.setattr("maint.cli.after_run._AFTER_FAILURE", 0.05)
     ending = Ending("backup drill", site.clock.now(), failure=failure)
     if failure:

@@ -178,12 +178,19 @@ def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Ope
 
 
 def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Operator) -> None:
-    configured(loaded, "    notify: [{name: pager, on: [success], exec: {command: [/bin/false]}}]\n")
+    switch = "{name: switch, verbs: [backup dril, mine], ping: {url: 'http://127.0.0.1:1'}}"
+    configured(loaded, f"    notify: [{switch}, {{name: pager, on: [success], exec: {{command: [/bin/false]}}}}]\n")
+    (line,) = [one for one in loaded("notify", "list").out.splitlines() if one.startswith("switch")]
+    assert "ping: each start and end" in line and "stale" not in line  # whatever `on` says
+    slip = (
+        f"sites.{SITE}.notify: switch is told of 'backup dril', which is no verb of maint; did you mean 'backup drill'?"
+    )
+    assert [one for one in loaded("config", "validate").err.splitlines() if "told of" in one] == [f"warning: {slip}"]
     said = loaded("backup", "verify", "--level", "1")
     assert said.code == 0
     assert "notice pager was not told: exec: /bin/false ended with status 1" in said.err
     assert (
-        loaded("notify", "list", "-o", "json").json["notices"][0]["problem"] == "exec: /bin/false ended with status 1"
+        loaded("notify", "list", "-o", "json").json["notices"][1]["problem"] == "exec: /bin/false ended with status 1"
     )
     line = next(one for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "notice pager")
     assert line["state"] == "warn"

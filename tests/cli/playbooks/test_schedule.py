@@ -64,6 +64,7 @@ def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Sch
     assert type_("probe", "--every", "6h", "--form", "systemd").code == 0
     assert type_("--form", "systemd", verb="install").code == 0
     assert type_("export", "--form", "systemd").code == 0
+    assert "maint-failure@.service" in type_(verb="show").out
     assert type_(verb="remove").code == 0
     assert [name for name in type_.files if "backup" in name] == []
     assert type_("probe", "--remove").code == 0

@@ -12,7 +12,7 @@ import pytest
 from maint.cli.schedule import files
 from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.operator import environment, maint
 
 CONFIG = """\

@@ -158,6 +158,31 @@ def test_a_window_that_was_left_open_fails_and_the_command_that_closes_it_is_nam
     assert (line["state"], line["hint"]) == ("FAIL", "maint manager export --close-window")
 
 
+def test_a_window_that_another_machine_has_closed_is_told_as_open_by_no_command_that_looks(loaded):
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    *_, path = sorted((loaded.lab.folder / "backups").glob("*/records/*-window-*.json"))  # the last one closed it
+    said = json.loads(path.read_text())
+    window = {"run": said["snapshot"], "opened_at": said["facts"]["opened_at"], "hosts": {}}
+    (loaded.state / "window.json").write_text(json.dumps(window))  # as a machine has it that died meanwhile
+    assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
+    assert loaded("site", "status", "-o", "json").json["redaction_window"] == "closed"
+    assert "left the redaction window open" not in loaded("playbook", "history").err
+    path.rename(path.with_suffix(".away"))
+    assert "left the redaction window open" in loaded("playbook", "history").err
+
+
+def test_a_key_of_the_shared_state_that_is_none_is_named_by_doctor_and_by_the_run(loaded):
+    path, key = loaded.lab.folder / "config.yaml", loaded.lab.folder / "shared-key"
+    key.write_text("age1public")
+    key.chmod(0o600)
+    shared = f"    shared_state: shared\n    shared_state_key: file:{key}\n"
+    path.write_text(path.read_text().replace("    backup:\n", f"{shared}    backup:\n"))
+    line = checks(loaded("doctor", "-o", "json"))["secret shared_state_key"]
+    assert (line["state"], f"shared_state_key, file:{key}: this is not" in line["words"]) == ("FAIL", True)
+    said = loaded("backup", "create", "--yes")
+    assert said.code == 3 and f"shared_state_key, file:{key}: this is not" in said.err
+
+
 def test_a_run_that_was_killed_is_told_with_the_way_on(loaded):
     journal = sorted((loaded.state / "runs").glob("*.jsonl"))[0]
     journal.write_text(journal.read_text().splitlines()[0] + "\n")

@@ -11,7 +11,7 @@ from fabric import Connection
 
 from maint.lab.faults import AILMENTS, HOST_FAULTS
 from maint.lab.hosts.machine import Machine
-from maint.lab.hosts.ssh.server import SshLab
+from maint.lab.hosts.ssh_server import SshLab
 
 
 @pytest.fixture

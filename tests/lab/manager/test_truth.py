@@ -14,8 +14,7 @@ import pytest
 import requests
 
 from maint.cli.help.topics import text_of
-from maint.lab.http.request_log import RequestLog
-from maint.lab.http.server import Listener
+from maint.lab.http.server import Listener, RequestLog
 from maint.lab.manager import document, simulator
 from maint.lab.manager.api import routes
 from maint.lab.manager.load import Options

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from maint.lab.http import form
+from maint.lab.http import messages
 from maint.lab.virtual_clusters.cluster import Cluster
 
 REQUIREMENTS = "/resources/env/requirements.txt"
@@ -212,14 +212,14 @@ def test_a_form_gives_its_file_however_it_is_cut(size, payload):
     body = (
         boundary + head % b"other" + b"zzz\r\n" + boundary + head % b"file" + payload + b"\r\n" + boundary + b"--\r\n"
     )
-    assert b"".join(form.form_part(cut(body, size), "multipart/form-data; boundary=XXY")) == payload
+    assert b"".join(messages.form_part(cut(body, size), "multipart/form-data; boundary=XXY")) == payload
 
 
 @pytest.mark.parametrize("keep", [10, 60, 100])
 def test_a_form_that_ends_early_gives_nothing(keep):
     body = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + b"x" * 90 + b"\r\n--B--\r\n"
-    with pytest.raises(form.BadForm):
-        list(form.form_part(cut(body[:keep], 8), "multipart/form-data; boundary=B"))
+    with pytest.raises(messages.BadForm):
+        list(messages.form_part(cut(body[:keep], 8), "multipart/form-data; boundary=B"))
 
 
 def test_a_git_repository_can_be_mounted_and_is_no_resource(api):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from maint.lab.http.request_log import read_requests
+from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.virtual_clusters.create import BadName

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.create import SITE
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from maint.lab.virtual_clusters.info import lose
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.model.virtual_cluster import normal_job
 from tests.restore.recovery.conftest import FIRST, SECOND
@@ -243,5 +243,5 @@ def test_killed_anywhere_after_the_manager_is_back_nothing_is_done_twice(waiting
     assert (len(jobs(waiting, FIRST)), list(jobs(waiting, SECOND))) == (8, ["report"])
     assert awake(waiting, FIRST) == []
     assert [len(cluster(waiting, name).runs.values()) for name in (FIRST, SECOND)] == [1, 1]
-    created = [line for line in waiting.sent if line.startswith("POST") and line.endswith(("/jobs", "/resources"))]
+    created = [line for line in waiting.done if line.startswith("POST") and line.endswith(("/jobs", "/resources"))]
     assert len(created) == 8 + 4 + 1 + 1 + 2 * 2  # jobs and resources of both, and those of two smoke tests

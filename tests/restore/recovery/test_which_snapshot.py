@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.restore.recovery.conftest import FIRST, SECOND, MakeSite
 from tests.steps.operator import Operator
 

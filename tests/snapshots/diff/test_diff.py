@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from maint.model.manager import Door, Presence
 from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import meaning, preview, tree_of_server

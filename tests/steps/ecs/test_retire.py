@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from maint.adapters.stores.local import LocalStore
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.ecs.hosts import DELETE, ONCE, ONE, RETIRE, STOP, TWO, did, machine, on, retire, trees, when_told
 from tests.steps.operator import Operator
 from tests.steps.test_kills import finish, kill_at, repeated, sample, start

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.operator import Operator, Said, maint
 
 DELETE = "DELETE /api/v45/clusters/ecs-01"

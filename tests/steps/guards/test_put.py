@@ -1,6 +1,6 @@
 """Nothing is put unless the very snapshot to be restored is proven, and what is there is kept."""
 
-from maint.lab.siteconfig import SITE
+from maint.lab.create import SITE
 from tests.steps.guards.test_clusters import damage, purposes, snapshots
 from tests.steps.operator import Operator, Said
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from maint.lab.create import SITE
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from tests.adapters.conftest import Sshd, sshd
 from tests.steps.conftest import FAST
 from tests.steps.operator import Said, maint

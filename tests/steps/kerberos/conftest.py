@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from maint.lab.create import SITE
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.lab.siteconfig import SITE
 from maint.lab.virtual_clusters import cluster as kerberos
 from maint.lab.virtual_clusters.cluster import Cluster
 from tests.steps.kerberos.kdc import Kdc, lacking, start

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.lab.http.request_log import read_requests
+from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.steps.virtual_clusters import runs

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 
 from maint.lab.hosts.shell.call import Call, Command, Failed, NotSimulated
+from maint.lab.hosts.shell.parser import NAME
 from maint.lab.hosts.shell.state import Leave, Loop, ShellFailure, decode
-from maint.lab.hosts.shell.words import NAME
 
 _ESCAPE = re.compile(r"\\(0[0-7]{0,3}|[1-7][0-7]{0,2}|[nrt\\])")
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {

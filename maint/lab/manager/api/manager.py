@@ -3,8 +3,7 @@
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import accounts, commands, put_deployment
 from maint.lab.manager.api.messages import Request, listing, plain
-from maint.lab.manager.document import Doc, clusters, dumps, hosts
-from maint.lab.manager.views import Hide, as_of, hidden
+from maint.lab.manager.document import Doc, Hide, as_of, clusters, dumps, hidden, hosts
 from maint.lab.manager.world import World
 
 

@@ -9,8 +9,19 @@ import msgspec
 from maint.lab.http import messages
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
-from maint.lab.manager.document import Doc, dumps, hosts, items, misshapen, parse, roles, services, without_nulls
-from maint.lab.manager.views import as_of, hide_items
+from maint.lab.manager.document import (
+    Doc,
+    as_of,
+    dumps,
+    hide_items,
+    hosts,
+    items,
+    misshapen,
+    parse,
+    roles,
+    services,
+    without_nulls,
+)
 from maint.lab.manager.world import World
 
 

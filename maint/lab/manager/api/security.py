@@ -4,14 +4,12 @@ import base64
 import hashlib
 import uuid
 
-from maint.lab.http.form import BadForm, form_part
-from maint.lab.http.messages import ApiError, Response
+from maint.lab.http.messages import ApiError, BadForm, Response, form_part
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import administrators, internal, set_password
 from maint.lab.manager.api.messages import Request, listing, one_of, plain, texts
-from maint.lab.manager.document import Doc, users
+from maint.lab.manager.document import Doc, as_of, users
 from maint.lab.manager.license import BadLicense, read_license
-from maint.lab.manager.views import as_of
 from maint.lab.manager.world import World
 
 _OFF = "Auto-TLS is not enabled."

@@ -5,8 +5,7 @@ import re
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import commands
 from maint.lab.manager.api.messages import Request, cluster_of, config_items, key, listing, one_of, service_of
-from maint.lab.manager.document import Doc, items, roles, services
-from maint.lab.manager.views import as_of
+from maint.lab.manager.document import Doc, as_of, items, roles, services
 from maint.lab.manager.world import NA, STARTED, World
 
 _STATUS = {STARTED: "GOOD_HEALTH", NA: "NONE"}

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager.api import services
 from maint.lab.manager.api.messages import Request, config_items, host_of, listing, role_of, service_of
-from maint.lab.manager.document import Doc, all_services, items, roles
-from maint.lab.manager.views import is_secret
+from maint.lab.manager.document import Doc, all_services, is_secret, items, roles
 from maint.lab.manager.world import STOPPED, World
 
 # Settings that are known to exist, and their values where nobody set them (M7.2), by what has them.

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.lab.http.messages import Response, Routes
-from maint.lab.virtual_clusters.api import archive, job_runs, jobs, repositories, resources
+from maint.lab.virtual_clusters.api import archive, jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.gateway import ACCESS, Gateway
 from maint.lab.virtual_clusters.messages import ApiError, Request, html, printed
@@ -44,18 +44,18 @@ ROUTES: dict[str, Handler] = {
     "PUT resources/{resource}/{path*}": resources.upload_file,
     "GET resources/{resource}/{path*}": resources.download_file,
     "DELETE resources/{resource}/{path*}": resources.delete_file,
-    "GET repositories": repositories.read_all,
-    "POST repositories": repositories.create,
-    "GET repositories/{repository}": repositories.read,
-    "DELETE repositories/{repository}": repositories.delete,
-    "POST repositories/{repository}/sync": repositories.sync,
+    "GET repositories": resources.read_repositories,
+    "POST repositories": resources.create_repository,
+    "GET repositories/{repository}": resources.read_repository,
+    "DELETE repositories/{repository}": resources.delete_repository,
+    "POST repositories/{repository}/sync": resources.sync_repository,
     "GET admin/export": archive.export_all,
     "POST admin/import": archive.import_all,
-    "GET job-runs": job_runs.read_all,
-    "GET job-runs/{run}": job_runs.read,
-    "POST job-runs/{run}/kill": job_runs.kill,
-    "GET job-runs/{run}/log-types": job_runs.log_types,
-    "GET job-runs/{run}/logs": job_runs.read_log,
+    "GET job-runs": jobs.read_runs,
+    "GET job-runs/{run}": jobs.read_run,
+    "POST job-runs/{run}/kill": jobs.kill_run,
+    "GET job-runs/{run}/log-types": jobs.log_types,
+    "GET job-runs/{run}/logs": jobs.read_log,
 }
 CALLS = Routes(ROUTES)
 

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -13,7 +13,7 @@ from maint.lab.http.messages import Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters.api import jobs, resources
 from maint.lab.virtual_clusters.cluster import Cluster
-from maint.lab.virtual_clusters.lists import BadFilter, parse_filter
+from maint.lab.virtual_clusters.lists import parse_filter
 from maint.lab.virtual_clusters.messages import ApiError, Request
 from maint.lab.virtual_clusters.store import PIECE
 
@@ -88,11 +88,8 @@ def _name(cluster: Cluster, name: str, handling: str) -> str:
     return name
 
 
-def _chosen(request: Request, parameter: str, entries: list[Doc]) -> list[Doc]:
-    try:
-        match = parse_filter(request.query.get(parameter, ()))
-    except BadFilter as error:
-        raise ApiError(400, str(error)) from error
+def _chosen(request: Request, parameter: str, entries: Iterable[Doc]) -> list[Doc]:
+    match = parse_filter(request.query.get(parameter, ()))
     return [entry for entry in entries if match(entry)]
 
 

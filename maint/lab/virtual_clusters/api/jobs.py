@@ -1,8 +1,9 @@
-"""Jobs: list, create, read, update, delete, run (J4)."""
+"""Jobs and their runs: list, create, read, update, delete, run, kill, logs (J4, J6)."""
 
 import copy
+import io
 
-from maint.lab.http.messages import Response
+from maint.lab.http.messages import TEXT, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, runs, schedules, tick
 from maint.lab.virtual_clusters.application import mounted_files, within_mount
@@ -10,6 +11,7 @@ from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.engine import refused
 from maint.lab.virtual_clusters.lists import page
 from maint.lab.virtual_clusters.messages import ApiError, Request
+from maint.lab.virtual_clusters.store import ObjectStore
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -21,7 +23,7 @@ def read_all(cluster: Cluster, request: Request) -> Response:
 
 def read(cluster: Cluster, request: Request) -> Response:
     """Show a job."""
-    return Response(value=cluster.job_view(find(cluster, request), latest=request.flag("latestjob")))
+    return Response(value=cluster.job_view(found(cluster.jobs, request, "job"), latest=request.flag("latestjob")))
 
 
 def create(cluster: Cluster, request: Request) -> Response:
@@ -42,7 +44,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 
 def update(cluster: Cluster, request: Request) -> Response:
     """Change a job: keys that are given replace, whether others stay is a switch (J4.1)."""
-    before = find(cluster, request)
+    before = found(cluster.jobs, request, "job")
     given = request.document()
     if not isinstance(given, dict):
         raise ApiError(400, "json: cannot unmarshal into a job")
@@ -65,7 +67,7 @@ def update(cluster: Cluster, request: Request) -> Response:
 
 def delete(cluster: Cluster, request: Request) -> Response:
     """Delete a job; its runs stay."""
-    cluster.jobs.drop(str(find(cluster, request)["name"]))
+    cluster.jobs.drop(str(found(cluster.jobs, request, "job")["name"]))
     return _answer(cluster, "vc-delete-status")
 
 
@@ -88,12 +90,12 @@ def run(cluster: Cluster, request: Request) -> Response:
     return Response(201, {"id": started["id"]} if cluster.switches["vc-run-answer"] == "id" else None)
 
 
-def find(cluster: Cluster, request: Request) -> Doc:
-    """Return the job that a path names; one that cannot be seen is not there."""
-    job = cluster.jobs.get(request.parts["job"])
-    if job is None or not request.sees:
-        raise ApiError(404, "job not found")
-    return job
+def found(kept: ObjectStore, request: Request, part: str, called: str = "") -> Doc:
+    """Return the object that a part of the path names; one that cannot be seen is not there."""
+    entry = kept.get(request.parts[part])
+    if entry is None or not request.sees:
+        raise ApiError(404, f"{called or part} not found")
+    return entry
 
 
 def shows(cluster: Cluster, entry: Doc) -> bool:
@@ -107,10 +109,7 @@ def _answer(cluster: Cluster, switch: str, value: Doc | None = None) -> Response
 
 
 def _wish(request: Request) -> runs.Wish:
-    try:
-        given = definitions.take(request.document(), definitions.RUN)
-    except definitions.BadDefinition as error:
-        raise ApiError(400, str(error)) from error
+    given = definitions.take(request.document(), definitions.RUN)
     user = str(given.get("user") or request.user)
     return runs.Wish(
         user, given.get("variables") or {}, given.get("overrides") or {}, str(given.get("requestID") or "")
@@ -118,10 +117,7 @@ def _wish(request: Request) -> runs.Wish:
 
 
 def _definition(cluster: Cluster, given: object) -> Doc:
-    try:
-        return definitions.job(given, keep=cluster.switches["vc-unknown-keys"] == "keep")
-    except definitions.BadDefinition as error:
-        raise ApiError(400, str(error)) from error
+    return definitions.job(given, keep=cluster.switches["vc-unknown-keys"] == "keep")
 
 
 def _check_mounts(cluster: Cluster, job: Doc) -> None:
@@ -154,7 +150,7 @@ def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | No
 
 def act(cluster: Cluster, request: Request) -> Response:
     """Pause or unpause a job's schedule; what became due while it was paused fires at once (J4.4)."""
-    job, action = find(cluster, request), request.parts["action"]
+    job, action = found(cluster.jobs, request, "job"), request.parts["action"]
     inner = job.get("_") or {}
     if "parse" in inner and "dag" not in inner and cluster.switches["vc-pause-unparsed"] == "refused":
         raise ApiError(400, f"no DAG of job {job['name']} is known")
@@ -170,3 +166,50 @@ def act(cluster: Cluster, request: Request) -> Response:
         job["modified"] = cluster.stamp()
     cluster.jobs.put(str(job["name"]), job)
     return Response(int(cluster.switches["vc-pause-status"]))
+
+
+def read_runs(cluster: Cluster, request: Request) -> Response:
+    """List runs, the oldest first unless asked otherwise."""
+    return page(cluster, request, "runs", cluster.runs.values(), cluster.run_view, "id")
+
+
+def read_run(cluster: Cluster, request: Request) -> Response:
+    """Show a run."""
+    return Response(value=cluster.run_view(_run(cluster, request)))
+
+
+def kill_run(cluster: Cluster, request: Request) -> Response:
+    """Kill a run; one that has ended stays as it is."""
+    run = _run(cluster, request)
+    if not runs.ended(run):
+        cluster.stop_run(run)
+    return Response(int(cluster.switches["vc-kill-status"]))
+
+
+def log_types(cluster: Cluster, request: Request) -> Response:
+    """List the logs that a run has by now, in one of three shapes (J6.1)."""
+    found = [] if cluster.strikes("vc-log-missing", request.call) else runs.log_types(cluster, _run(cluster, request))
+    shapes: dict[str, object] = {
+        "object": {"logTypes": found},
+        "strings": found,
+        "objects": [{"type": kind} for kind in found],
+    }
+    return Response(value=shapes[cluster.switches["vc-log-types"]])
+
+
+def read_log(cluster: Cluster, request: Request) -> Response:
+    """Send a log, once it is there (J6.4)."""
+    run, kind = _run(cluster, request), request.word("type")
+    if not kind:
+        raise ApiError(400, "log type is required")
+    if not runs.log_readable(cluster, run, kind) or cluster.strikes("vc-log-missing", request.call):
+        raise ApiError(int(cluster.switches["vc-missing-log"]), "object not found")
+    path = runs.log_path(cluster, run, kind)
+    length = path.stat().st_size
+    if runs.log_grows(cluster, run, kind):
+        return Response(stream=io.BytesIO(path.read_bytes()[: length // 2]), length=length // 2, content_type=TEXT)
+    return Response(stream=path.open("rb"), length=length, content_type=TEXT)
+
+
+def _run(cluster: Cluster, request: Request) -> Doc:
+    return found(cluster.runs, request, "run", "job run")

@@ -1,12 +1,12 @@
-"""Resources: list, create, read, delete (J5)."""
+"""Resources and their files (J5), and git repositories: names that jobs can mount, nothing is fetched (J4.3, J8)."""
 
 from maint.lab.http.messages import BYTES, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, tick
-from maint.lab.virtual_clusters.api.jobs import shows
+from maint.lab.virtual_clusters.api.jobs import found, shows
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.lists import page
-from maint.lab.virtual_clusters.messages import ApiError, Request
+from maint.lab.virtual_clusters.messages import ApiError, Request, shown
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -17,7 +17,7 @@ def read_all(cluster: Cluster, request: Request) -> Response:
 
 def read(cluster: Cluster, request: Request) -> Response:
     """Show a resource, with its files where asked for."""
-    resource = find(cluster, request)
+    resource = found(cluster.resources, request, "resource")
     view = cluster.resource_view(resource)
     if request.flag("includeFiles"):
         files = cluster.files.entries(str(resource["name"]))
@@ -27,26 +27,22 @@ def read(cluster: Cluster, request: Request) -> Response:
 
 def create(cluster: Cluster, request: Request) -> Response:
     """Create a resource; an environment waits for its requirements (J5.4)."""
-    try:
-        found = definitions.resource(request.document(), keep=cluster.switches["vc-unknown-keys"] == "keep")
-    except definitions.BadDefinition as error:
-        raise ApiError(400, str(error)) from error
-    if found["name"] in cluster.resources:
+    made = definitions.resource(request.document(), keep=cluster.switches["vc-unknown-keys"] == "keep")
+    if made["name"] in cluster.resources:
         raise ApiError(409, "resource with name already exists")
-    environment = found["type"] == "python-env"
+    environment = made["type"] == "python-env"
     stamp = cluster.stamp()
-    found |= {"status": "pending-build" if environment else "ready", "created": stamp, "modified": stamp}
-    found["retentionPolicy"] = found.get("retentionPolicy") or "keep_indefinitely"
+    made |= {"status": "pending-build" if environment else "ready", "created": stamp, "modified": stamp}
+    made["retentionPolicy"] = made.get("retentionPolicy") or "keep_indefinitely"
     if environment:
-        found["pythonEnv"] = {"pythonVersion": "python3"} | (found.get("pythonEnv") or {}) | {"type": "python-env"}
-    cluster.resources.put(str(found["name"]), found)
-    shown = cluster.resource_view(found) if cluster.switches["vc-create-body"] == "object" else None
-    return Response(201, shown)
+        made["pythonEnv"] = {"pythonVersion": "python3"} | (made.get("pythonEnv") or {}) | {"type": "python-env"}
+    cluster.resources.put(str(made["name"]), made)
+    return Response(201, cluster.resource_view(made) if cluster.switches["vc-create-body"] == "object" else None)
 
 
 def delete(cluster: Cluster, request: Request) -> Response:
     """Delete a resource with its files; jobs that mount it stay (J5.5)."""
-    name = str(find(cluster, request)["name"])
+    name = str(found(cluster.resources, request, "resource")["name"])
     users = [job["name"] for job in cluster.jobs.values() if name in mounted(job)]
     if users and cluster.switches["vc-delete-mounted"] == "refuse":
         raise ApiError(409, f"resource is used by job '{users[0]}'")
@@ -57,17 +53,9 @@ def delete(cluster: Cluster, request: Request) -> Response:
 
 def events(cluster: Cluster, request: Request) -> Response:
     """Show what happened to a resource."""
-    resource = find(cluster, request)
+    resource = found(cluster.resources, request, "resource")
     entry = {"id": 1, "message": f"resource {resource['name']} created", "created": resource["created"]}
     return Response(value={"events": [entry]})
-
-
-def find(cluster: Cluster, request: Request) -> Doc:
-    """Return the resource that a path names; one that cannot be seen is not there."""
-    resource = cluster.resources.get(request.parts["resource"])
-    if resource is None or not request.sees:
-        raise ApiError(404, "resource not found")
-    return resource
 
 
 def mounted(job: Doc) -> set[str]:
@@ -81,10 +69,10 @@ _REQUIREMENTS = "requirements.txt"
 
 def upload_file(cluster: Cluster, request: Request) -> Response:
     """Take a file in, in the place of an earlier one; requirements start the build of an environment."""
-    resource = find(cluster, request)
+    resource = found(cluster.resources, request, "resource")
     if request.upload is None:
         raise ApiError(400, "http: no such file")
-    path = _path(request)
+    path = definitions.file_path(request.parts["path"])
     environment = resource["type"] == "python-env"
     if environment and path != _REQUIREMENTS:
         raise ApiError(400, f"only {_REQUIREMENTS} can be uploaded to a python-env resource")
@@ -99,7 +87,7 @@ def upload_file(cluster: Cluster, request: Request) -> Response:
 
 def download_file(cluster: Cluster, request: Request) -> Response:
     """Send a file's bytes."""
-    resource = find(cluster, request)
+    resource = found(cluster.resources, request, "resource")
     if request.parts["path"] == "events" and cluster.files.entry(str(resource["name"]), "events") is None:
         return events(cluster, request)
     entry = _entry(cluster, request, resource)
@@ -111,23 +99,53 @@ def download_file(cluster: Cluster, request: Request) -> Response:
 
 def delete_file(cluster: Cluster, request: Request) -> Response:
     """Delete a file."""
-    resource = find(cluster, request)
+    resource = found(cluster.resources, request, "resource")
     _entry(cluster, request, resource)
-    cluster.files.drop(str(resource["name"]), _path(request))
+    cluster.files.drop(str(resource["name"]), definitions.file_path(request.parts["path"]))
     resource["modified"] = cluster.stamp()
     cluster.resources.put(str(resource["name"]), resource)
     return Response(int(cluster.switches["vc-delete-status"]))
 
 
 def _entry(cluster: Cluster, request: Request, resource: Doc) -> Doc:
-    entry = cluster.files.entry(str(resource["name"]), _path(request))
+    entry = cluster.files.entry(str(resource["name"]), definitions.file_path(request.parts["path"]))
     if entry is None:
         raise ApiError(404, "file not found in resource")
     return entry
 
 
-def _path(request: Request) -> str:
-    try:
-        return definitions.file_path(request.parts["path"])
-    except definitions.BadDefinition as error:
-        raise ApiError(400, str(error)) from error
+def read_repositories(cluster: Cluster, request: Request) -> Response:
+    """List repositories."""
+    return page(cluster, request, "repositories", cluster.repositories.values(), shown, "name")
+
+
+def read_repository(cluster: Cluster, request: Request) -> Response:
+    """Show a repository."""
+    return Response(value=shown(_repository(cluster, request)))
+
+
+def create_repository(cluster: Cluster, request: Request) -> Response:
+    """Create a repository; it shares its names with resources, since mounts do not tell the two apart."""
+    made = definitions.repository(request.document())
+    if made["name"] in cluster.repositories or made["name"] in cluster.resources:
+        raise ApiError(409, "repository with name already exists")
+    stamp = cluster.stamp()
+    cluster.repositories.put(str(made["name"]), made | {"created": stamp, "modified": stamp})
+    return Response(201)
+
+
+def delete_repository(cluster: Cluster, request: Request) -> Response:
+    """Delete a repository; jobs that mount it stay."""
+    cluster.repositories.drop(str(_repository(cluster, request)["name"]))
+    return Response(204)
+
+
+def sync_repository(cluster: Cluster, request: Request) -> Response:
+    """Pretend to fetch: only its time changes."""
+    fetched = _repository(cluster, request) | {"modified": cluster.stamp()}
+    cluster.repositories.put(str(fetched["name"]), fetched)
+    return Response(201)
+
+
+def _repository(cluster: Cluster, request: Request) -> Doc:
+    return found(cluster.repositories, request, "repository")

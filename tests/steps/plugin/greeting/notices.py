@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from maint.adapters.notify.way import Say
+from maint.adapters.notices import Say
 from maint.model.notice import Notice
 
 

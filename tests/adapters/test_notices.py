@@ -18,7 +18,7 @@ import trustme
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.notify.sender import NoticeSender
+from maint.adapters.notices import NoticeSender
 from maint.config.notices import NoticeSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.model.notice import Kind, Notice, Told
@@ -84,7 +84,7 @@ def test_chat_tools_get_the_words_as_they_want_them(tell: Tell, httpserver: HTTP
     said = request.json
     text = said["text"] if format_ == "slack" else said["attachments"][0]["content"]["body"][1]["text"]
     assert 'what: backup "create"' in text
-    assert "next: maint site status" in text
+    assert "next: maint site status" in text and "when: 2026-11-22 02:15 UTC" in text
 
 
 def test_an_address_that_is_a_secret_is_told_in_no_message(tell: Tell, tmp_path: Path) -> None:
@@ -128,6 +128,12 @@ def test_each_way_takes_the_most_telling_event_that_it_is_for(tell: Tell, httpse
     tell(recovered, DONE, webhook={"url": httpserver.url_for("/hook")}, ping={"url": httpserver.url_for("/ping")})
     assert [request.path for request, _ in httpserver.log] == ["/hook", "/ping"]
     assert httpserver.log[0][0].json["event"] == "recovered"
+
+
+def test_a_notice_about_a_playbook_that_people_call_otherwise_is_told(tell: Tell) -> None:
+    assert [told.name for told in tell(DONE, on=["success"], verbs=["export"], exec={"command": ["/bin/cat"]})] == [
+        "ops"
+    ]
 
 
 def test_a_notice_about_other_verbs_is_not_told(tell: Tell) -> None:

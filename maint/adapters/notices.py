@@ -1,0 +1,276 @@
+"""Tell somebody outside by webhook, mail, ping, program or package, each within its limit; trouble is returned."""
+
+import smtplib
+import socket
+import ssl
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from maint import plugins
+from maint.adapters.clock import is_of_another
+from maint.adapters.http import tls
+from maint.adapters.http.request import Bearer, Call, Timeouts
+from maint.adapters.http.transport import Peer, Transport
+from maint.adapters.programs import LocalPrograms
+from maint.config.fields import is_address, url
+from maint.config.notices import Mail, NoticeSettings
+from maint.config.suggestions import meant
+from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, MaintError, WorkFailed
+from maint.model.notice import Kind, Notice, Told
+from maint.model.secret import scrub
+from maint.ports import Clock, Secrets
+
+_MOST = 60.0  # seconds for telling all of them
+_LONGEST = 64 * 1024  # bytes of a mail server's answer
+_SIGNAL = "interrupted by a signal"
+
+
+class Say(msgspec.Struct, frozen=True):
+    """How a notice is put, where secrets come from, and the proxy on the way to addresses (None: there is none)."""
+
+    secrets: Secrets
+    text: Callable[[Notice], str]
+    body: Callable[[str, Notice], bytes]  # of a format and a notice
+    proxy: str | None = None
+
+
+def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Send the notice as a mail; CannotReach: no trusted connection, WorkFailed: account or mail refused."""
+    mail = one.mail
+    assert mail is not None
+    place = ":".join(map(str, mail.at))
+    try:
+        with _connected(mail, one.timeout) as server:
+            if mail.username and mail.password:
+                server.login(mail.username, say.secrets.resolve(mail.password).reveal())
+            refused = server.send_message(_written(mail, notice, say), mail.sender, list(mail.to))
+    except ssl.SSLCertVerificationError as error:
+        raise CannotReach(
+            f"{place} cannot be trusted: {tls.reason(error, mail.host)}",
+            hint="name the authority of its certificate under `ca:` of this way",
+        ) from None
+    except smtplib.SMTPResponseException as error:
+        raise WorkFailed(
+            f"{place} answered {error.smtp_code} {_text(error.smtp_error)}",
+            hint="correct what it names: account, password or sender in the config",
+        ) from None
+    except smtplib.SMTPRecipientsRefused as error:
+        refused = error.recipients
+    except (smtplib.SMTPException, OSError) as error:
+        words = "no answer in time" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
+        raise CannotReach(
+            f"{place}: {words}", hint="correct host and port in the config; is a firewall in between?"
+        ) from None
+    if refused:
+        raise WorkFailed(
+            f"{place} takes no mail for {', '.join(refused)}",
+            hint="correct `to` in the config, or ask whoever runs that server",
+        )
+
+
+class _Bounded(smtplib.SMTP):
+    """As the library has it, which would collect the lines of an answer without an end."""
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return an answer of the server; SMTPServerDisconnected where it is longer than any."""
+        self.file = _Answers(self.file or cast(socket.socket, self.sock).makefile("rb"))
+        try:
+            return super().getreply()
+        finally:
+            self.file = self.file.lines if isinstance(self.file, _Answers) else self.file
+
+
+class _BoundedTls(_Bounded, smtplib.SMTP_SSL):
+    """The same over TLS."""
+
+
+class _Answers:
+    def __init__(self, lines: Any) -> None:  # what `makefile` returns
+        self.lines = lines
+        self.close = lines.close
+        self._left = _LONGEST
+
+    def readline(self, size: int) -> bytes:
+        """Return a line; OSError where there were too many."""
+        line: bytes = self.lines.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"an answer of more than {_LONGEST} bytes")
+        return line
+
+
+def _connected(mail: Mail, timeout: float) -> smtplib.SMTP:
+    trust = tls.context(mail.ca, insecure=False, hint="`ca` of the notice must name a PEM file")
+    host, port = mail.at
+    if mail.tls == "tls":
+        return _BoundedTls(host, port, timeout=timeout, context=trust)
+    server = _Bounded(host, port, timeout=timeout)
+    if mail.tls == "starttls":
+        try:
+            server.starttls(context=trust)  # SMTPNotSupportedError where the server offers none: nothing goes in clear
+        except BaseException:
+            server.close()
+            raise
+    return server
+
+
+def _written(mail: Mail, notice: Notice, say: Say) -> EmailMessage:
+    message = EmailMessage()
+    message["From"], message["To"] = mail.sender, ", ".join(mail.to)
+    message["Subject"] = " ".join(notice.title.split())[:200]
+    message["Date"], message["Message-ID"] = formatdate(), make_msgid(domain="maint")
+    message["Auto-Submitted"] = "auto-generated"  # so that no absence note answers it
+    message.set_content(say.text(notice))
+    return message
+
+
+def _text(said: bytes | str) -> str:
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    return " ".join(text.split())[:200]
+
+
+def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Post the event in the webhook's format; raises WorkFailed, CannotReach or Invalid."""
+    hook = one.webhook
+    assert hook is not None
+    auth = Bearer(say.secrets.resolve(hook.token)) if hook.token else None
+    address = _address(hook.url, say.secrets, f"notify.{one.name}.webhook.url")
+    call = Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
+    _sent(call, hook.ca, say.proxy, auth)
+
+
+def ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Tell the dead man's switch; raises as `post` does."""
+    switch = one.ping
+    assert switch is not None
+    ends = {Kind.START: switch.start, Kind.SUCCESS: switch.success}
+    more = ends.get(notice.kind, switch.failure).replace("{exit}", str(notice.exit))
+    address = _address(switch.url, say.secrets, f"notify.{one.name}.ping.url") + more
+    words = say.text(notice).encode()
+    call = Call("POST", address, one.timeout, one.timeout, body=words, type="text/plain; charset=utf-8")
+    _sent(call, switch.ca, say.proxy)
+
+
+def _address(said: str, secrets: Secrets, key: str) -> str:
+    if is_address(said):
+        return said
+    try:
+        return url(secrets.resolve(said).reveal())
+    except ValueError as error:
+        raise Invalid(
+            f"what {key} refers to {error}", hint="it is one line, an address that begins with https://"
+        ) from None
+
+
+def _sent(call: Call, ca: Path | None, proxy: str | None, auth: Bearer | None = None) -> None:
+    peer = Peer(
+        ca=ca,
+        ca_hint="`ca` of the notice must name a PEM file",
+        authority_hint="give the notice the authority's certificate as `ca`",
+        name_setting="the notice's `url`",
+        proxy=proxy,
+    )
+    transport = Transport(peer, Timeouts(connect=call.read), lambda _: None)
+    try:
+        reply = transport.fetch(call, auth)
+    finally:
+        transport.close()
+    if not reply.good:
+        where = ", which is not followed" if reply.redirects else ""
+        raise WorkFailed(
+            f"{call.origin} answered {reply.title}{where}",
+            hint="look at what that address takes; `maint notify test` tries it again",
+        )
+
+
+Way: TypeAlias = Callable[[NoticeSettings, Notice, Say], None]
+OfPackage: TypeAlias = Callable[[Mapping[str, str], Notice, Say], None]
+
+
+def _run(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Run a program of the operator's; WorkFailed: it did not start, ended with another status than 0, or too late."""
+    assert one.exec is not None
+    LocalPrograms().run(one.exec.command, say.body("json", notice), one.timeout)
+
+
+def _hand_over(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Hand the notice to an installed package; raises Invalid where that cannot be loaded, and what it raises."""
+    assert one.plugin is not None
+    kind, known = one.plugin.kind, plugins.offered(plugins.NOTIFY)
+    if kind not in known:
+        words = f"no installed package offers notices named {kind!r}"
+        raise Invalid(words, hint=meant(kind, known, "install it beside maint"))
+    tell = plugins.load(known[kind], "notice", _function, "it is a function of settings, notice and say")
+    tell(one.plugin.settings, notice, say)
+
+
+def _function(found: object) -> OfPackage | None:
+    return cast(OfPackage, found) if callable(found) else None
+
+
+_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": _run, "plugin": _hand_over}
+
+
+class NoticeSender:
+    """`ports.Notices`; `text` puts a notice into words, `body` into a format; `proxy` leads to addresses."""
+
+    def __init__(
+        self,
+        configured: Sequence[NoticeSettings],
+        secrets: Secrets,
+        clock: Clock,
+        *,
+        text: Callable[[Notice], str],
+        body: Callable[[str, Notice], bytes],
+        proxy: str | None = None,
+    ) -> None:
+        self._configured = configured
+        self._say = Say(secrets, text, body, proxy)
+        self._clock = clock
+
+    def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:
+        """Tell, each within its limit and all within a minute; DeadlinePassed: a limit around this one has passed."""
+        end, found = self._clock.monotonic() + _MOST, list[Told]()
+        for one in self._configured:
+            for way, notice in _chosen(one, notices) if names is None or one.name in names else ():
+                if (left := end - self._clock.monotonic()) <= 0:
+                    found.append(Told(one.name, f"{way}: no time was left"))
+                    continue
+                problem = self._told(one, way, notice, min(left, one.timeout))
+                found.append(Told(one.name, f"{way}: {problem}" if problem else ""))
+                if problem == _SIGNAL:
+                    return found
+        return found
+
+    def _told(self, one: NoticeSettings, way: str, notice: Notice, limit: float) -> str:
+        try:
+            with self._clock.limit(limit):
+                _WAYS[way](one, notice, self._say)
+        except DeadlinePassed as error:
+            if is_of_another(error):  # one around the telling
+                raise
+            return error.message
+        except Interrupted:
+            return _SIGNAL
+        except MaintError as error:
+            return scrub(": ".join([error.message, *error.detail[:1]]))
+        except OSError as error:
+            return error.strerror or "the operating system said no"
+        except Exception:  # a boundary: what a library says may hold anything, and nothing may stop the run
+            return "it failed in a way that maint does not know"
+        return ""
+
+
+def _chosen(one: NoticeSettings, notices: Sequence[Notice]) -> Iterator[tuple[str, Notice]]:
+    """Yield each way of a notice that is for one of the events, with the first of them that it is for."""
+    seen = set[str]()
+    for notice in notices:
+        for way in one.ways(notice.kind.value, notice.verb):
+            if way not in seen:
+                seen.add(way)
+                yield way, notice

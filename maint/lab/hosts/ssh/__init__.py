@@ -1,1 +1,0 @@
-"""Real SSH on loopback in front of the lab's hosts."""
