@@ -110,11 +110,9 @@ def run_steps(
     return run_plan(flags, lambda site, screen: plan_of(source, lines(site, screen), site), after=after)
 
 
-def run_step(
-    flags: Flags, source: str, name: str, kind: str, arguments: Mapping[str, Json], after: ReadAfter | None = None
-) -> int:
+def run_step(flags: Flags, source: str, name: str, kind: str, arguments: Mapping[str, Json]) -> int:
     """Do the same with one step."""
-    return run_steps(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)
+    return run_steps(flags, source, lambda *_: [AdhocStep(name, kind, arguments)])
 
 
 def _refuse_stale(plan: Plan, expected: str | None) -> None:

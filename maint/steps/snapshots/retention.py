@@ -12,7 +12,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
-from maint.snapshots.catalogue import entries, find_id
+from maint.snapshots.catalogue import committed_ids, entries, find_id
 from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.hosts.fan_out import texts
@@ -137,10 +137,12 @@ class HoldSnapshot(Step[HoldArguments]):
         until = _day(str(action.arguments["until"]))
         known = next((one.holds for one in entries(site) if one.id == snapshot_id), None)
         if known is None:
-            raise Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
+            raise _gone(snapshot_id)
         if any((one.reason, one.until) == (reason, until) for one in known):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
         records.add_hold(site, snapshot_id, reason, until, user())
+        if snapshot_id not in committed_ids(site):  # another machine was removing it
+            raise _gone(snapshot_id)
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
 
 
@@ -163,6 +165,10 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
             return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
         records.release_holds(site, snapshot_id, reason, user())
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
+
+
+def _gone(snapshot_id: str) -> Invalid:
+    return Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
 
 
 def _named(args: ReleaseArguments, snapshot_id: str) -> dict[str, str]:
