@@ -24,7 +24,6 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
-from maint.snapshots.archive import paths
 from maint.snapshots.catalogue import files, load, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
@@ -314,6 +313,8 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
             if not usable(stream.read()):
                 raise damaged("it holds no password")
         elif part.name == parts.MANAGER_FILES:
+            from maint.snapshots.archive import paths  # few who look at snapshots read an archive
+
             if paths(stream.read) != tuple(snapshot.manager_files):
                 raise damaged("it holds other files than the manifest lists")
         elif part.name == parts.DATABASE:
