@@ -1,7 +1,7 @@
 """When a site can be back, to which state and from which snapshot: in a sentence that claims no more than is known."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -9,9 +9,10 @@ import msgspec
 from maint.model.formatting import show_count, show_duration
 from maint.report.moment import Moment, moment
 from maint.report.site_facts import AUDIT_ONLY, BY_NAME, DAMAGED, NO_BACKUP, OTHER, RESTORABLE, Shot, SiteFacts
-from maint.report.troubles import FAIL, OK, WARN, known_from
+from maint.report.troubles import FAIL, OK, SEEN_BY_ALL, WARN, known_from
 
-_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", "")  # the worst first
+_RESTORING, _MENDED = "A restore is unfinished", "once that is mended"
+_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", _RESTORING, "")  # the worst first
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -26,11 +27,13 @@ class Answer(msgspec.Struct, frozen=True):
     """What somebody who has lost a manager asks first."""
 
     state: str  # the worst of what it says
+    way: str  # of the way back alone
     doubts: Sequence[Said]  # why it may not be so, or why there is no way back
+    after: str  # what must come first, such as "once it has ended"; empty: nothing
     took: str  # by the last good drill, such as "5m 29s"; empty: not known
     drilled: Moment  # when that was
     drill_late: bool  # it is over its limit
-    same: bool  # it was of this very snapshot
+    of: str  # the snapshot that it was of, beside this one
     snapshot: str  # empty: there is none
     verified: bool
     at: Moment  # the state that it brings back
@@ -46,8 +49,23 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def usable(self) -> bool:
-        """Whether a command can act on it now."""
-        return not any(one.head == "Not now" for one in self.doubts)
+        """Whether commands about it are of use, now or after what must come first."""
+        return self.after != _MENDED
+
+    @property
+    def short(self) -> str:
+        """When one can be back, in a few words."""
+        heads = [one.head for one in self.doubts]
+        if self.snapshot and not self.after:
+            return f"in about {self.took}" if self.took else "Time not known"
+        return "Resume first" if _RESTORING in heads else heads[0]
+
+    @property
+    def caveat(self) -> Said | None:
+        """The one thing to know beside that."""
+        stale = [Said(state, "Too old", words) for late, state, words in
+                 ((self.late, FAIL, "the backup"), (self.drill_late, WARN, "the drill")) if late]  # fmt: skip
+        return next(iter([*self.doubts, *stale[:1], *self.warnings]), None)
 
 
 def answer(site: SiteFacts, now: datetime) -> Answer:
@@ -56,16 +74,29 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
     named = (one for one in reversed(site.shots) if one.note == BY_NAME)
     shot, drill = site.newest or next(unverified, None) or next(named, None), site.drilled
     doubts, warnings = [*_doubts(site, now)], [*_warnings(site, now)]
+    heads = {one.head for one in doubts}
+    after = "once it has ended" if _RESTORING in heads else ""
+    if "Not now" in heads:
+        after = (
+            "once one answers" if _unread(site, now) and not site.unusable and site.problem != NO_BACKUP else _MENDED
+        )
     drill_late = drill is not None and now - drill.at > timedelta(seconds=site.drill_limit)
     late = shot is not None and now - shot.taken_at > timedelta(seconds=site.backup_limit)
-    states = {one.state for one in [*doubts, *warnings]} | ({FAIL} if late else {WARN} if drill_late else set())
+    aged = {FAIL} if late else {WARN} if drill_late else set[str]()
+    of = drill.snapshot if drill and shot else ""
     return Answer(
-        FAIL if FAIL in states else WARN if WARN in states else OK,
+        _worst({one.state for one in [*doubts, *warnings]} | aged),
+        _worst({one.state for one in doubts} | aged),
         doubts,
+        after if shot else "",
         show_duration(drill.seconds) if drill and drill.seconds is not None else "",
         moment(drill.at if drill else None, now),
         drill_late,
-        drill is not None and shot is not None and drill.snapshot == shot.id,
+        ""
+        if not shot
+        else "this snapshot"
+        if of == shot.id
+        else f"{'an earlier' if of < shot.id else 'another'} snapshot",
         shot.id if shot else "",
         shot is not None and shot.good,
         moment(shot.taken_at if shot else None, now),
@@ -74,7 +105,14 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
     )
 
 
+def _worst(states: Collection[str]) -> str:
+    return next((one for one in (FAIL, WARN) if one in states), OK)
+
+
 def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
+    for run in site.restores[:1]:
+        of = f", of snapshot {run.snapshot}" if run.snapshot else ""
+        yield Said(FAIL, _RESTORING, f"resume it first; begun {moment(run.started, now).words}{of}")
     if site.unusable:
         yield Said(FAIL, "Not now", "its config cannot be used")
     if site.problem == NO_BACKUP:
@@ -85,7 +123,7 @@ def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
         yield Said(FAIL, "Not known", "no store was ever read")
         return
     elif away := _unread(site, now):
-        yield Said(FAIL, "Not certain", f"no store could be read; last read {away}")
+        yield Said(FAIL, "Not now", f"no store could be read; last read {away}")
     if site.ahead:
         yield Said(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
     if not site.newest and not any(map(_sound, site.shots)):
@@ -93,7 +131,7 @@ def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
     elif not any(one.good for one in site.shots):
         yield Said(FAIL, "Not proven", "no backup is verified")
     elif site.drills and not site.drills[-1].passed:
-        yield Said(FAIL, "Not proven", "the last drill failed")
+        yield Said(FAIL, "Not proven", f"the last drill failed {moment(site.drills[-1].at, now).words}")
     elif not site.drills:
         yield Said(WARN, "Not proven", "no drill is known")
 
@@ -122,15 +160,13 @@ def _unread(site: SiteFacts, now: datetime) -> str:
 
 
 def _warnings(site: SiteFacts, now: datetime) -> Iterator[Said]:
-    if site.restores:
-        yield Said(FAIL, "A restore is unfinished", "resume it first")
     if site.windows:
-        yield Said(FAIL, "The redaction window is open", "")
+        yield Said(FAIL, "The redaction window is open", SEEN_BY_ALL)
     if site.problem not in ("", NO_BACKUP) and not site.unknown and not _unread(site, now):
         yield Said(FAIL, "Not all can be seen", known_from(site, now))
     newer = site.newer
     if told := ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer.get(kind)):
-        yield Said(WARN, "Newer, but no way back", told)
+        yield Said(WARN, "Newer ones cannot be restored", told)
     if site.newest and newer.get(RESTORABLE):
         yield Said("skip", "Newer, not yet verified", str(newer[RESTORABLE]))
     known = site.shots[-1].taken_at if site.shots else None

@@ -29,13 +29,14 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.report.troubles import FAIL, OK, WARN, Trouble, state_of, troubles
+from maint.report.troubles import FAIL, OK, WARN, Trouble, state_of, troubles, unfinished
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
 _ROWS = 200  # of a table; older rows are counted
 _HEAD = 400  # bytes of a page within which it says what it was written of
 _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
+_BROKEN = re.compile(r"(?<=\d[smhd]) (?=ago\b|\d+[smhd]\b)|(?<=:\d\d) (?=UTC)")  # times that a line would break
 _FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
@@ -117,6 +118,8 @@ def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
 
 def _write(path: Path, template: str, values: Values) -> None:
     text = from_file(template, dict(values), html=True)
+    if template != "page-changes.html.j2":  # whose values stand as they are
+        text = _BROKEN.sub("\u00a0", text)
     files.replace(path, text.encode("utf-8", "replace"), mode=MODE, durable=False)
 
 
@@ -153,7 +156,8 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
     loud = [one for one in site.shots if one.kind == DAMAGED or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
-        "restoring": bool(site.restores), "drill": _drill(drill, now) if drill else None,
+        "resume": unfinished(site.restores[0], site).command if site.restores else "",
+        "drill": _drill(drill, now) if drill else None,
         "verification": newest.verified if newest else "",
         "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
         "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
