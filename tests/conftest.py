@@ -23,7 +23,7 @@ import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from maint.lab.http import ports  # noqa: E402
+from maint.lab.http import server  # noqa: E402
 
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
@@ -56,7 +56,7 @@ if _has_room(_MEMORY):
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())).encode()
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-ports.turns = itertools.count(zlib.crc32(_RUN) + len(ports.OWN_PORTS) // _WORKERS * _WORKER)
+server.turns = itertools.count(zlib.crc32(_RUN) + len(server.OWN_PORTS) // _WORKERS * _WORKER)
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others. So the seconds that

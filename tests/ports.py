@@ -2,7 +2,7 @@
 
 import socket
 
-from maint.lab.http.ports import free_port
+from maint.lab.http.server import free_port
 
 __all__ = ["closed_port", "free_port"]
 

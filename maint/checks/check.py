@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.model.finding import Severity, State
+from maint.model.fleet import Severity, State
 
 PROFILES: Mapping[str, str] = {
     "B": "base",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from maint.checks.check import Check, Verdict
 from maint.checks.facts import HostFacts, SiteFacts
 from maint.config.schema import Accepted
-from maint.model.finding import Finding, State
+from maint.model.fleet import Finding, State
 from maint.model.secret import scrub
 
 _FINE = Verdict(State.PASS, "")

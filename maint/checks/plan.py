@@ -8,7 +8,7 @@ from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, he
 from maint.checks.disks import not_alone
 from maint.checks.facts import TRY, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import threshold
-from maint.model.finding import State
+from maint.model.fleet import State
 from maint.model.json import Json
 
 KEYS: Mapping[str, str] = {

@@ -22,7 +22,7 @@ from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, Site
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import without_auto_tls
-from maint.model.finding import State
+from maint.model.fleet import State
 from maint.model.formatting import show_count
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import NOT_FOUND, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import UNKNOWN, supported, threshold
-from maint.model.finding import State
+from maint.model.fleet import State
 from maint.model.formatting import show_count
 
 UNITS = (

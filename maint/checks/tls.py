@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.model.finding import State
+from maint.model.fleet import State
 from maint.model.formatting import show_count
 from maint.ports.truststore import HINT
 

@@ -10,7 +10,7 @@ from maint.cli.restore import restore_preview
 from maint.cli.run_playbook import carry_out
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
-from maint.steps.manager.truststore import fetch
+from maint.steps.manager.tls import fetch
 
 
 @command()

@@ -16,7 +16,7 @@ from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
 from maint.model.json import Json
-from maint.steps.restore.send_deployment import ANSWER
+from maint.steps.restore.deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")

@@ -21,17 +21,17 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import asked, journal
+from maint.engine.history import left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work, unless_held
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
-from maint.model.events import Event, Happening
 from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.notice import verb_of
-from maint.model.plan import Effect, Phase, Plan, Playbook
+from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook
 from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
@@ -110,11 +110,9 @@ def run_steps(
     return run_plan(flags, lambda site, screen: plan_of(source, lines(site, screen), site), after=after)
 
 
-def run_step(
-    flags: Flags, source: str, name: str, kind: str, arguments: Mapping[str, Json], after: ReadAfter | None = None
-) -> int:
+def run_step(flags: Flags, source: str, name: str, kind: str, arguments: Mapping[str, Json]) -> int:
     """Do the same with one step."""
-    return run_steps(flags, source, lambda *_: [AdhocStep(name, kind, arguments)], after)
+    return run_steps(flags, source, lambda *_: [AdhocStep(name, kind, arguments)])
 
 
 def _refuse_stale(plan: Plan, expected: str | None) -> None:
@@ -252,9 +250,9 @@ def _taken_up(
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:
     """Show what resuming a run would still do."""
-    left = journal.left(past)
-    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in left]
-    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in left]
+    remaining = left(past)
+    rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
+    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"
     screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
 

@@ -9,10 +9,9 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
 from maint.engine.journal import Record, RunState
 from maint.errors import NotKept
-from maint.model.events import Event, Outcome, Result
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
-from maint.model.plan import Action, Phase
+from maint.model.plan import Action, Event, Outcome, Phase, Result
 from maint.model.secret import scrub
 from maint.report.run import Attempt, Back, Line, RunReport
 from maint.report.site_facts import AT_WORK

@@ -36,7 +36,7 @@ def main() -> None:
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     try:
         if "_MAINT_COMPLETE" in os.environ:  # a shell asks at every Tab, so nothing else is loaded
-            from maint.cli.completion.answer import main as run
+            from maint.cli.completion.names import main as run
         else:
             from maint.cli.app import main as run
     except Exception as broken:

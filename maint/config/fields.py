@@ -1,7 +1,6 @@
 """The kinds of value that the configuration knows: names, ports, references, URLs, keys."""
 
 import ipaddress
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from pydantic import (
 )
 
 from maint.config.secrets import check_reference
-from maint.model.formatting import parse_duration
+from maint.model.formatting import LONGEST, parse_duration
 from maint.model.virtual_cluster import is_cluster_name
 
 Place: TypeAlias = Callable[[str], Path]
@@ -179,8 +178,8 @@ def seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a duration such as 90s, 30m, 24h or 7d, or a number of seconds")
     found = parse_duration(value) if isinstance(value, str) else float(value)
-    if not 0 <= found < math.inf:
-        raise ValueError("must be a duration of zero or more")
+    if not 0 <= found <= LONGEST:
+        raise ValueError("must be a duration of zero or more, and at most 36500d")
     return found
 
 

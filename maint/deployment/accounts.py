@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from maint.deployment.reducer import Fields
-from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import SECRET_FIELDS, readable
+from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable
 from maint.model.formatting import show_count, show_some
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding

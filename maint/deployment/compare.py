@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from maint.deployment.normalize import Configuration, Hidden, Items, Tree, uncollected
-from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import SECRET_FIELDS
+from maint.deployment.secrets import SECRET_FIELDS, SecretIndex
 from maint.model.formatting import show_count
 from maint.model.json import Json
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
 
 from maint.deployment.reducer import Fields
-from maint.deployment.sensitive import Item
+from maint.deployment.secrets import Item
 from maint.model.formatting import show_count, show_some
 from maint.model.snapshot import Finding
 

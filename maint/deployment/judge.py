@@ -9,8 +9,15 @@ from maint.deployment.accounts import Accounts
 from maint.deployment.integrity import References, Shapes
 from maint.deployment.reader import Pairs, Reader
 from maint.deployment.reducer import KEEP, Fields, Reducer, Rules, drop
-from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, Item, Redactions, readable
+from maint.deployment.secrets import (
+    ITEM_HOLDER_LISTS,
+    ITEM_HOLDERS,
+    REDACTED,
+    Item,
+    Redactions,
+    SecretIndex,
+    readable,
+)
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Judgement, Redaction
 

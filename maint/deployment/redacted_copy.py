@@ -7,8 +7,7 @@ from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
 from maint.deployment.reader import CONTAINERS, DEEPEST, Reader, too_deep
-from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import SECRET_FIELDS, readable, sensitive
+from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable, sensitive
 
 # Fields by which things are found: kept as they are, because a document without them could not be read or compared.
 IDENTITY = frozenset(

@@ -1,4 +1,4 @@
-"""Which runs of a site are shown, and which are old enough to be forgotten: journal, answers, dismissal and report."""
+"""Which runs of a site are shown, what is left of one, and which are old enough to be forgotten."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from maint.engine.journal import RUNS, RunState, history
+from maint.engine.journal import RUNS, Record, RunState, history
 from maint.files import remove
+from maint.model.plan import Action, Phase
 from maint.steps.hosts import undo
 from maint.steps.manager.window_record import remembered
 from maint.steps.services.kept_settings import promised
@@ -46,6 +47,23 @@ class Wanted(msgspec.Struct, frozen=True):
 def _names(actor: str) -> list[str]:
     """Return the accounts in `root (ann)@host`: the one that ran it, and the one that became it."""
     return actor.partition("@")[0].replace("(", " ").replace(")", " ").split()
+
+
+def left(past: RunState) -> list[tuple[Action, str]]:
+    """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
+    found = []
+    for index, action in enumerate(past.plan.actions):
+        record = past.record(index)
+        if action.phase is not Phase.ON_FAILURE and not record.settled:
+            found.append((action, _stands(past, record)))
+    return found
+
+
+def _stands(past: RunState, record: Record) -> str:
+    if record.result is None:
+        return "begun" if record.begun else "not begun"
+    stopped = past.ended == "interrupted" and record.failed and record.result.detail == past.detail
+    return "interrupted" if stopped else record.result.outcome.value
 
 
 def prunable(state: Path, now: datetime, *, last: int, age: float) -> Old:

@@ -8,10 +8,9 @@ from msgspec.structs import replace
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
 from maint.errors import MaintError, UsageError
-from maint.model.events import Outcome, Result
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.plan import Action
+from maint.model.plan import Action, Outcome, Result
 from maint.ports import Sight
 from maint.steps.flow import ApproveArguments
 from maint.steps.hosts.fan_out import host_list, texts

@@ -9,8 +9,8 @@ import os
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -21,10 +21,10 @@ from maint.engine import asked
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
-from maint.model.events import Outcome, RanHook, Result
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Phase, Plan
+from maint.model.plan import Effect, Outcome, Plan, RanHook, Result
+from maint.snapshots.manifest import stamp, time_of
 
 RUNS = "runs"
 FORMAT = 2  # of the journal and of the actions in it; 1 is that of version 0.1.0, which wrote none
@@ -216,7 +216,7 @@ def _sum(text: bytes) -> str:
 def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -> Journal:
     """Open the journal of a new run, its plan on the first line; room for its last lines is kept back on the disk."""
     make_state_folder(state / RUNS)
-    path = state / RUNS / f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}.jsonl"
+    path = state / RUNS / f"{stamp(_after(state, now))}-{secrets.token_hex(2)}.jsonl"
     try:
         if plan.effect > Effect.READ:
             create(_room(path), bytes(_ROOM))
@@ -239,6 +239,14 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
     )
     asked.forget(state)
     return journal
+
+
+def _after(state: Path, now: datetime) -> datetime:
+    """Return a time for the id of a new run, behind all that are there: the clock may have been ahead for a while."""
+    for path in reversed(_journals(state)):
+        with suppress(ValueError):  # somebody else's file
+            return max(now, time_of(path.stem) + timedelta(milliseconds=1))
+    return now
 
 
 def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Json]) -> Journal:
@@ -415,8 +423,12 @@ def history(state: Path) -> list[RunState]:
 
 
 def _journals(state: Path) -> list[Path]:
-    with explaining(f"{state} cannot be read", "run it as the account that owns that folder"):
+    with _owned(state):
         return sorted((state / RUNS).glob("*.jsonl"))
+
+
+def _owned(folder: Path) -> AbstractContextManager[None]:
+    return explaining(f"{folder} cannot be read", "run it as the account that owns that folder, and all that is in it")
 
 
 def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
@@ -429,7 +441,8 @@ def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     readable = {path for path, _ in _readable(state)}
     others = [path for path in _journals(state) if path not in readable]
-    return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
+    with _owned(state / RUNS):
+        return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
 
 def unfinished(state: Path) -> list[RunState]:
@@ -449,23 +462,6 @@ def unfinished(state: Path) -> list[RunState]:
 
 def _takes_up(past: RunState) -> bool:
     return past.plan.locks and not past.plan.one_off
-
-
-def left(past: RunState) -> list[tuple[Action, str]]:
-    """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
-    found = []
-    for index, action in enumerate(past.plan.actions):
-        record = past.record(index)
-        if action.phase is not Phase.ON_FAILURE and not record.settled:
-            found.append((action, _stands(past, record)))
-    return found
-
-
-def _stands(past: RunState, record: Record) -> str:
-    if record.result is None:
-        return "begun" if record.begun else "not begun"
-    stopped = past.ended == "interrupted" and record.failed and record.result.detail == past.detail
-    return "interrupted" if stopped else record.result.outcome.value
 
 
 def _stands_for(later: RunState, past: RunState) -> bool:

@@ -1,6 +1,6 @@
 """Make a plan of a playbook, or of steps that a command names, by looking only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,12 +16,36 @@ from maint.engine.parameters import convert, render
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Parameter, Phase, Plan, Playbook, StepText
+from maint.model.plan import Action, Effect, Parameter, ParameterSource, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
-from maint.steps.parameter_sources import LISTS
+from maint.restore.conflicts import beside
+from maint.restore.select_snapshot import chosen
 from maint.steps.registry import STEPS, source_of
 from maint.steps.step import WAIVER, Arguments, Step
+
+Lister = Callable[[Sight, Mapping[str, Json]], Sequence[str]]
+
+
+def kept_clusters(sight: Sight, values: Mapping[str, Json]) -> Sequence[str]:
+    """Return the virtual clusters that the config names and that come back with the snapshot of `snapshot`."""
+    known = [one.name for one in sight.settings.virtual_clusters]
+    if not known:
+        return ()
+    snapshot = chosen(sight, str(values.get("snapshot") or ""))
+    return [name for name in known if beside(sight, snapshot, name) is not None]
+
+
+def cluster_users(sight: Sight, values: Mapping[str, Json]) -> Sequence[str]:
+    """Return the users that the config gives the virtual cluster of the parameter `vc`."""
+    return [user.name for user in sight.settings.virtual_cluster(str(values.get("vc") or "")).users]
+
+
+LISTS: dict[ParameterSource, Lister] = {
+    ParameterSource.VIRTUAL_CLUSTERS: kept_clusters,
+    ParameterSource.USERS: cluster_users,
+}
+
 
 _OF = " of "  # stands between a part and its whole
 

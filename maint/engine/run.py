@@ -1,19 +1,18 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.branches import entered, held_up, left_out, together
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.lease import Lease, LeaseLost
 from maint.engine.parameters import render
-from maint.engine.repeat import repeated
 from maint.errors import (
     CannotReach,
+    DeadlinePassed,
     Interrupted,
     MaintError,
     Refused,
@@ -23,16 +22,110 @@ from maint.errors import (
     UnknownName,
     WorkFailed,
 )
-from maint.model.events import Event, Happening, Outcome, Result
-from maint.model.formatting import show_time
+from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
-from maint.model.plan import Action, Effect, Phase, Plan
+from maint.model.plan import Action, Effect, Event, Happening, Outcome, Phase, Plan, Result
 from maint.model.secret import scrub
-from maint.ports import Site
+from maint.ports import Clock, Site
 from maint.render import holds
+from maint.retry import delays
 from maint.steps.manager.window import CloseWindow
 from maint.steps.registry import STEPS
 from maint.steps.step import skipped
+
+Attempt = Callable[[], Generator[str, None, Result]]
+_SHOWN = 300  # characters of what was last seen
+
+
+def repeated(
+    action: Action, clock: Clock, values: Mapping[str, Json], attempt: Attempt
+) -> Generator[str, None, Result]:
+    """Carry out an action as often as it says; `until` may ask for `values` and its `result`."""
+    if action.until is None:
+        return (yield from _tried(action, clock, attempt, action.timeout))
+    seen, began = "nothing", clock.monotonic()
+    retry = action.retry
+    try:
+        with clock.limit(action.timeout):
+            pauses = delays(retry.pause, retry.longest, factor=retry.backoff)
+            while True:
+                result = yield from _tried(action, clock, attempt, None)
+                if holds(action.until, {**values, "result": result.value}):
+                    return result
+                seen = (str(result.value) if result.value is not None else result.detail)[:_SHOWN]
+                pause = next(pauses)
+                yield f"not yet `{action.until}`, looking again in {show_duration(pause)}"
+                clock.sleep(pause)
+    except DeadlinePassed as error:
+        waited = show_duration(clock.monotonic() - began)
+        error.detail = (f"waited {waited} until `{action.until}`: {action.summary}", f"last seen: {seen}")
+        raise
+
+
+def _tried(action: Action, clock: Clock, attempt: Attempt, limit: float | None) -> Generator[str, None, Result]:
+    attempts = action.retry.attempts if action.effect is Effect.READ else 1
+    pauses = delays(action.retry.pause, action.retry.longest, factor=action.retry.backoff)
+    number = 0
+    while True:
+        number += 1
+        try:
+            with clock.limit(limit):
+                return (yield from attempt())
+        except Stopped as error:
+            if isinstance(error, DeadlinePassed):
+                error.detail = error.detail or _waited_for(action)
+            raise
+        except MaintError as error:
+            if number == attempts:
+                raise
+            yield f"try {number} of {attempts}: {error.message}"
+            clock.sleep(next(pauses))
+
+
+def _waited_for(action: Action) -> tuple[str, ...]:
+    words = f"it passed during: {action.summary}"
+    more = () if action.effect is Effect.READ else ("what was sent before that goes on without maint",)
+    return (words, *more)
+
+
+def held_up(action: Action, held: Mapping[str, MaintError]) -> bool:
+    """Whether an action must wait: its lane has failed, or it stands for all of them and one has."""
+    return action.lane in held if action.lane else bool(held)
+
+
+def left_out(action: Action, before: Action | None) -> Result:
+    """Return the result of an action whose lane the operator gave up; the lane's first action says so for all."""
+    first = action.phase is Phase.MAIN and (before is None or before.lane != action.lane)
+    words = f"{action.lane} is left out of this run, as was said"
+    hint = "what is left out can come back by itself" if first else ""
+    return Result(Outcome.SKIPPED, words, partly=first, hint=hint)
+
+
+def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
+    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
+    mains = [
+        index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
+    ]
+    return not mains or any(index in begun for index in mains)
+
+
+def together(errors: Sequence[MaintError]) -> MaintError:
+    """Return the one failure that stands for those of all lanes: a real one before one that waits for a person."""
+    if len(errors) == 1:
+        return errors[0]
+    waiting = [error for error in errors if isinstance(error, Unfinished)]
+    failed = [error for error in errors if not isinstance(error, Unfinished)]
+    if not failed:
+        return Unfinished(
+            "; ".join(error.message for error in waiting),
+            needs=[key for error in waiting for key in error.needs],
+            detail=list(dict.fromkeys(line for error in waiting for line in error.detail)),
+            hint="do what is listed, then take the run up again with `maint playbook resume`",
+        )
+    first, more = failed[0], [*failed[1:], *waiting]
+    first.detail = (*first.detail, *(f"also: {error.message}" for error in more))
+    first.needs = tuple(key for error in errors for key in error.needs)
+    return first
 
 
 def _nobody() -> None:

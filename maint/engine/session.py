@@ -6,27 +6,88 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from maint.config.actor import actor
-from maint.engine import hooks, takeovers
+from maint.config.notices import Hooks
 from maint.engine import journal as journals
+from maint.engine import takeovers
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
 from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
-from maint.errors import DeadlinePassed, Locked, PartlyDone, Refused, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Locked, PartlyDone, Refused, Unfinished, WorkFailed, exit_of
 from maint.files import sweep
-from maint.model.events import Event
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Plan
+from maint.model.plan import Event, Plan
+from maint.model.secret import scrub
 from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import CloseWindow, close
 from maint.steps.manager.window_record import Window, left_open, remembered
 from maint.steps.registry import source_of
+
+
+def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
+    """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands."""
+    try:
+        for words in _run(site, journal, plan, "before_run", "begun", 0):
+            if words:
+                raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
+            yield ""
+    except (Refused, Interrupted) as error:
+        state = "interrupted" if isinstance(error, Interrupted) else "failed" if past else "refused"
+        waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
+        journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
+        said = {key: value for key, value in past.answers.get("", {}).items() if key in past.needs} if past else {}
+        if said:  # to what it still asks
+            journal.write("answers", lane="", values=said, time=show_time(site.clock.now()))
+        raise
+
+
+def after(
+    site: Site, journal: Journal | NullJournal, plan: Plan, failure: BaseException | None, *, partly: bool
+) -> Iterator[str]:
+    """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
+    exit_code = exit_of(failure) or (PartlyDone.exit_code if partly else 0)
+    state = "failed" if failure else "partly" if partly else "done"
+    waiting = isinstance(failure, Unfinished)
+    for hook in (*(("on_failure",) if exit_code else ()), "after_run"):
+        try:
+            problems = _run(site, journal, plan, hook, state, exit_code, waiting=waiting)
+            yield from (f"`{hook}`: {words}" for words in problems if words)
+        except Interrupted:
+            yield f"`{hook}`: interrupted"
+            return
+
+
+def _run(
+    site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, state: str, code: int, *, waiting: bool = False
+) -> Iterator[str]:
+    """Run the programs of a hook, and yield for each what went wrong, "" where nothing did."""
+    hooks = site.settings.hooks or Hooks()
+    said: dict[str, Json] = {"schema": "maint/1", "hook": hook, "site": plan.site, "playbook": plan.source}
+    said |= {"run": journal.id, "state": state, "exit": code, "waiting": waiting}
+    given = msgspec.json.encode(said)
+    for command in getattr(hooks, hook):
+        problem = ""
+        try:
+            site.programs.run(command, given, hooks.timeout)
+        except WorkFailed as failure:
+            problem = scrub(failure.in_a_line)
+        time = show_time(site.clock.now())
+        try:
+            journal.write("hook", hook=hook, command=list(command), problem=problem, time=time)
+        except WorkFailed as unwritten:
+            if hook == "before_run":
+                raise
+            problem = "; ".join(filter(None, (problem, unwritten.message)))  # why the run failed is said all the same
+        yield problem
+
 
 _DEAD = 3600.0  # seconds after which nobody writes on a file of ours any more
 
@@ -149,7 +210,7 @@ class RunSession:
             needed = self._needed() if stored else ()
             if needed or (stored and self._site.settings.hooks):
                 with self._acting("preparing the run"):
-                    yield from filter(None, hooks.before(self._site, journal, self.plan, self._past))
+                    yield from filter(None, before(self._site, journal, self.plan, self._past))
                     yield from _hold(self._site, needed, journal.id)
             failure: BaseException | None = None
             try:
@@ -164,7 +225,7 @@ class RunSession:
                 )
             yield from filter(None, problems)
             if stored:
-                yield from hooks.after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
+                yield from after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
             if failure is not None:
                 raise failure
         if runner.partly:

@@ -10,7 +10,7 @@ from typing import Any
 from maint.lab import pki
 from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
-from maint.lab.http.ports import free_port
+from maint.lab.http.server import free_port
 from maint.lab.manager import host_files, kerberos, simulator
 from maint.lab.manager.document import Doc, announced, clusters, dumps, hosts, recorded_at, release, settings
 from maint.lab.manager.license import make_license

@@ -12,15 +12,13 @@ from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault, unheard_of
 from maint.lab.files import write_whole
 from maint.lab.hosts.furnish import Ailments, furnish_cluster, furnish_host, furnish_kerberos, runs_docker
-from maint.lab.hosts.host_links import Neighbours
 from maint.lab.hosts.kerberos import Realm
-from maint.lab.hosts.machine import Machine, Unit
+from maint.lab.hosts.machine import Machine, Neighbours, Unit
 from maint.lab.hosts.ssh_server import SshLab
 from maint.lab.http.server import request_counts
 from maint.lab.manager import host_files, jks
 from maint.lab.manager.load import Options
-from maint.lab.manager.server import PlainUnit
-from maint.lab.manager.simulator import Simulator, root_of
+from maint.lab.manager.simulator import PlainUnit, Simulator, root_of
 from maint.lab.manager.world import NEVER_ENDS
 from maint.lab.virtual_clusters import info
 from maint.lab.virtual_clusters.create import FACTS

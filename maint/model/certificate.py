@@ -5,13 +5,13 @@ The standard library tells that only of a server that was connected to and belie
 
 import base64
 import hashlib
+import ssl
 from datetime import UTC, datetime
 
 _UTC_TIME, _NAME_OF_DNS, _VERSION = 0x17, 0x82, 0xA0  # tags
 _ALTERNATIVES = bytes.fromhex("0603551d11")  # the identifier of subjectAltName, 2.5.29.17
 _CRITICAL = b"\x01\x01\xff"
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-_LINE = 64  # characters of a line in PEM
 
 
 def first_of(chain: bytes) -> bytes:
@@ -24,8 +24,7 @@ def first_of(chain: bytes) -> bytes:
 
 def pem(der: bytes) -> str:
     """Return a certificate (DER) as PEM."""
-    text = base64.b64encode(der).decode()
-    return "\n".join([_BEGIN, *(text[at : at + _LINE] for at in range(0, len(text), _LINE)), _END, ""])
+    return ssl.DER_cert_to_PEM_cert(der)
 
 
 def fingerprint(der: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Records of hosts reached over SSH: what one replied, which host key it presented, where that key stands."""
+"""Records of hosts: what one replied, which host key it presented, what a check found out about it."""
 
 from enum import StrEnum
 
@@ -38,3 +38,42 @@ class Presented(msgspec.Struct, frozen=True):
     fingerprint: str = ""  # SHA256:…, as OpenSSH shows it
     standing: Standing = Standing.UNKNOWN  # how it stands to what is recorded
     reason: str | None = None  # why it could not be seen, None where it was
+
+
+class Severity(StrEnum):
+    """How bad it is when a check's rule is broken."""
+
+    FAIL = "fail"
+    WARN = "warn"
+    INFORM = "inform"
+
+
+class State(StrEnum):
+    """How a check ended; the order is that of importance."""
+
+    FAIL = "fail"
+    ERROR = "error"  # could not tell
+    WARN = "warn"
+    SKIP = "skip"
+    PASS = "pass"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One check on one host."""
+
+    check: str
+    severity: Severity  # how bad it is when the rule is broken
+    state: State
+    observed: str  # what was seen, or why nothing was
+    expected: str
+    source: str  # where the rule comes from
+    remedy: str  # how to mend it
+    host: str  # "" for a check of the site as a whole
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """Whether a host gave its whole answer, and why not."""
+
+    name: str
+    reached: bool
+    reason: str = ""

@@ -8,6 +8,7 @@ _DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _STAMP = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 _SEVERAL = r"(?<![aeiou])y$"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST = 36500 * 86400.0  # seconds of a duration: no date that is counted from now lies beyond the calendar
 
 
 def parse_duration(text: str) -> float:
@@ -15,7 +16,10 @@ def parse_duration(text: str) -> float:
     parts = re.findall(_DURATION, text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
         raise ValueError(f"{text!r} is not a duration; write 90s, 30m, 24h or 7d")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    found = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if found > LONGEST:
+        raise ValueError(f"{text!r} is too long; it is at most 36500d")
+    return found
 
 
 def show_duration(seconds: float) -> str:

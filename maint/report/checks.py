@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from maint.model.finding import Contact, Finding, State
+from maint.model.fleet import Contact, Finding, State
 from maint.model.formatting import fold, show_count
 from maint.model.json import Json, as_json
 from maint.render import from_file

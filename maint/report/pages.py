@@ -14,22 +14,9 @@ import maint
 from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
-from maint.report.answer import Answer, answer
-from maint.report.moment import Moment, moment
+from maint.report import site_facts
+from maint.report.answer import FAIL, OK, WARN, Answer, Moment, Trouble, answer, moment, state_of, troubles, unfinished
 from maint.report.plots import LACKING, Plot
-from maint.report.site_facts import (
-    AT_WORK,
-    DAMAGED,
-    Change,
-    Copy,
-    Day,
-    Drill,
-    HostChecks,
-    Run,
-    Shot,
-    SiteFacts,
-)
-from maint.report.troubles import FAIL, OK, WARN, Trouble, state_of, troubles, unfinished
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}
@@ -43,7 +30,7 @@ Values = Mapping[str, object]
 _UNKNOWN = Moment("not known")
 
 
-def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
+def write_site(folder: Path, site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
     """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError.
 
     Pages of its earlier days go.
@@ -58,7 +45,7 @@ def write_site(folder: Path, site: SiteFacts, drawn: Mapping[str, Plot], now: da
     return path
 
 
-def write_estate(folder: Path, sites: Iterable[tuple[str, SiteFacts | None]], now: datetime) -> Path:
+def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.SiteFacts | None]], now: datetime) -> Path:
     """Write the page of all sites, by name; one without facts is named as such. Return it. Raises OSError.
 
     Pages of other sites, which the config has no more, go.
@@ -106,7 +93,7 @@ def _head(path: Path) -> bytes:
     return b""
 
 
-def _write_day(path: Path, site: SiteFacts, day: Day, now: datetime) -> None:
+def _write_day(path: Path, site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
     said = f"{maint.__version__} {site.name} {at.words} {day.before} {day.count} {day.problem} {site.config}"
@@ -133,7 +120,7 @@ def _badness(row: Values) -> tuple[int, tuple[int, int, int]]:
     return (FAIL, WARN, OK).index(str(row["worst"])), told.rank
 
 
-def _row(site: SiteFacts, now: datetime) -> dict[str, object]:
+def _row(site: site_facts.SiteFacts, now: datetime) -> dict[str, object]:
     found, told = troubles(site, now), answer(site, now)
     return {
         "name": site.name, "here": site.here, "manager": site.manager,
@@ -151,9 +138,9 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
     return [{"state": state_of(some), "troubles": some, "command": some[0].command} for some in alike]
 
 
-def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
+def _site(site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
-    loud = [one for one in site.shots if one.kind == DAMAGED or one.held or one.goes]
+    loud = [one for one in site.shots if one.kind == site_facts.DAMAGED or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
         "resume": unfinished(site.restores[0], site).command if site.restores else "",
@@ -174,7 +161,7 @@ def _site(site: SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str
     }  # fmt: skip
 
 
-def _shot(one: Shot, now: datetime) -> Values:
+def _shot(one: site_facts.Shot, now: datetime) -> Values:
     state = {"restorable": OK, "audit-only": WARN, "damaged": FAIL}.get(one.kind, "skip")
     return {
         "id": one.id, "at": moment(one.taken_at, now), "kind": one.kind, "state": state, "size": show_size(one.size),
@@ -183,7 +170,7 @@ def _shot(one: Shot, now: datetime) -> Values:
     }  # fmt: skip
 
 
-def _copy(one: Copy, now: datetime) -> Values:
+def _copy(one: site_facts.Copy, now: datetime) -> Values:
     state = FAIL if one.problem else WARN if one.missing else OK
     behind = one.problem or (f"lacks {show_count(one.missing, 'snapshot')}" if one.missing else "holds all")
     return {
@@ -193,14 +180,14 @@ def _copy(one: Copy, now: datetime) -> Values:
     }  # fmt: skip
 
 
-def _drill(one: Drill, now: datetime) -> Values:
+def _drill(one: site_facts.Drill, now: datetime) -> Values:
     took = show_duration(one.seconds) if one.seconds is not None else "not known"
     state = OK if one.passed else FAIL
     return {"at": moment(one.at, now), "snapshot": one.snapshot, "state": state, "took": took, "reason": one.reason}
 
 
-def _run(one: Run, now: datetime) -> Values:
-    state = FAIL if one.resumable else OK if one.state in ("done", AT_WORK) else WARN
+def _run(one: site_facts.Run, now: datetime) -> Values:
+    state = FAIL if one.resumable else OK if one.state in ("done", site_facts.AT_WORK) else WARN
     words = "partly done" if one.state == "partly" else one.state
     return {
         "id": one.id, "playbook": one.playbook, "state": state, "words": words, "at": moment(one.started, now),
@@ -209,7 +196,7 @@ def _run(one: Run, now: datetime) -> Values:
     }  # fmt: skip
 
 
-def _gaps(site: SiteFacts, now: datetime) -> Sequence[Values]:
+def _gaps(site: site_facts.SiteFacts, now: datetime) -> Sequence[Values]:
     good = [one.taken_at for one in site.shots if one.good]
     pairs = list(zip(good, [*good[1:], now], strict=False))[-_ROWS:]
     return [
@@ -219,13 +206,13 @@ def _gaps(site: SiteFacts, now: datetime) -> Sequence[Values]:
     ]  # fmt: skip
 
 
-def _link(site: SiteFacts, day: Day, now: datetime) -> Values:
+def _link(site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> Values:
     words = day.problem or (show_count(day.count, "change") if day.changes else "nothing changed")
     state = WARN if day.problem else "skip" if day.changes else OK
     return {"page": f"{site.name}-{day.page}", "at": moment(day.at, now), "words": words, "state": state}
 
 
-def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
+def _day(site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> dict[str, object]:
     """Return a day's changes: cluster → service → role group → property."""
     ordered = sorted(day.changes, key=lambda one: (one.cluster, one.service, one.group, one.property))
     groups: list[Values] = [
@@ -239,12 +226,12 @@ def _day(site: SiteFacts, day: Day, now: datetime) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _change(one: Change) -> Values:
+def _change(one: site_facts.Change) -> Values:
     kind = "new" if one.before is None else "gone" if one.after is None else "changed"
     return {"property": one.property, "before": one.before, "after": one.after, "kind": kind}
 
 
-def _checked(checks: HostChecks | None, now: datetime) -> Values | None:
+def _checked(checks: site_facts.HostChecks | None, now: datetime) -> Values | None:
     if checks is None:
         return None
     counts = Counter(one.state for one in checks.results)
@@ -261,7 +248,7 @@ def _checked(checks: HostChecks | None, now: datetime) -> Values | None:
 _LOUD = ("fail", "error", "warn")
 
 
-def _matrix(checks: HostChecks | None) -> Sequence[Values]:
+def _matrix(checks: site_facts.HostChecks | None) -> Sequence[Values]:
     """Return hosts by checks, of what does not pass, in tables of few columns: hosts that are well are left out."""
     if checks is None:
         return ()

@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from maint import files
-from maint.model.events import RanHook
 from maint.model.formatting import show_duration
 from maint.model.json import Json, as_json
-from maint.model.plan import Plan
-from maint.report.moment import Moment
+from maint.model.plan import Plan, RanHook
+from maint.report.answer import Moment
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -69,24 +68,10 @@ class RunReport(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        return {
-            "id": self.id,
-            "playbook": self.plan.source,
-            "site": self.plan.site,
-            "digest": self.plan.digest,
-            "started": self.started,
-            "ended": self.ended,
-            "state": self.state,
-            "reason": self.reason,
-            "actions": [{**as_json(line), "seconds": _seconds(line)} for line in self.lines],
-            "left": list(self.left),
-            "lists": {heading: list(items) for heading, items in self.lists.items()},
-            "version": self.version,
-            "attempts": [as_json(one) for one in self.attempts],
-            "hooks": [as_json(one) for one in self.hooks],
-            "no_safety_net": self.waived,
-            "back": [as_json(part) for part in self.back],
-        }
+        plan = {"playbook": self.plan.source, "site": self.plan.site, "digest": self.plan.digest}
+        actions = [{**as_json(line), "seconds": _seconds(line)} for line in self.lines]
+        rest = {key: value for key, value in as_json(self).items() if key not in ("plan", "lines", "waived")}
+        return {"id": self.id, **plan, **rest, "actions": actions, "no_safety_net": self.waived}
 
 
 def _seconds(line: Line) -> float | None:

@@ -7,10 +7,10 @@ import msgspec
 
 from maint import __version__
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
+from maint.deployment.secrets import site_fingerprint
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
@@ -18,10 +18,9 @@ from maint.model.manager import Door
 from maint.model.snapshot import Snapshot, Trust
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
-from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
-from maint.snapshots.verify import insist_on_password, refuse_mistyped, verdict_of, verify
+from maint.snapshots.verify import escrow, insist_on_password, refuse_mistyped, verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason

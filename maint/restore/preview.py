@@ -8,19 +8,17 @@ import msgspec
 
 from maint.config.schema import SiteSettings
 from maint.deployment.compare import VOLATILE, Comparison, Difference, compare, masked, reason
-from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import blocks
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import SecretIndex, site_fingerprint
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration, show_time
 from maint.model.json import Json, digest
 from maint.model.manager import Presence
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
-from maint.restore.payload import Outgoing
-from maint.restore.subset import same_places
-from maint.snapshots.export import exported
+from maint.restore.payload import Outgoing, same_places
+from maint.snapshots.sources import exported
 
 _SHOWN = 20  # differences that people see; programs get all
 

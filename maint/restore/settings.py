@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from maint.deployment.document import Document, items_of, text_of
-from maint.deployment.sensitive import hidden, sensitive
+from maint.deployment.secrets import hidden, sensitive
 from maint.errors import Refused
 from maint.model.manager import Place, Setting
 from maint.model.snapshot import Snapshot

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
-from maint.deployment.sensitive import readable
+from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.files import explaining, whole
 from maint.model.formatting import show_size
@@ -20,14 +20,13 @@ from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.ports.truststore import path_of, try_password
 from maint.snapshots.catalogue import load, sweep
-from maint.snapshots.database import dump
-from maint.snapshots.export import exported
 from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
 from maint.snapshots.records import Taken
 from maint.snapshots.replicate import with_failover
+from maint.snapshots.sources import dump, exported
 from maint.snapshots.verify import prove_new, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import SnapshotWriter

@@ -13,20 +13,10 @@ from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
+from maint.snapshots import records
 from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
-from maint.snapshots.records import (
-    BYTES,
-    PRUNE,
-    Drill,
-    Hold,
-    Record,
-    drills_in,
-    held,
-    read_all,
-    read_of,
-)
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNREAD = "could not be read: "
@@ -73,8 +63,8 @@ class Entry(msgspec.Struct, frozen=True):
     problem: str | None
     verified: Verified | None  # the latest, or a failure that none since has looked deep enough to overturn
     proven: Verified | None = None  # the deepest level passed that no later failure has overturned
-    drilled: Drill | None = None  # the latest
-    holds: tuple[Hold, ...] = ()  # those that have run out among them
+    drilled: records.Drill | None = None  # the latest
+    holds: tuple[records.Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
     unread: bool = False  # the store did not give its manifest or a record, which says nothing of it: it is kept
@@ -119,12 +109,12 @@ class Entry(msgspec.Struct, frozen=True):
 
 def entries(sight: Sight) -> Sequence[Entry]:
     """Return all snapshots of the site, the oldest first; StoreFailed where they or several records cannot be read."""
-    past, doubtful, unread = read_all(sight)
+    past, doubtful, unread = records.read_all(sight)
     looks = defaultdict[str, list[Verified]](list)
     for snapshot_id, look in _each_verification(past):
         looks[snapshot_id].append(look)
-    proven, holds, read = _proofs(past), held(past, doubtful), _files_read(past)
-    drilled = {one.snapshot: one for one in drills_in(past)}
+    proven, holds, read = _proofs(past), records.held(past, doubtful), _files_read(past)
+    drilled = {one.snapshot: one for one in records.drills_in(past)}
     found = [
         _unread(sight, one, f"a record about it {_UNREAD}{unread[one].in_a_line}")
         if one in unread
@@ -147,7 +137,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
 
 def last_verification(sight: Sight, snapshot: Snapshot) -> Verified | None:
     """Return what `Entry.verified` says of one snapshot, None where nobody has verified it."""
-    looks = [one for _, one in _each_verification(read_of(sight, snapshot.id, "verify"))]
+    looks = [one for _, one in _each_verification(records.read_of(sight, snapshot.id, "verify"))]
     return _standing(looks, usual_level(snapshot))
 
 
@@ -185,7 +175,7 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
     if seen <= chosen or any(one.id == seen and one.snapshot is not None for one in listed):
         return
     there = next((one for one in listed if one.id == seen), None)
-    if (there is None or not there.unread) and any(read_of(sight, seen, PRUNE)):
+    if (there is None or not there.unread) and any(records.read_of(sight, seen, records.PRUNE)):
         return
     doubted = "is not to be believed any more: " if there and not there.unread else ""
     raise Refused(
@@ -316,7 +306,7 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
 
 
 def _unread(sight: Sight, snapshot_id: str, why: str) -> Entry:
-    kept = Hold("what cannot be read is not removed", sight.clock.now())
+    kept = records.Hold("what cannot be read is not removed", sight.clock.now())
     return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
 
 
@@ -329,7 +319,7 @@ def _standing(looks: Iterable[Verified], usual: int) -> Verified | None:
     return failures[-1] if failures else latest
 
 
-def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
+def _proofs(past: Iterable[records.Record]) -> Mapping[str, Verified]:
     """Return the deepest verification of each snapshot that still stands: a failure overturns all before it."""
     proven, failed = dict[str, Verified](), dict[str, int]()
     for snapshot_id, one in _each_verification(past):
@@ -344,7 +334,7 @@ def _proofs(past: Iterable[Record]) -> Mapping[str, Verified]:
     return proven
 
 
-def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]:
+def _each_verification(past: Iterable[records.Record]) -> Iterator[tuple[str, Verified]]:
     for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
         if record.kind == "verify" and isinstance(level, int) and result in list(Trust):
@@ -355,7 +345,7 @@ def _each_verification(past: Iterable[Record]) -> Iterator[tuple[str, Verified]]
             yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached, told)
 
 
-def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:
+def _files_read(past: Iterable[records.Record]) -> Mapping[str, datetime]:
     """Return since when the files of each snapshot are known to have been read; broken bytes overturn all before."""
     read: dict[str, datetime] = {}
     for snapshot_id, one in _each_verification(past):
@@ -368,4 +358,6 @@ def _files_read(past: Iterable[Record]) -> Mapping[str, datetime]:
 
 def _broken(findings: Json) -> bool:
     listed = findings if isinstance(findings, list) else []
-    return any(isinstance(one, dict) and one.get("passed") is False and one.get("rule") in BYTES for one in listed)
+    return any(
+        isinstance(one, dict) and one.get("passed") is False and one.get("rule") in records.BYTES for one in listed
+    )

@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from maint.deployment.compare import Comparison, Difference, compare, masked
-from maint.deployment.fingerprint import Fingerprint, site_fingerprint
-from maint.deployment.normalize import LONGEST, Tree, shortened
-from maint.deployment.outline import Outline, unfold
+from maint.deployment.normalize import LONGEST, Outline, Tree, shortened, unfold
 from maint.deployment.reader import blocks
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import Fingerprint, SecretIndex, site_fingerprint
 from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
-from maint.snapshots.export import exported
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part
+from maint.snapshots.sources import exported
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
 _EVERYTHING = 1 << 40  # characters; no text is as long

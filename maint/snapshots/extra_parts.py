@@ -9,7 +9,7 @@ import msgspec
 
 from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
-from maint.deployment.sensitive import readable
+from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.formatting import show_count
 from maint.model.json import Json

@@ -14,25 +14,16 @@ from maint import __version__
 from maint.deployment.document import Document, spell
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import identity
-from maint.deployment.sensitive import REDACTED, hidden, masked, readable
+from maint.deployment.secrets import REDACTED, hidden, masked, readable
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_time
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Site
+from maint.snapshots import parts
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
-from maint.snapshots.parts import (
-    DATABASE,
-    LICENSE,
-    MANAGER_FILES,
-    TRUSTSTORE,
-    from_bytes,
-    open_part,
-    read_deployment,
-    read_part,
-)
 from maint.snapshots.records import Verification
 from maint.snapshots.rekey import resealed
 from maint.snapshots.verify import insist_on_password, prove_new
@@ -77,7 +68,7 @@ def heal(
         hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
     insist_on_password(site)
-    document = read_deployment(site, redacted)
+    document = parts.read_deployment(site, redacted)
     filled, left = fill(document, values)
     if not filled:
         raise Refused(
@@ -95,8 +86,8 @@ def heal(
             yield "encrypting the files of virtual clusters anew, for the recipients of today"
             snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients)))
         origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients), healed_from=origin)
-        snapshot = writer.with_recipe(named)
+        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients))
+        snapshot = writer.with_recipe(replace(named, healed_from=origin, rekeyed_from={}))
         writer.commit(snapshot)
     verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)
@@ -178,20 +169,20 @@ def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: D
     content = spell(document)
     login = site.settings.manager.login
     judge = Judge(login.username, site.secrets.resolve(login.password), writer.known)
-    part, verdict = writer.deployment(from_bytes(content), judge)
+    part, verdict = writer.deployment(parts.from_bytes(content), judge)
     writer.redacted_copy(part)
-    for name in (LICENSE, TRUSTSTORE):
+    for name in (parts.LICENSE, parts.TRUSTSTORE):
         if redacted.has(name):
-            writer.sealed(name, read_part(site, redacted, name))
-    if redacted.has(MANAGER_FILES):
-        with open_part(site, redacted, MANAGER_FILES) as stream:
-            writer.archive(MANAGER_FILES, stream.read)
-    if redacted.has(DATABASE):
-        with open_part(site, redacted, DATABASE) as stream:
-            writer.dump(DATABASE, stream.read)
+            writer.sealed(name, parts.read_part(site, redacted, name))
+    if redacted.has(parts.MANAGER_FILES):
+        with parts.open_part(site, redacted, parts.MANAGER_FILES) as stream:
+            writer.archive(parts.MANAGER_FILES, stream.read)
+    if redacted.has(parts.DATABASE):
+        with parts.open_part(site, redacted, parts.DATABASE) as stream:
+            writer.dump(parts.DATABASE, stream.read)
     for cluster in clusters_in(redacted):
-        writer.document(part_name(cluster), read_part(site, redacted, part_name(cluster)))
-    truststore = truststore_finding(verdict.summary, redacted.has(TRUSTSTORE))
+        writer.document(part_name(cluster), parts.read_part(site, redacted, part_name(cluster)))
+    truststore = truststore_finding(verdict.summary, redacted.has(parts.TRUSTSTORE))
     return replace(
         redacted,
         restorable=verdict.restorable and (truststore is None or truststore.passed is not False),

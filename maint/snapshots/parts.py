@@ -1,7 +1,6 @@
 """Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
@@ -13,7 +12,7 @@ from maint.deployment.reader import BLOCK
 from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
-from maint.model.snapshot import Part, Snapshot, StoredFile
+from maint.model.snapshot import STORED_NAME, Part, Snapshot, StoredFile
 from maint.ports import Sight, Store, StoreSight
 from maint.snapshots.manifest import damaged
 
@@ -26,8 +25,6 @@ DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
-_PART = r"[^/.\\\0\ud800-\udfff][^/\\\0\ud800-\udfff]*"
-_NAME = re.compile(f"{_PART}(?:/{_PART})*")  # of a stored file, as every store takes it
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
@@ -127,7 +124,7 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
-        if _NAME.fullmatch(name):  # others are somebody else's, or a lie
+        if STORED_NAME.fullmatch(name):  # others are somebody else's, or a lie
             yield name
 
 

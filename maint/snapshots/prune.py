@@ -10,7 +10,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, held, read_kinds, write_record
+from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, Record, held, read_kinds, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
@@ -146,6 +146,13 @@ def _kind(snapshot: Snapshot) -> str:
     return "not verified to level 3" if snapshot.restorable else "audit-only"
 
 
+def held_since(site: Site, snapshot_id: str) -> str:
+    """Return in words what holds a snapshot now, "" for nothing: another machine may hold it, or begin to restore from
+    it, after it was decided that it goes.
+    """
+    return _standing(site, *read_kinds(site, HOLD, RELEASE, RESTORE)).get(snapshot_id, "")
+
+
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
     """Remove a snapshot for good, under the lock: a signed record that says why, then the manifest, then the rest."""
     write_record(site, PRUNE, snapshot_id, {"reasons": list(reasons)})
@@ -228,8 +235,13 @@ def _held(site: Site, other: Site) -> Mapping[str, str]:
     records, doubtful = read_kinds(other, HOLD, RELEASE, RESTORE)
     known = read_kinds(site, HOLD)[0]  # which was heeded there: what is held is encrypted anew with its hold, then goes
     own = [one for one in records if one not in known]
-    past = held([*own, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
-    stands = {one: {hold.words: None for hold in holds if hold.stands(site.clock.now())} for one, holds in past.items()}
+    return _standing(site, [*own, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
+
+
+def _standing(site: Site, records: Sequence[Record], doubtful: Sequence[str]) -> Mapping[str, str]:
+    """Return in words what holds which snapshot now, by what records tell."""
+    past, now = held(records, doubtful), site.clock.now()
+    stands = {one: {hold.words: None for hold in holds if hold.stands(now)} for one, holds in past.items()}
     return {one: "; ".join(words) for one, words in stands.items() if words}
 
 

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
+from maint.config.schema import BackupSettings
 from maint.config.secrets import is_typed
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
@@ -22,25 +23,14 @@ from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
-from maint.snapshots.archive import paths
+from maint.snapshots import parts
 from maint.snapshots.catalogue import files, load, usual_level
-from maint.snapshots.database import read_whole
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
-from maint.snapshots.parts import (
-    DATABASE,
-    DEPLOYMENT,
-    LICENSE,
-    MANAGER_FILES,
-    REDACTED_COPY,
-    TRUSTSTORE,
-    drain,
-    flaw,
-    metered,
-    open_part,
-)
+from maint.snapshots.parts import drain, open_part
 from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
+from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
 _OTHER_PASSWORD = "the configured password does not open"
@@ -186,7 +176,7 @@ def _asked(sight: Sight, snapshot: Snapshot, identities: Sequence[Secret], level
     if not identities:
         return None
     login = sight.settings.manager.login
-    password = sight.secrets.resolve(login.password) if level == 3 and snapshot.has(DEPLOYMENT) else None
+    password = sight.secrets.resolve(login.password) if level == 3 and snapshot.has(parts.DEPLOYMENT) else None
     return _Asked(snapshot, tuple(identities), login.username, password)
 
 
@@ -199,7 +189,7 @@ def insist_on_password(sight: Sight, snapshot: Snapshot | None = None) -> None:
     if snapshot is None or not is_typed(account.password):
         return
     with suppress(OSError, WorkFailed):  # which whoever opens it next will tell
-        with open_part(sight, snapshot, DEPLOYMENT) as stream:
+        with parts.open_part(sight, snapshot, parts.DEPLOYMENT) as stream:
             verdict = Judge(account.username, password).verdict(blocks(stream.read))
         if _other_password(login(sight, snapshot, verdict)):
             _refuse_typed(sight, snapshot.id)
@@ -234,7 +224,7 @@ def _files(
 def _deeper(
     sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding] | NoKeyFits
 ) -> Verification:
-    has_deployment = snapshot.has(DEPLOYMENT)
+    has_deployment = snapshot.has(parts.DEPLOYMENT)
     try:
         content = _content_of(sight, asked, clusters) if asked else _Content()
     except NoKeyFits:  # says nothing of the snapshot
@@ -250,7 +240,7 @@ def _deeper(
         depth += 1 if rules and all(rule.passed for rule in rules) else 0
     # Where the document could be read, its own faults are reported too: they say more than that it is another one.
     if (depth == 2 or content.verdict) and seen.level == 3 and has_deployment:
-        rules = [*_rules(sight, snapshot, content), _future(sight, snapshot)]
+        rules = [*_rules(sight, snapshot, content), future(sight, snapshot)]
         findings += [*rules, *_license(sight, content)]
         hides_nothing = any(finding.rule == "redaction" and finding.passed for finding in rules)
         depth += 1 if depth == 2 and hides_nothing and not any(finding.passed is False for finding in rules) else 0
@@ -266,7 +256,7 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
     for name in sorted(there - expected):
         yield Finding("parts", False, f"{name} is not in the manifest")
     for part in snapshot.parts:
-        problem = flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
+        problem = parts.flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
         yield Finding("part", not problem, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
 
 
@@ -275,10 +265,10 @@ def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
     seen = _SEEN.get(sight, {}).get(snapshot.id)
     same = seen is not None and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities()))
     if seen and same and seen[1].verdict:
-        path = f"{snapshot.site}/{snapshot.id}/{DEPLOYMENT}"
-        if not flaw(sight, path, snapshot.part(DEPLOYMENT)):
+        path = f"{snapshot.site}/{snapshot.id}/{parts.DEPLOYMENT}"
+        if not parts.flaw(sight, path, snapshot.part(parts.DEPLOYMENT)):
             return seen[1].verdict
-    with open_part(sight, snapshot, DEPLOYMENT) as stream:
+    with parts.open_part(sight, snapshot, parts.DEPLOYMENT) as stream:
         return Judge().verdict(blocks(stream.read))
 
 
@@ -310,25 +300,27 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
 
 def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Content:
     snapshot = asked.snapshot
-    with open_part(sight, snapshot, part.name, asked.identities) as stream:
-        read = metered(sight, f"judging {part.name}", stream.read, part.content_bytes)
-        if part.name == DEPLOYMENT:
+    with parts.open_part(sight, snapshot, part.name, asked.identities) as stream:
+        read = parts.metered(sight, f"judging {part.name}", stream.read, part.content_bytes)
+        if part.name == parts.DEPLOYMENT:
             verdict = Judge(asked.account, asked.password).verdict(blocks(read))
             return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
-        if part.name == REDACTED_COPY:
+        if part.name == parts.REDACTED_COPY:
             _judge_copy(snapshot, Judge().verdict(blocks(read)))
-        elif part.name == LICENSE:
+        elif part.name == parts.LICENSE:
             return replace(content, license=stream.read())
-        elif part.name == TRUSTSTORE:
+        elif part.name == parts.TRUSTSTORE:
             if not usable(stream.read()):
                 raise damaged("it holds no password")
-        elif part.name == MANAGER_FILES:
+        elif part.name == parts.MANAGER_FILES:
+            from maint.snapshots.archive import paths  # few who look at snapshots read an archive
+
             if paths(stream.read) != tuple(snapshot.manager_files):
                 raise damaged("it holds other files than the manifest lists")
-        elif part.name == DATABASE:
+        elif part.name == parts.DATABASE:
             read_whole(stream.read)
         else:
-            drain(stream.read)
+            parts.drain(stream.read)
     return content
 
 
@@ -354,7 +346,9 @@ def _differing(snapshot: Snapshot, verdict: Verdict, but: str = "") -> str:
 def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
-    truststore = truststore_finding(content.verdict.summary, snapshot.has(TRUSTSTORE)) if content.verdict else None
+    truststore = (
+        truststore_finding(content.verdict.summary, snapshot.has(parts.TRUSTSTORE)) if content.verdict else None
+    )
     yield from [truststore] if truststore else []
     if content.verdict:
         yield release_of(content.verdict, snapshot.versions.get("manager", ""))
@@ -387,7 +381,8 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     return Finding("login", None, f"whether the configured password opens {account} cannot be known beforehand")
 
 
-def _future(sight: Sight, snapshot: Snapshot) -> Finding:
+def future(sight: Sight, snapshot: Snapshot) -> Finding:
+    """Say whether a snapshot is of a time that has passed: else nobody knows how old it is."""
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
         return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")
@@ -399,3 +394,49 @@ def _license(sight: Sight, content: _Content) -> Iterator[Finding]:
     if content.license is not None:
         found = license_finding(content.license, sight.clock.now())
         yield Finding(found.rule, found.passed or None, found.words)
+
+
+class Escrow(msgspec.Struct, frozen=True):
+    """What is known of one recipient: whether its private key opens a snapshot; None: it could not be tried."""
+
+    recipient: str
+    opens: bool | None
+    words: str
+
+
+def escrow(sight: Sight, snapshot: Snapshot) -> Sequence[Escrow]:
+    """Try each configured recipient's private key on the smallest sealed part of a snapshot.
+
+    Raises:
+        WorkFailed: that part is not what was stored.
+    """
+    backup, keys = sight.settings.backup, _keys(sight)
+    sealed = [part for part in snapshot.parts if part.name.endswith(".age")]
+    if backup is None or not sealed:
+        return ()
+    smallest = min(sealed, key=lambda part: part.bytes).name
+    return [_tried(sight, snapshot, smallest, one, keys.get(one)) for one in _recipients(backup, keys)]
+
+
+def _recipients(backup: BackupSettings, keys: dict[str, Secret]) -> Sequence[str]:
+    return [one.strip() for one in backup.recipients] or list(keys)
+
+
+def _keys(sight: Sight) -> dict[str, Secret]:
+    """Return the private keys at hand by their recipients; age-keygen writes comments above a key."""
+    lines = [line.strip() for secret in sight.identities() for line in secret.reveal().splitlines()]
+    keys = [Secret(line) for line in lines if line and not line.startswith("#")]
+    return {sight.seal.recipient_of(one): one for one in keys}
+
+
+def _tried(sight: Sight, snapshot: Snapshot, part: str, recipient: str, key: Secret | None) -> Escrow:
+    if snapshot.recipients and recipient not in {one.strip() for one in snapshot.recipients}:
+        return Escrow(recipient, False, f"snapshot {snapshot.id} is not encrypted for it: it became a recipient later")
+    if key is None:
+        return Escrow(recipient, None, f"whether it opens {snapshot.id} is not known: its private key is not here")
+    try:
+        with open_part(sight, snapshot, part, [key]) as stream:
+            drain(stream.read)
+    except (NoKeyFits, Invalid) as problem:
+        return Escrow(recipient, False, f"its private key does not open snapshot {snapshot.id}: {problem.message}")
+    return Escrow(recipient, True, f"its private key opens snapshot {snapshot.id}")

@@ -4,42 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from maint.config.schema import SiteSettings
-from maint.deployment.fingerprint import site_fingerprint
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import SecretIndex, site_fingerprint
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
-from maint.render import from_file
-from maint.snapshots.archive import paths
-from maint.snapshots.database import read_whole
+from maint.snapshots import parts
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
-from maint.snapshots.parts import (
-    DATABASE,
-    DEPLOYMENT,
-    LICENSE,
-    RECIPE,
-    REDACTED_COPY,
-    TRUSTSTORE,
-    Pack,
-    Read,
-    Tally,
-    drain,
-    from_bytes,
-    kept,
-    metered,
-    open_stored,
-    plain,
-    write_part,
-)
+from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.document import part_name
 
 
@@ -59,22 +39,22 @@ class SnapshotWriter:
         self.known = SecretIndex()
         self.parts: list[Part] = []
 
-    def deployment(self, read: Read, judge: Judge) -> tuple[Part, Verdict]:
+    def deployment(self, read: parts.Read, judge: Judge) -> tuple[Part, Verdict]:
         """Store the raw bytes, then judge them; WorkFailed where the document is cut or is not a deployment."""
         self.raw(read)
         return self.judged(judge)
 
-    def raw(self, read: Read, of: int | None = None) -> Part:
+    def raw(self, read: parts.Read, of: int | None = None) -> Part:
         """Store the raw bytes as they come, so that the sender does not wait; a cut (CannotReach) leaves nothing."""
-        return self.write(DEPLOYMENT, read, self._for_us_too, of)
+        return self.write(parts.DEPLOYMENT, read, self._for_us_too, of)
 
     def judged(self, judge: Judge) -> tuple[Part, Verdict]:
         """Read the raw part back, prove it, and judge it on the way; WorkFailed where it is not what was written."""
         part = self.parts[-1]
         verdicts: list[Verdict] = []
 
-        def judge_all(read: Read) -> None:
-            watched = metered(self._site, f"judging {part.name}", read, part.content_bytes)
+        def judge_all(read: parts.Read) -> None:
+            watched = parts.metered(self._site, f"judging {part.name}", read, part.content_bytes)
             verdicts.append(judge.verdict(blocks(watched)))
 
         self._read_back(part, judge_all)
@@ -84,36 +64,40 @@ class SnapshotWriter:
     def redacted_copy(self, part: Part) -> None:
         """Read the raw part back from the store, prove it, and write the redacted copy on the way."""
 
-        def copy(read: Read) -> None:
+        def copy(read: parts.Read) -> None:
             redacted = RedactedCopy(blocks(read), self.known, site_fingerprint(self._site))
             # It is nearly as long: what tells secrets apart stands in their places.
-            self.write(REDACTED_COPY, redacted.read, self._site.seal.compress, part.content_bytes)
+            self.write(parts.REDACTED_COPY, redacted.read, self._site.seal.compress, part.content_bytes)
 
         self._read_back(part, copy)
 
     def sealed(self, name: str, content: bytes) -> None:
         """Store a small part, encrypted and not compressed."""
         seal, recipients = self._site.seal, self.recipients
-        self.write(name, from_bytes(content), lambda read, file: seal.encrypt(read, file, recipients), len(content))
+        self.write(
+            name, parts.from_bytes(content), lambda read, file: seal.encrypt(read, file, recipients), len(content)
+        )
 
     def document(self, name: str, content: bytes) -> None:
         """Store a restorable document, compressed and encrypted, and prove that the store gives it back."""
-        part = replace(self.write(name, from_bytes(content), self._for_us_too, len(content)), restorable=True)
+        part = replace(self.write(name, parts.from_bytes(content), self._for_us_too, len(content)), restorable=True)
         self.parts[-1] = part
 
-        self._read_back(part, drain)
+        self._read_back(part, parts.drain)
 
-    def archive(self, name: str, read: Read) -> tuple[str, ...]:
+    def archive(self, name: str, read: parts.Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it and return the paths of its files; WorkFailed where it is not whole."""
+        from maint.snapshots.archive import paths  # as in `verify`
+
         found: list[str] = []
         self._proven(name, read, lambda content: found.extend(paths(content)))
         return tuple(found)
 
-    def dump(self, name: str, read: Read) -> None:
+    def dump(self, name: str, read: parts.Read) -> None:
         """Store a dump of a database, read it back and prove it; WorkFailed where it is not whole."""
         self._proven(name, read, read_whole)
 
-    def _proven(self, name: str, read: Read, use: Callable[[Read], None]) -> None:
+    def _proven(self, name: str, read: parts.Read, use: Callable[[parts.Read], None]) -> None:
         part = self.write(name, read, self._for_us_too)
         try:
             self._read_back(part, use)
@@ -121,10 +105,10 @@ class SnapshotWriter:
             self.forget(name)
             raise
 
-    def write(self, name: str, source: Read, pack: Pack, of: int | None = None) -> Part:
+    def write(self, name: str, source: parts.Read, pack: parts.Pack, of: int | None = None) -> Part:
         """Store one part, of so many bytes where that is known."""
-        read = metered(self._site, f"storing {name}", source, of)
-        part = write_part(self._site.store, self._folder, name, read, pack)
+        read = parts.metered(self._site, f"storing {name}", source, of)
+        part = parts.write_part(self._site.store, self._folder, name, read, pack)
         self._stored.append(name)
         self.parts.append(part)
         return part
@@ -139,7 +123,7 @@ class SnapshotWriter:
         """Store RESTORE.txt, which names all parts before it; return the snapshot with all its parts."""
         snapshot = replace(snapshot, parts=tuple(self.parts))
         text = restore_guide(snapshot, self._site.settings, self._site.store.location).encode()
-        self.write(RECIPE, from_bytes(text), plain)
+        self.write(parts.RECIPE, parts.from_bytes(text), parts.plain)
         return replace(snapshot, parts=tuple(self.parts))
 
     def commit(self, snapshot: Snapshot) -> None:
@@ -167,18 +151,18 @@ class SnapshotWriter:
             end(self._site.state, self.id)
 
     @property
-    def _for_us_too(self) -> Pack:
+    def _for_us_too(self) -> parts.Pack:
         seal, recipients = self._site.seal, [*self.recipients, self._recipient]
         return lambda read, file: seal.wrap(read, file, recipients)
 
-    def _read_back(self, part: Part, use: Callable[[Read], None]) -> None:
+    def _read_back(self, part: Part, use: Callable[[parts.Read], None]) -> None:
         with (
-            open_stored(self._site, f"{self._folder}/{part.name}", part) as file,
+            parts.open_stored(self._site, f"{self._folder}/{part.name}", part) as file,
             self._site.seal.unwrap(file, [self._identity]) as stream,
         ):
-            content = Tally(stream.read)
+            content = parts.Tally(stream.read)
             use(content.read)
-            drain(content.read)
+            parts.drain(content.read)
         if content.sha256 != part.content_sha256:
             raise WorkFailed(
                 f"{part.name} is not what was written to {self._site.store.location}",
@@ -188,44 +172,21 @@ class SnapshotWriter:
 
 def restore_guide(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
     """Return the text for one snapshot; it names everything and holds no secret."""
-    if not snapshot.has(DEPLOYMENT):
-        return from_file("RESTORE-vc.txt.j2", _common(snapshot, location))
-    return from_file("RESTORE.txt.j2", {**_common(snapshot, location), **_values(snapshot, settings)})
+    from maint.render import from_file  # most who look at snapshots write none
 
-
-def _common(snapshot: Snapshot, location: str) -> Mapping[str, object]:
-    return {
-        "id": snapshot.id,
-        "site": snapshot.site,
+    whole = snapshot.has(parts.DEPLOYMENT)
+    values: dict[str, object] = {
+        **asdict(snapshot),
         "store": location,
         "taken_at": show_time(snapshot.taken_at),
-        "recipients": list(snapshot.recipients),
-        "rekeyed": dict(snapshot.rekeyed_from),
-        "parts": [{"name": part.name, "bytes": part.bytes, "sha256": part.sha256} for part in snapshot.parts],
-        "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],
-        "uncovered": list(snapshot.uncovered),
-    }
-
-
-def _values(snapshot: Snapshot, settings: SiteSettings) -> Mapping[str, object]:
-    deployment = snapshot.part(DEPLOYMENT)
-    return {
-        "restorable": snapshot.restorable,
         "redaction": snapshot.judgement.redaction.value,
-        "account": snapshot.account,
-        "host": snapshot.manager,
-        "plain_port": settings.manager.plain_port,
-        "tls_port": settings.manager.tls_port,
-        "release": snapshot.versions["manager"],
-        "api": snapshot.versions["api"],
-        "content_bytes": deployment.content_bytes,
-        "content_sha256": deployment.content_sha256,
-        "has_license": snapshot.has(LICENSE),
-        "has_truststore": snapshot.has(TRUSTSTORE),
-        "manager_files": list(snapshot.manager_files),
-        "has_database": snapshot.has(DATABASE),
-        "host_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
+        "settings": settings.manager,
+        "names": [part.name for part in snapshot.parts],
+        "deployment": snapshot.part(parts.DEPLOYMENT) if whole else None,
+        "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],
+        "kept_files": [_host_file(snapshot, path, note) for path, note in snapshot.host_files.items()],
     }
+    return from_file("RESTORE.txt.j2" if whole else "RESTORE-vc.txt.j2", values)
 
 
 def _host_file(snapshot: Snapshot, path: str, note: Json) -> Mapping[str, object]:
@@ -234,5 +195,5 @@ def _host_file(snapshot: Snapshot, path: str, note: Json) -> Mapping[str, object
         "path": path,
         "present": bool(fields.get("present")),
         "value": fields.get("value") or "",
-        "kept": kept(snapshot, path),
+        "kept": parts.kept(snapshot, path),
     }

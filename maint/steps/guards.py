@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field
 
 from maint.config.fields import Limit
-from maint.deployment.sensitive import REDACTED
+from maint.deployment.secrets import REDACTED
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import Cluster
@@ -35,7 +35,7 @@ from maint.restore.select_snapshot import GUARDED, clusters_in
 from maint.snapshots.capture import committed, described, recipients_of, taken_once
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.records import Verification
-from maint.snapshots.verify import verify
+from maint.snapshots.verify import future, verify
 from maint.snapshots.virtual_clusters.document import part_name
 from maint.steps.manager.window import OpenWindow, close_own
 from maint.steps.manager.window_record import remembered
@@ -113,6 +113,9 @@ def _holding(
         held = [one for one in entry.snapshot.virtual_clusters if one.name == name] if entry.snapshot else []
         if entry.snapshot is None or not entry.snapshot.has(part_name(name)):
             reasons += [f"{entry.id}: {entry.problem}"] if entry.snapshot is None else []
+            continue
+        if (ahead := future(sight, entry.snapshot)).passed is False:
+            reasons.append(f"{entry.id}: {ahead.words}")
             continue
         if old := _too_old(sight, entry, max_age):
             reasons.append(old)

@@ -5,9 +5,8 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from maint.model.events import Outcome, Result
 from maint.model.json import Json
-from maint.model.plan import Action, Effect
+from maint.model.plan import Action, Effect, Outcome, Result
 from maint.ports import Sight, Site, Work
 
 WAIVER = "no_safety_net"  # the argument of guarded steps that says why their backup guards are lifted

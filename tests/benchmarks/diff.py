@@ -8,11 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.normalize import LONGEST
-from maint.deployment.outline import Outline
+from maint.deployment.normalize import LONGEST, Outline
 from maint.deployment.reader import blocks
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import Fingerprint, SecretIndex
 from maint.snapshots.diff import Side, held_against
 from tests.benchmarks.exports import Export
 from tests.benchmarks.measure import Cost, compared, heading, report, run, shell

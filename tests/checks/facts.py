@@ -11,7 +11,7 @@ from maint.checks.registry import QUESTIONS
 from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.executor import run
-from maint.lab.manager.server import PlainUnit
+from maint.lab.manager.simulator import PlainUnit
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOKEN = "maint-0011223344556677"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from maint.checks.registry import CHECKS
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import healthy, host
 
 _AGENT = "/var/run/cloudera-scm-agent"

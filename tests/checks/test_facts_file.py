@@ -13,7 +13,7 @@ from maint.checks.facts import ManagerFacts
 from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select
 from maint.errors import Invalid
-from maint.model.finding import Contact, State
+from maint.model.fleet import Contact, State
 from maint.report import checks as reports
 from tests.checks.facts import healthy, host, site
 

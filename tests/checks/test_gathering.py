@@ -10,8 +10,7 @@ from maint.checks.evaluate import judge
 from maint.checks.gather import Enquiry, ask_site
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings
-from maint.model.finding import State
-from maint.model.fleet import Reply
+from maint.model.fleet import Reply, State
 from maint.model.formatting import show_time
 from maint.model.manager import Door, Host, Presence
 from tests.checks.facts import site

@@ -8,7 +8,7 @@ from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, HostFacts
 from maint.checks.gather import parse, script
 from maint.checks.registry import select
-from maint.model.finding import Finding, State
+from maint.model.fleet import Finding, State
 from tests.checks.facts import healthy, host, site
 
 LOUD = (State.FAIL, State.WARN, State.ERROR)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from maint.checks.registry import CHECKS
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import healthy, host
 
 OWN = "[libdefaults]\n\tdefault_realm = EXAMPLE.INTERNAL\n[realms]\n\tEXAMPLE.INTERNAL = {\n\t\tkdc = kdc.own\n\t}\n"

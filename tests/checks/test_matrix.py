@@ -7,7 +7,7 @@ from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.registry import CHECKS
 from maint.checks.thresholds import matrix_of, supported
 from maint.errors import Invalid
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import host, site
 
 MATRIX = {"os": ["rhel 8.8", "rhel 8.10", "rhel 9"], "python": ["3.9"], "postgresql": ["14"]}

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from maint.model.finding import Contact, Finding, Severity, State
+from maint.model.fleet import Contact, Finding, Severity, State
 from maint.report import checks as reports
 
 NAMES = ["wn01", "höst-ü1.例え.テスト", 'a|b "x" <i>&amp;', "x\x1b[31mred"]

@@ -13,7 +13,7 @@ from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.checks.thresholds import THRESHOLDS, threshold
 from maint.config.schema import Accepted
 from maint.errors import UsageError
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import host, site
 
 PROMISED = [

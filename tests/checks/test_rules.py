@@ -12,7 +12,7 @@ from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, ManagerFacts
 from maint.checks.registry import CHECKS
 from maint.checks.tls import FILES
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import host, site
 
 PASS, WARN, FAIL, SKIP, ERROR = State.PASS, State.WARN, State.FAIL, State.SKIP, State.ERROR

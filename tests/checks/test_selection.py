@@ -6,7 +6,7 @@ from maint.checks.evaluate import judge
 from maint.checks.facts import ManagerFacts
 from maint.checks.registry import CHECKS, select
 from maint.errors import UsageError
-from maint.model.finding import State
+from maint.model.fleet import State
 from tests.checks.facts import NOW, host, site
 
 

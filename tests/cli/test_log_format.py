@@ -10,8 +10,7 @@ import pytest
 
 from maint.cli.screen import Screen
 from maint.errors import WorkFailed
-from maint.model.events import Event, Happening, Outcome
-from maint.model.plan import Action, Effect, Plan
+from maint.model.plan import Action, Effect, Event, Happening, Outcome, Plan
 from tests.steps.operator import maint
 
 ACTION = Action(name="Take it", kind="snapshot.take", target="prod", effect=Effect.CHANGE, summary="take it")

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 import pytest
 
 from maint.cli.screen import Screen
-from maint.model.events import Event, Happening, Outcome
-from maint.model.plan import Action, Effect, Plan
+from maint.model.plan import Action, Effect, Event, Happening, Outcome, Plan
 from tests.steps.operator import environment
 
 ACTIONS = tuple(
@@ -28,7 +27,7 @@ PLAN = Plan("export", "prod", {}, ACTIONS, True)
 RUN = """
 import time
 from maint.cli.screen import Screen
-from maint.model.events import Happening, Outcome
+from maint.model.plan import Happening, Outcome
 from tests.cli.test_progress import PLAN, event
 now = [0.0]
 time.monotonic = lambda: now[0]

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.normalize import Tree, normalize
+from maint.deployment.secrets import Fingerprint
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 Find = Callable[[str], Path]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.deployment.fingerprint import Fingerprint, site_fingerprint
+from maint.deployment.secrets import Fingerprint, site_fingerprint
 from maint.model.secret import Secret
 
 

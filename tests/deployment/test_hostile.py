@@ -9,13 +9,12 @@ import pytest
 
 from maint.deployment.compare import compare
 from maint.deployment.document import parse, spell
-from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.judge import Judge, Verdict, broken
 from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import Reader
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.reducer import Rules, reduced
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import Fingerprint, SecretIndex
 from maint.errors import WorkFailed
 
 FINGERPRINT = Fingerprint(b"k" * 32)

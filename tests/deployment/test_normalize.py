@@ -17,9 +17,9 @@ PROGRAM = """
 import resource, sys
 from pathlib import Path
 from maint.adapters.seal import AgeSeal
-from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.secrets import Fingerprint
 from maint.deployment.judge import Judge
-from maint.deployment.secret_index import SecretIndex
+from maint.deployment.secrets import SecretIndex
 from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 

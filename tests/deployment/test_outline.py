@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.deployment.compare import Comparison, compare
-from maint.deployment.fingerprint import Fingerprint
-from maint.deployment.normalize import LONGEST, normalize
-from maint.deployment.outline import Folded, Outline, unfold
+from maint.deployment.normalize import LONGEST, Folded, Outline, normalize, unfold
+from maint.deployment.secrets import Fingerprint
 from maint.errors import WorkFailed
 from maint.lab.manager.document import dumps
 from tests.benchmarks.exports import Export
@@ -22,7 +21,7 @@ from tests.deployment.test_styles import DOCUMENTS, FINGERPRINT, permuted
 PROGRAM = """
 import resource, sys
 from pathlib import Path
-from maint.deployment.fingerprint import Fingerprint
+from maint.deployment.secrets import Fingerprint
 from maint.snapshots.diff import held_against
 from tests.benchmarks.diff import side
 idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

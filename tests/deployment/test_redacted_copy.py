@@ -12,13 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.deployment.compare import compare
-from maint.deployment.fingerprint import Fingerprint
 from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secret_index import SecretIndex
-from maint.deployment.sensitive import masked
+from maint.deployment.secrets import Fingerprint, SecretIndex, masked
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 

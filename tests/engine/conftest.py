@@ -16,8 +16,7 @@ from maint.engine.load import Library, load
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
 from maint.errors import CannotReach, MaintError, Refused, WorkFailed
-from maint.model.events import Event, Happening
-from maint.model.plan import Action, Effect, Plan
+from maint.model.plan import Action, Effect, Event, Happening, Plan
 from maint.ports import Sight, Site, Work
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Progress, Step, done, unchanged

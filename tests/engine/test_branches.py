@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pytest
 
 from maint.engine import journal as journals
+from maint.engine.plan import LISTS
 from maint.engine.session import RunSession
 from maint.errors import Invalid, Unfinished
-from maint.model.events import Outcome
 from maint.model.json import Json
-from maint.steps.parameter_sources import LISTS
+from maint.model.plan import Outcome
 from maint.steps.registry import STEPS
 from tests.engine.conftest import Bench, Changing
 

@@ -3,19 +3,21 @@
 import json
 import os
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import maint
 from maint import files
+from maint.adapters.clock import SystemClock
 from maint.config.actor import actor
 from maint.engine import journal as journals
+from maint.engine.history import left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
-from maint.errors import Refused, UsageError, WorkFailed
-from maint.model.events import Outcome
+from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.model.plan import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
 HEAD = "name: x\nsummary: X.\n"
@@ -116,6 +118,20 @@ def test_history_lists_the_runs_the_oldest_first_and_the_newest_unfinished_is_fo
     assert [run.state for run in runs] == ["done", "failed", "failed"]
     assert [run.id for run in runs] == sorted(run.id for run in runs)
     assert journals.unfinished(bench.site.state)[0].id == runs[-1].id
+
+
+def test_a_run_begun_after_a_clock_was_put_back_is_the_newer_one_all_the_same(bench, monkeypatch):
+    bench.run(TWO)
+    real = SystemClock.now
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemClock, "now", lambda clock: real(clock) + timedelta(hours=3))
+        bench.run(TWO)
+    (bench.site.state / "runs" / "zzz.jsonl").write_text("somebody else's\n")
+    bench.fails(TWO.replace("target: b", "target: b, fail: refused"))
+    *_, ahead, last = journals.history(bench.site.state)
+    assert (ahead.state, last.state) == ("done", "failed")
+    assert last.started < ahead.started
+    assert [past.id for past in journals.unfinished(bench.site.state)] == [last.id]
 
 
 def test_a_refused_run_that_changed_nothing_is_not_taken_up(bench):
@@ -360,14 +376,23 @@ def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(b
         journals.find(bench.site.state, path.stem)
 
 
+def test_a_journal_that_is_not_ours_to_read_is_told_with_a_way_out_by_whoever_must_know_it(bench):
+    bench.run(TWO)
+    (bench.site.state / "runs" / "20260101T000000.000Z-0000.jsonl").symlink_to("/proc/self/mem")  # whoever asks
+    assert len(journals.history(bench.site.state)) == 1
+    with pytest.raises(Invalid) as caught:
+        journals.unreadable(bench.site.state)
+    assert "the account that owns" in (caught.value.hint or "")
+
+
 def test_what_is_left_of_a_run_is_told_and_a_key_finds_its_newest_run(bench):
     bench.fails(SECOND_FAILS)
     past = journals.unfinished(bench.site.state)[0]
-    assert [(action.name, state) for action, state in journals.left(past)] == [("B", "failed")]
+    assert [(action.name, state) for action, state in left(past)] == [("B", "failed")]
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {"run_key": "night"})
     journal.close()
     assert journals.of_key(bench.site.state, "night").id == journal.id
-    assert [state for _, state in journals.left(journals.of_key(bench.site.state, "night"))] == ["not begun"] * 2
+    assert [state for _, state in left(journals.of_key(bench.site.state, "night"))] == ["not begun"] * 2
     assert journals.of_key(bench.site.state, "day") is None
 
 

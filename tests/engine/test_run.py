@@ -5,6 +5,7 @@ import pytest
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.engine import journal as journals
+from maint.engine.history import left
 from maint.engine.session import RunSession
 from maint.errors import (
     CannotReach,
@@ -17,7 +18,7 @@ from maint.errors import (
     WorkFailed,
 )
 from maint.model import secret
-from maint.model.events import Event, Happening
+from maint.model.plan import Event, Happening
 from maint.steps.registry import STEPS
 from maint.steps.step import done
 from tests.engine.conftest import Bench, Changing, Reading
@@ -142,7 +143,7 @@ def test_a_signal_ends_the_run_after_its_final_steps(bench, name, code):
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == code
     assert bench.did == ["a", "b", "mended", "closed"]
     past = journals.unfinished(bench.site.state)[0]
-    assert (past.state, journals.left(past)[0][1]) == ("interrupted", "interrupted")
+    assert (past.state, left(past)[0][1]) == ("interrupted", "interrupted")
 
 
 def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench):

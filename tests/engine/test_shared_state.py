@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from maint import files
 from maint.adapters import clock
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
@@ -30,6 +31,7 @@ from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_w
 from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
+from maint.steps.manager.window_record import RECORD, Window, remembered
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
 from tests.house.source import modules, tree
@@ -149,6 +151,21 @@ def test_a_second_machine_is_refused_while_the_first_one_works(one, other):
         raise CannotReach("the manager does not answer: it is down")
     other.run(HEAD + "steps:\n" + A)
     assert other.did == ["a"]
+
+
+def test_a_shared_folder_that_is_not_mounted_is_refused_by_a_machine_that_has_worked_with_it(one, other, tmp_path):
+    playbook, shared = HEAD + "steps:\n" + A, tmp_path / "shared"
+    one.run(playbook)
+    shared.rename(tmp_path / "elsewhere")
+    shared.mkdir()
+    failure = one.fails(playbook)
+    assert isinstance(failure, Refused) and "is empty, though this machine has worked with it" in failure.message
+    assert one.did == ["a"] and list(shared.iterdir()) == []
+    shared.rmdir()
+    (tmp_path / "elsewhere").rename(shared)
+    one.run(playbook)
+    other.run(playbook)
+    assert one.did == ["a", "a", "a"]
 
 
 def test_who_works_on_a_site_is_told_only_where_it_can_be_seen_and_a_limit_ends_that_look_too(other):
@@ -311,6 +328,16 @@ def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_o
     assert one.did == ["a", "b", "closed", "b", "closed"]
 
 
+def test_a_window_is_not_taken_for_closed_because_its_run_is_listed_no_more(one, other):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    window = Window(past.id, "2026-11-23T02:00:00Z", {})
+    files.keep_record(one.site.state / RECORD, window)
+    shutil.rmtree(other.site.state.parent / "shared/prod/runs")
+    learn(one)
+    assert remembered(one.site.state) == window
+
+
 def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp_path):
     alone = Bench(site_in(tmp_path))
     alone.fails(FAILING)
@@ -389,11 +416,13 @@ def lose_lease(folder: Path) -> None:
 
 
 def test_a_lease_that_cannot_be_given_back_fails_nothing_and_is_told(one, tmp_path):
-    lost = f"rm -r {tmp_path}/shared/prod/lease; touch {tmp_path}/shared/prod/lease"
+    lease, away = tmp_path / "shared/prod/lease", tmp_path / "away"
+    lost = f"mv {lease} {away}; touch {lease}"
     one.site.settings = one.site.settings.model_copy(update={"hooks": Hooks(after_run=(("/bin/sh", "-c", lost),))})
     told = list(session.RunSession(one.site, one.plan(HEAD + "steps:\n" + A), {}).events())
     assert "the lease could not be given back" in told[-1]
-    (tmp_path / "shared/prod/lease").unlink()
+    lease.unlink()
+    away.rename(lease)
     words: list[str] = []
     with at_work(one.site, "learning", words.append):
         lose_lease(tmp_path)

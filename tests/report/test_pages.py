@@ -13,6 +13,7 @@ import pytest
 
 from maint.model.plan import Plan
 from maint.report import plots
+from maint.report.answer import state_of, troubles
 from maint.report.pages import write_estate, write_site
 from maint.report.run import Attempt, Line, RunReport, bars, write
 from maint.report.site_facts import (
@@ -29,7 +30,6 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.report.troubles import state_of, troubles
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -8,7 +8,7 @@ import pytest
 from maint.deployment.document import parse
 from maint.errors import Refused
 from maint.model.manager import Cluster, Host
-from maint.restore.subset import Choice, choice_of, part_of
+from maint.restore.payload import Choice, choice_of, part_of
 from tests.restore.documents import all_roles, plain, recording
 from tests.steps.operator import Operator, Said
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
-from maint.errors import Refused, StoreFailed
+from maint.errors import Invalid, Refused, StoreFailed
 from maint.model.formatting import parse_time
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots import prune, records, rekey
@@ -23,7 +23,9 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
+from maint.steps.snapshots.retention import HoldArguments, HoldSnapshot, PruneArguments, PruneSnapshots
 from tests.snapshots.liar import Liar
+from tests.snapshots.virtual_clusters.conftest import Notes
 
 Place = Any  # the fixture of this folder's conftest.py
 DAY = timedelta(days=1)
@@ -292,6 +294,34 @@ def test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended(age
     records.end_restore(aged, "run-1", "root@one")
     aged.clock.time += 500 * DAY
     assert oldest in prune_all(aged)
+
+
+def test_what_another_machine_holds_or_restores_from_while_others_are_pruned_stays(aged: Place) -> None:
+    first, second, third, *_ = ids(aged)
+    (action,) = PruneSnapshots().plan(PruneArguments(), aged)
+    said = list[str]()
+    for words in PruneSnapshots().apply(action, aged, Notes()):
+        said.append(words)
+        if words.startswith("reading "):  # which takes hours where there is much
+            records.add_hold(aged, first, "a person needs it", None, "ann@two")
+        if words.startswith(f"removed {second}"):
+            records.begin_restore(aged, third, "run-1", "ann@two")
+    assert ids(aged)[:2] == [first, third]
+    assert f"{third} stays: held by ann@two: restore run-1 has begun, and may have to be resumed" in said
+
+
+def test_what_is_removed_while_it_is_being_held_is_not_said_to_be_held(aged: Place, run: Callable[..., Any]) -> None:
+    oldest, create = ids(aged)[0], aged.store.create
+    (action,) = HoldSnapshot().plan(HoldArguments(snapshot=oldest, reason="a person needs it"), aged)
+
+    def late(name: str) -> Any:
+        if name.endswith(".json") and "-hold-" in name:
+            prune.remove(aged, oldest, ["no rule keeps it"])
+        return create(name)
+
+    aged.store.create = late
+    with pytest.raises(Invalid, match=f"{oldest} is gone"):
+        run(HoldSnapshot().apply(action, aged, Notes()))
 
 
 def test_the_end_of_one_restore_frees_nothing_that_another_or_a_person_holds(aged: Place) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.steps.restore import send_deployment
+from maint.steps.restore import deployment as send_deployment
 from tests.steps.operator import Operator
 
 FAST = {"down-seconds": "0", "starting-seconds": "0", "command-seconds": "0.05", "slow-seconds": "0.3"}

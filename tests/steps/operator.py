@@ -115,8 +115,16 @@ class Operator:
     @property
     def sent(self) -> list[str]:
         """All requests that change something since then, as "METHOD path"."""
-        log = [f"{line['method']} {line['path']}" for line in self._log()[self._asked :]]
-        return [line for line in log if line.split()[0] in ("PUT", "POST", "DELETE")]
+        return [words for words, _ in self._changes()]
+
+    @property
+    def done(self) -> list[str]:
+        """Those of them that were carried out: not what a kill cut off on its way, or what was throttled."""
+        return [words for words, status in self._changes() if 200 <= status < 300]
+
+    def _changes(self) -> list[tuple[str, int]]:
+        log = [(f"{line['method']} {line['path']}", line["status"]) for line in self._log()[self._asked :]]
+        return [(words, status) for words, status in log if words.split()[0] in ("PUT", "POST", "DELETE")]
 
     @property
     def puts(self) -> int:

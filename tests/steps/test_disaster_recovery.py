@@ -13,7 +13,7 @@ from maint.errors import TimedOut
 from maint.lab.create import SITE
 from maint.lab.manager import put_deployment
 from maint.steps.manager import server, tls
-from maint.steps.restore import send_deployment
+from maint.steps.restore import deployment as send_deployment
 from tests.steps.operator import Operator, maint
 
 STEPS = [

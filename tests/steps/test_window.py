@@ -309,6 +309,16 @@ def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left)
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
 
 
+def test_a_window_on_a_host_that_the_config_names_no_more_is_told_with_a_way_out(left):
+    path = left.state / "window.json"
+    path.write_text(path.read_text().replace(left.lab.manager_host, "old-cm"))
+    said = left("cluster", "stop", "base", "--yes")
+    assert (said.code, "window on old-cm" in said.err) == (5, True), said.err
+    assert f"gone for good, its window is, too: delete {path}" in said.err
+    path.unlink()
+    assert left("cluster", "stop", "base", "--yes").code == 0
+
+
 def several(backed_up, folder, named):
     """Bring up a manager with two servers, of which the config names one or both."""
     from maint.lab.manager.load import Options

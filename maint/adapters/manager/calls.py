@@ -10,7 +10,7 @@ from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, une
 from maint.adapters.http.request import JSON, Call, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
-from maint.adapters.manager.session import PROXY, ManagerSession, peer_of, refusal
+from maint.adapters.manager.session import GATEWAY, PROXY, ManagerSession, peer_of, refusal
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
@@ -170,7 +170,7 @@ class Calls:
 
     def done(self, reply: Reply, call: Call) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
-        if reply.status >= 500 and reply.message is None:
+        if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
         if not reply.good:
             failed = refusal(call.what, reply, self.session.name)

@@ -17,7 +17,8 @@ from maint.model.manager import Account, Door, Presence
 from maint.ports import Secrets
 
 PROXY = "is there a proxy or a login page between us and the manager?"
-_LATER = (429, 502, 503, 504)  # a proxy's, or a server's that is starting (M2.4, M3)
+GATEWAY = (502, 504)  # of what stands in front, in whatever words: what became of the request it does not know
+_LATER = (429, 503, *GATEWAY)  # a proxy's, or a server's that is starting (M2.4, M3)
 _LOG = "see /var/log/cloudera-scm-server/cloudera-scm-server.log on the manager's host"
 
 

@@ -75,13 +75,7 @@ class FabricShell:
         self._opening = threading.Lock()
 
     def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
-        """Run a command that changes nothing; repeated once where a connection kept from earlier turns out dead.
-
-        Raises:
-            CannotReach: no connection, unknown or changed host key, login refused, connection lost.
-            TimedOut: it did not end in time (seconds; by default the site's `command_timeout`).
-            WorkFailed: it printed more than can be kept.
-        """
+        """Run a command that changes nothing, once more where a kept connection is dead; see `ports.ShellSight.ask`."""
         return self._run(host, command, stdin, timeout, repeatable=True)
 
     def run(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:

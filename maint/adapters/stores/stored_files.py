@@ -13,6 +13,7 @@ from pathlib import Path
 
 from maint.errors import Invalid, StoreFailed
 from maint.files import as_file
+from maint.model.snapshot import STORED_NAME
 
 STAGING = ".staging-"
 ABANDONED = timedelta(hours=24)  # no run takes that long, whatever machine it runs on
@@ -22,18 +23,12 @@ _SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(
 
 def split_name(name: str) -> tuple[str, ...]:
     """Return the folders and the file name of a relative name such as `prod/1/manifest.json`; Invalid for any other."""
-    parts = tuple(name.split("/"))
-    if any(not part or part.startswith(".") or "\0" in part or "\\" in part or _is_half(part) for part in parts):
+    if not STORED_NAME.fullmatch(name):
         raise Invalid(
             f"{name!r} is not a name for a stored file",
             hint="where the config does not say it, a manifest does: `maint backup verify` names which",
         )
-    return parts
-
-
-def _is_half(part: str) -> bool:
-    # A lone surrogate, which JSON can hold, and no file's name.
-    return any("\ud800" <= one <= "\udfff" for one in part)
+    return tuple(name.split("/"))
 
 
 def split_prefix(prefix: str) -> tuple[str, ...]:

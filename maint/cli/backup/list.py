@@ -19,7 +19,7 @@ from maint.engine.shared_runs import at_work
 from maint.errors import StoreFailed, WorkFailed
 from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
-from maint.model.json import Json
+from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
 from maint.snapshots.parts import DEPLOYMENT
@@ -186,22 +186,15 @@ def _facts(snapshot: Snapshot) -> dict[str, Json]:
 def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Json], str]:
     """Return all that is known of one snapshot, as JSON and for people."""
     judgement, entry = snapshot.judgement, Entry(snapshot.id, snapshot, None, seen)
-    marks = {True: "ok", False: "FAILED", None: "could not tell"}
+    marks, told = {True: "ok", False: "FAILED", None: "could not tell"}, as_json(snapshot)
     data: dict[str, Json] = {
         **_facts(snapshot),
         "restorable": entry.restorable,
-        "manager": snapshot.manager,
-        "account": snapshot.account,
-        "versions": dict(snapshot.versions),
-        "redaction": judgement.redaction.value,
-        "counts": dict(judgement.counts),
-        "findings": [{"rule": f.rule, "passed": f.passed, "words": f.words} for f in judgement.findings],
-        "uncovered": list(snapshot.uncovered),
-        "host_files": dict(snapshot.host_files),
-        "recipients": list(snapshot.recipients),
-        "manager_files": list(snapshot.manager_files),
-        "healed_from": dict(snapshot.healed_from) or None,
-        "rekeyed_from": dict(snapshot.rekeyed_from) or None,
+        **{key: told[key] for key in ("manager", "account", "versions", "uncovered", "host_files", "recipients")},
+        **{key: found for key, found in as_json(judgement).items() if key in ("redaction", "counts", "findings")},
+        "manager_files": told["manager_files"],
+        "healed_from": told["healed_from"] or None,
+        "rekeyed_from": told["rekeyed_from"] or None,
     }
     lines = [
         f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",

@@ -1,15 +1,95 @@
-"""The names that stand for something at a site: from the config, the state folder and a store on this machine."""
+"""The names that stand for something at a site, and the tree of commands: from files, and kept between two Tabs."""
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from maint.cli.completion import FILES
-from maint.cli.completion.cache import Kept, configured, parameters
-from maint.config.paths import config_file
+import maint
+from maint.cli.completion import FILES, VARIABLE
+from maint.config.paths import SITES_FOLDER, config_file, home
+from maint.errors import Invalid
+
+Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
+_TREE, _CONFIG, _PARAMETERS = "commands", "sites", "parameters"
+_FORMER = "completion-config.json"  # what older versions kept: it may hold secrets
+# What the environment may change of what is kept; of no other variable does the value belong on disk.
+_VARIABLES = ("MAINT_STATE", "MAINT_SITE", "MAINT_BACKUP_STORE")
+
+
+def declared() -> Mapping[str, Mapping[str, Kept]]:
+    """Return every group and command: `below` (word → what it is), `options` and `arguments` with their kinds."""
+
+    def make() -> Kept:
+        from maint.cli.completion.declared import tree
+
+        return tree()
+
+    top = Path(maint.__file__).parent
+    changed = [path.stat().st_mtime_ns for path in (top, top / "help", *(top / "cli").rglob("*.py"))]
+    return dict(_kept(_TREE, [maint.__version__, str(top), max(changed)], make))
+
+
+def configured(path: Path) -> Mapping[str, Kept]:
+    """Return the sites of a config: name → `state`, `store`, `hosts`, `groups`, `virtual_clusters`, `users`."""
+
+    def make() -> Kept:
+        from maint.cli.completion.declared import sites
+
+        return sites(path)
+
+    more = sorted((path.parent / SITES_FOLDER).glob("*.yaml"))
+    seen = [(str(one), (found := one.stat()).st_mtime_ns, found.st_size) for one in (path, *more)]
+    variables = [os.environ.get(name, "") for name in _VARIABLES]
+    with suppress(OSError):
+        (_folder() / _FORMER).unlink(missing_ok=True)
+    return dict(_kept(_CONFIG, [maint.__version__, *map(list, seen), variables], make))
+
+
+def parameters(playbook: str) -> Kept:
+    """Return the parameters of a playbook, by name or by its file: lists of name, type and help."""
+    path = Path(playbook)
+    if not path.is_file():
+        return declared()["playbook run"]["parameters"].get(playbook, [])
+
+    def make() -> Kept:
+        from maint.cli.completion import declared
+        from maint.engine.load import library
+
+        return declared.parameters(library().find(playbook))
+
+    seen = path.stat()
+    return _kept(_PARAMETERS, [maint.__version__, str(path.resolve()), seen.st_mtime_ns, seen.st_size], make)
+
+
+def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
+    """Return what is kept under a name as long as its key is the same; made anew otherwise."""
+    path = _folder() / f"completion-{name}.json"
+    try:
+        found = json.loads(path.read_bytes())
+        if found["key"] == key:
+            return found["value"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    value = make()
+    from maint.files import replace
+
+    with suppress(OSError):  # a read-only home: slower, and nothing else
+        replace(path, json.dumps({"key": key, "value": value}).encode())
+    return value
+
+
+def _folder() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(given) if given.startswith("/") else home() / ".cache") / "maint"
+    except Invalid:
+        return Path(os.devnull) / "maint"  # where nothing can be kept
+
 
 MEMO = "names.json"  # in a site's state folder: what listings showed last
 _SNAPSHOT = re.compile(r"\d{8}T\d{6}\.")
@@ -106,3 +186,89 @@ def _memo(state: Path) -> dict[str, list[str]]:
     except (OSError, ValueError, RecursionError):
         return {}
     return {key: one for key, one in found.items() if isinstance(one, list)} if isinstance(found, dict) else {}
+
+
+_BREAKS = "="  # where bash cuts a word in two
+
+Candidate = tuple[str, str]
+
+
+class Typed:
+    """What has been typed so far.
+
+    Attributes:
+        node: the words of the group or command, as in `declared`.
+        options: option → its value; arguments: the words that are no options.
+        pending: the option whose value comes next, "" for none; last: that whose value stood there before.
+        value: what of a value has been typed, where a shell cuts it at `=`.
+        only_arguments: whether `--` stood there.
+    """
+
+    def __init__(self, nodes: Mapping[str, Mapping[str, object]], words: Iterable[str]) -> None:
+        self.node, self.pending, self.only_arguments = "", "", False
+        self.last, self.value = "", ""
+        self.options: dict[str, str] = {}
+        self.arguments: list[str] = []
+        for word in words:
+            self._take(nodes, word)
+
+    def _take(self, nodes: Mapping[str, Mapping[str, object]], word: str) -> None:
+        deeper, last, self.last = f"{self.node} {word}".strip(), self.last, ""
+        if self.pending:
+            if word != _BREAKS or self.value:
+                self.value += word
+                self.options[self.pending] = self.value
+                self.last, self.pending = self.pending, ""
+        elif word == _BREAKS and last:  # `--set name=value` in four words
+            self.value, self.pending = self.value + word, last
+        elif word == "--":
+            self.only_arguments = True
+        elif word.startswith("-") and len(word) > 1 and not self.only_arguments:
+            name, has_value, value = word.partition("=")
+            known = nodes[self.node]["options"]
+            if has_value:
+                self.options[name] = value
+            elif isinstance(known, dict) and known.get(name, [None])[0] is not None:
+                self.pending, self.value = name, ""
+        elif deeper in nodes:
+            self.node = deeper
+        else:
+            self.arguments.append(word)
+
+
+def candidates(words: Sequence[str]) -> list[Candidate]:
+    """Return how the last of some words could go on, each with what it is; [(FILES, "")] leaves it to the shell."""
+    *before, current = words or [""]
+    nodes = declared()
+    typed = Typed(nodes, [*before, current] if current == _BREAKS else before)
+    options, arguments, below = (nodes[typed.node][key] for key in ("options", "arguments", "below"))
+    if typed.pending:
+        current = "" if current == _BREAKS else current
+        found = _fitting(typed.value + current, names_of(options[typed.pending][0], typed.options, typed.arguments))
+        return [(one if one == FILES else one.removeprefix(typed.value), words) for one, words in found]
+    if current.startswith("-") and not typed.only_arguments:
+        name, has_value, value = current.partition("=")
+        if has_value:
+            known = names_of(options.get(name, [""])[0] or "", typed.options, typed.arguments)
+            return [(f"{name}={one}", words) for one, words in _fitting(value, known) if one != FILES]
+        return _fitting(current, ((one, words) for one, (_, words) in options.items()))
+    if below:
+        return _fitting(current, below.items())
+    last = arguments[-1] if arguments else ["", False]
+    at = len(typed.arguments)
+    kind = arguments[at][0] if at < len(arguments) else last[0] if last[1] else ""
+    return _fitting(current, (one for one in names_of(kind, typed.options) if one[0] not in typed.arguments))
+
+
+def _fitting(current: str, found: Iterable[Candidate]) -> list[Candidate]:
+    return [(one, words) for one, words in found if one == FILES or one.startswith(current)]
+
+
+def main() -> None:
+    """Print the candidates for the words of the command line, each with what it is behind a tab; never fails."""
+    os.environ.pop(VARIABLE)
+    try:
+        found = candidates(sys.argv[1:])
+    except Exception:  # whoever types must not be shown a traceback in the middle of a line
+        return
+    sys.stdout.write("".join(f"{one}\t{words}\n" for one, words in found))

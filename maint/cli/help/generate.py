@@ -1,4 +1,4 @@
-"""`maint generate`: files made from the product itself."""
+"""`maint generate`: files made from the product itself, scripts that complete our commands in shells among them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import maint
 from maint.cli.app import COMMANDS, app
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
-from maint.cli.completion.scripts import script_for
+from maint.cli.completion import FILES, SHELLS, VARIABLE
 from maint.cli.configless import settings_of
 from maint.cli.examples import example_of
 from maint.cli.help.output_schemas import schema_of
@@ -25,6 +25,7 @@ from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute
 from maint.config.resources import changelog
 from maint.config.schema import BackupSettings
+from maint.errors import UsageError
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
@@ -223,3 +224,65 @@ def _configured_age(flags: Flags) -> int:
     sites = [settings.site()] if settings.path and settings.chosen else settings.sites
     ages = [site.backup.max_age for site in sites if site.backup is not None]
     return round(max(ages, default=BackupSettings.model_fields["max_age"].default))
+
+
+_BASH = r"""# Completion of maint for bash: put it into /etc/bash_completion.d/maint, or source it.
+_maint_completion() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case "$line" in
+            FILES*) compopt -o default 2>/dev/null ;;
+            *)
+                line="${line%%$'\t'*}"
+                COMPREPLY+=("$line")
+                [[ "$line" != *= ]] || compopt -o nospace 2>/dev/null
+                ;;
+        esac
+    done < <(VARIABLE=1 "${COMP_WORDS[0]/#\~/$HOME}" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _maint_completion maint
+"""
+_ZSH = r"""#compdef maint
+# Completion of maint for zsh: save it as _maint in a folder of $fpath, or source it after compinit.
+_maint() {
+    local -a answers
+    local line files
+    while IFS= read -r line; do
+        if [[ "$line" == FILES* ]]; then
+            files=1
+            continue
+        fi
+        answers+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    done < <(VARIABLE=1 "${(Q)words[1]/#\~/$HOME}" "${(@Q)words[2,CURRENT]}" 2>/dev/null)
+    (( ${#answers} )) && _describe -V maint answers
+    [[ -z "$files" ]] || _files
+}
+if [[ "${funcstack[1]}" == "_maint" ]]; then
+    _maint "$@"
+else
+    compdef _maint maint
+fi
+"""
+_FISH = r"""# Completion of maint for fish: save it as ~/.config/fish/completions/maint.fish.
+function __maint_completion
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    for line in (VARIABLE=1 $words "$current" 2>/dev/null)
+        if string match -q 'FILES*' -- $line
+            __fish_complete_path $current
+        else
+            echo $line
+        end
+    end
+end
+complete -c maint -f -k -a '(__maint_completion)'
+"""
+_SCRIPTS = dict(zip(SHELLS, (_BASH, _ZSH, _FISH), strict=True))
+
+
+def script_for(shell: str) -> str:
+    """Return the script that makes a shell complete our commands; UsageError where there is none for it."""
+    if shell not in _SCRIPTS:
+        raise UsageError(f"there is no completion for {shell!r}", hint=f"there is one for {', '.join(SHELLS)}")
+    return _SCRIPTS[shell].replace("FILES", FILES).replace("VARIABLE", VARIABLE)

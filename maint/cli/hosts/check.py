@@ -29,8 +29,7 @@ from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError, WorkFailed
 from maint.files import LARGEST, explaining, whole
 from maint.files import replace as write_file
-from maint.model.finding import Contact, Finding, State
-from maint.model.fleet import Reply
+from maint.model.fleet import Contact, Finding, Reply, State
 from maint.model.formatting import tell_time
 from maint.model.json import Json
 from maint.report import checks as reports

@@ -1,4 +1,4 @@
-"""`maint playbook history`: who ran what, when, from where, with which version, and how it ended; and forgetting it."""
+"""`maint playbook history`, who ran what, when, and how it ended; `maint playbook approve`, what a run waits for."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,20 +10,77 @@ from maint import __version__
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, number, option, seconds_of
-from maint.cli.playbooks.approve import open_questions
+from maint.cli.options import Flags, argument, number, option, seconds_of
 from maint.cli.screen import Screen, ask_change, table
+from maint.config.actor import actor
 from maint.config.suggestions import meant
 from maint.engine import journal
 from maint.engine.history import Wanted, forget, prunable
-from maint.engine.journal import RUN_STATES, RunState
-from maint.engine.lock import site_lock
+from maint.engine.journal import RUN_STATES, Record, RunState
+from maint.engine.lock import is_held, site_lock
 from maint.errors import Refused, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration, tell_time
+from maint.model.formatting import parse_duration, show_count, show_duration, show_time, tell_time
 from maint.model.json import Json
-from maint.steps.flow import answered
+from maint.model.plan import Action
+from maint.steps.flow import Approval, answer, answered, refuse_answered
+from maint.steps.registry import STEPS
 from maint.steps.services.kept_settings import expire
 from maint.steps.undo_records import KEPT_FOR
+
+
+@command()
+def approve(
+    flags: Flags,
+    run_id: Annotated[str, argument("A run's id or its beginning.")],
+    note: Annotated[str, option("--note", "Why, for journal and report.")] = "",
+    reject: Annotated[bool, option("--reject", "Say no: the step fails.")] = False,
+) -> int:
+    """Answer the question that a run waits for; who, when and why stands in its journal."""
+    with opened(flags) as (site, screen):
+        past = journal.find(site.state, run_id)
+        action, record = _question(past)
+        question, token, now = str(action.arguments["question"]), str(record.notes["token"]), site.clock.now()
+        refuse_answered(site.state, past.id, token)
+        if now > datetime.fromisoformat(str(record.notes["until"])):
+            hint = f"`maint playbook resume {past.id}` asks again"
+            raise Refused(f"the question of run {past.id} is too old to be answered", detail=[question], hint=hint)
+        said = "rejected" if reject else "approved"
+        if flags.dry_run:
+            screen.say(f"would be {said}: {question}")
+            return 0
+        answer(site.state, past.id, token, Approval(not reject, actor(), show_time(now), note))
+        screen.say(f"{said}: {question}")
+        if not is_held(site.state):
+            screen.say(f"`maint playbook resume {past.id}` {'ends with that' if reject else 'goes on'}")
+        data: dict[str, Json] = {
+            "run": past.id,
+            "question": question,
+            "approved": not reject,
+            "by": actor(),
+            "note": note,
+        }
+        screen.emit({"approval": {**data, "at": show_time(now)}}, "")
+        return 0
+
+
+def _question(past: RunState) -> tuple[Action, Record]:
+    """Return the step of a run that waits for a person, and what is known of it."""
+    if past.ended not in ("dismissed", "done"):
+        for action, record in open_questions(past):
+            return action, record
+    hint = "it is asked when its turn comes; `maint playbook history` lists the runs"
+    raise Refused(f"run {past.id} ({past.plan.source}, {past.state}) waits for nobody's word", hint=hint)
+
+
+def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
+    """Yield the steps of a run that wait for a person's word, each with what is known of it."""
+    for index, action in enumerate(past.plan.actions):
+        record = past.records.get(index, Record())
+        token = record.notes.get("token")
+        open_ = token and not record.settled and record.notes.get("over") != token
+        if open_ and action.kind in STEPS and STEPS[action.kind].asks:
+            yield action, record
+
 
 _LAST, _AGE = 100, 90 * 86400.0  # runs and seconds that stay where neither flags nor config say otherwise
 

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
 from maint.cli.after_run import tell_age
-from maint.cli.backup import rehearsal
+from maint.cli.backup.drill import left_behind
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
-from maint.cli.monitoring.figures import last_drill
+from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
@@ -32,7 +32,7 @@ from maint.deployment.judge import broken
 from maint.engine import journal
 from maint.engine.lease import newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.shared_runs import key_of
+from maint.engine.shared_runs import insist_mounted, key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -41,11 +41,11 @@ from maint.ports import Store
 from maint.ports.truststore import try_served
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.disk_space import largest
-from maint.snapshots.escrow import escrow
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
+from maint.snapshots.verify import escrow
 from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
@@ -218,6 +218,7 @@ def _lease(site: ConfiguredSite) -> Iterator[Line]:
     """Look who works on the site on any machine; nothing where no state is shared."""
     if site.shared is None:
         return
+    insist_mounted(site)
     row = newest(site.shared, site.settings.name)
     if row is None or not row.claim.token:
         yield Line("lease", OK, f"{site.shared.location}: free")
@@ -248,8 +249,7 @@ def _loaded(use: Callable[[], str]) -> Iterator[Line]:
 
 
 def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
-    ssh = site.settings.ssh
-    if ssh is None:
+    if (ssh := site.settings.ssh) is None:
         return
     files = ssh.trusted_files
     if found := [str(path) for path in files if path.is_file() and path.stat().st_size]:
@@ -494,7 +494,7 @@ def _notices(site: ConfiguredSite) -> Iterator[Line]:
 
 def _leftovers() -> Iterator[Line]:
     """Look for what drills left that were killed: a deployment in clear."""
-    left = rehearsal.left_behind()
+    left = left_behind()
     for folder in left:
         words = f"{folder} is what a killed drill left: it holds a deployment in clear"
         yield Line("drill", FAIL, words, "`maint backup drill` clears it away, or remove the folder")

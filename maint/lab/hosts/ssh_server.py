@@ -14,10 +14,11 @@ from paramiko import Channel, Ed25519Key, PKey, ServerInterface, Transport
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
 from paramiko.message import Message
 
+from maint.files import as_file
 from maint.lab.files import write_whole
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.executor import execute
-from maint.lab.hosts.shell.state import Incoming, Killed, Outgoing, decode
+from maint.lab.hosts.shell.state import Killed, Outgoing, decode
 from maint.lab.pki import new_ssh_key
 
 Admits = Callable[[str, PKey | str], bool]
@@ -140,7 +141,7 @@ class _Work:
         if fault == "banner-junk":
             self._send(_JUNK)
         note(self._machine.root.parent / COMMANDS, self._command)
-        streams = Incoming(self._receive), Outgoing(self._send), Outgoing(self._send_error)
+        streams = as_file(self._receive), Outgoing(self._send), Outgoing(self._send_error)
         return execute(self._machine, self._command, *streams, cancelled=over)
 
     def _receive(self, size: int) -> bytes:

@@ -1,10 +1,12 @@
-"""HTTP as every server of the lab speaks it: a port of loopback, its exchanges, and the record of every request."""
+"""HTTP as every server of the lab speaks it: free ports, certificates shown, exchanges, the record of every request."""
 
 import base64
 import binascii
 import contextlib
 import io
+import itertools
 import json
+import secrets
 import socket
 import ssl
 import sys
@@ -13,14 +15,65 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
+from maint.lab import pki
+from maint.lab.files import write_whole
 from maint.lab.http.messages import Request, Response
+
+OWN_PORTS = range(20_000, 32_000)
+# One after the other: a lab that is down keeps its ports, and no other lab of this process is given them.
+turns = itertools.count(secrets.randbelow(len(OWN_PORTS)))
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as holder:
+        return _bound(holder, 0)
+
+
+def free_ports(first: int, second: int) -> tuple[int, int]:
+    """Return two ports that differ; 0 is for any free one, OSError where a wanted one is taken."""
+    with socket.socket() as one, socket.socket() as other:
+        return _bound(one, first), _bound(other, second)
+
+
+def _bound(holder: socket.socket, wanted: int) -> int:
+    # A free port is below those that the system hands out: a server that restarts finds its port free again.
+    while True:
+        port = wanted or OWN_PORTS[next(turns) % len(OWN_PORTS)]
+        try:
+            holder.bind(("127.0.0.1", port))
+        except OSError:
+            if wanted:
+                raise
+            continue
+        return port
+
+
+EXPIRED, STRANGE = "expired", "strange"
+
+
+def bad_pem(kind: str, authority: pki.Authority, names: Sequence[str], now: datetime) -> bytes:
+    """Return key and chain: EXPIRED yesterday, of a STRANGE authority, of one with another name (`kind`), else good."""
+    if kind not in ("", EXPIRED):
+        authority = pki.Authority.create(now, "Somebody Else's" if kind == STRANGE else kind)
+    pair = (authority.expired if kind == EXPIRED else authority.server)(names, now)
+    return pair.key_pem + authority.chain_pem(pair)
+
+
+def context_of(path: Path, pem: bytes = b"") -> ssl.SSLContext:
+    """Return a server's context of a PEM file, written first where a text is given."""
+    if pem:
+        write_whole(path, pem, 0o600)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
 
 
 class RequestLog:

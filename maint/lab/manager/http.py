@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from maint.lab import pki
 from maint.lab.faults import FaultBox
 from maint.lab.http.messages import JSON, ApiError, Request, Response
-from maint.lab.http.ports import EXPIRED, STRANGE, bad_pem, context_of
-from maint.lab.http.server import Exchange, Listener, RequestLog
+from maint.lab.http.server import EXPIRED, STRANGE, Exchange, Listener, RequestLog, bad_pem, context_of
 from maint.lab.manager import jks
 from maint.lab.manager.api.answer import Admitted, admit, handle
 from maint.lab.manager.api.messages import html, printed

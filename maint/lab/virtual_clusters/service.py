@@ -17,8 +17,7 @@ from maint.lab import pki
 from maint.lab.files import write_whole
 from maint.lab.http import server as http_server
 from maint.lab.http.messages import BadForm, Response, form_part
-from maint.lab.http.ports import EXPIRED, STRANGE, bad_pem, context_of
-from maint.lab.http.server import Listener, RequestLog
+from maint.lab.http.server import EXPIRED, STRANGE, Listener, RequestLog, bad_pem, context_of
 from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches

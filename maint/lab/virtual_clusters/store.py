@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -48,36 +48,20 @@ class Database:
             self._connection.execute(statement, values)
 
 
-class ObjectStore:
-    """The objects of one kind by name. What was changed in place is put again."""
+class ObjectStore(dict[str, Doc]):
+    """The objects of one kind by name, kept by `put` and `drop` alone. What was changed in place is put again."""
 
     def __init__(self, database: Database, kind: str) -> None:
+        super().__init__(database.read(kind))
         self._database, self._kind = database, kind
-        self._kept = database.read(kind)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
-
-    def get(self, key: str) -> Doc | None:
-        """Return an object, None where there is none."""
-        return self._kept.get(key)
-
-    def values(self) -> list[Doc]:
-        return list(self._kept.values())
 
     def put(self, key: str, value: Doc) -> None:
-        self._kept[key] = value
+        self[key] = value
         self._database.put(self._kind, key, value)
 
     def drop(self, key: str) -> bool:
         """Forget an object; return whether there was one."""
-        if self._kept.pop(key, None) is None:
+        if self.pop(key, None) is None:
             return False
         self._database.drop(self._kind, key)
         return True

@@ -11,7 +11,7 @@ from maint.checks.facts import SiteFacts
 from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
 from maint.checks.registry import select
 from maint.errors import UsageError, WorkFailed
-from maint.model.finding import Finding, State
+from maint.model.fleet import Finding, State
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect

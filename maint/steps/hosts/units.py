@@ -5,10 +5,9 @@ from datetime import timedelta
 from typing import ClassVar
 
 from maint.errors import CannotReach, TimedOut, WorkFailed
-from maint.model.events import Result
 from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
-from maint.model.plan import Action, Effect
+from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as, require_ssh

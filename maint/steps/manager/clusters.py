@@ -1,12 +1,13 @@
 """Clusters: start, stop and delete them; only the services' states are believed (M5, M6)."""
 
+import re
 from collections.abc import Generator, Iterable, Mapping
 from typing import TypeVar
 
 from pydantic import Field
 
 from maint.config.suggestions import unknown
-from maint.errors import AnswerMissing, Refused
+from maint.errors import AnswerMissing, CannotReach, Invalid, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Cluster, Place
@@ -14,21 +15,12 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.restore.select_snapshot import chosen
-from maint.steps.ecs.virtual_clusters import carried
-from maint.steps.guards import (
-    Kept,
-    Proven,
-    cluster_proof,
-    contents_proof,
-    contents_words,
-    keep,
-    plan_to_keep,
-    prove_cluster,
-    prove_contents,
-    put_proof,
-)
+from maint.steps import guards
+from maint.steps.hosts.fan_out import error_text
+from maint.steps.hosts.selection import configured_as
 from maint.steps.manager.commands import Mover, missing, move, wait_until
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
+from maint.steps.virtual_clusters.init_host import GROUP, SETUP, address_of
 
 _SETTLE = 120.0  # seconds that the list of clusters may lag behind a deletion
 
@@ -39,17 +31,17 @@ class ClusterArguments(Arguments):
     cluster: str = Field(description="name or display name")
 
 
-class StopArguments(ClusterArguments, Proven):
+class StopArguments(ClusterArguments, guards.Proven):
     """Which cluster, and how old the proof may be that it can come back."""
 
 
-class StopAllArguments(Proven):
+class StopAllArguments(guards.Proven):
     """The snapshot that is about to be put over the server, where there is one (see `guards`)."""
 
     snapshot: str | None = Field(None, description="the snapshot about to be put, which is proof by itself")
 
 
-class DeleteArguments(ClusterArguments, Proven, Kept):
+class DeleteArguments(ClusterArguments, guards.Proven, guards.Kept):
     """Which cluster, how old the proof may be, and how the present state is kept."""
 
 
@@ -131,7 +123,7 @@ class StopCluster(_Switch[StopArguments]):
         yield self.switch(cluster, running, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
-        yield from prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
+        yield from guards.prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
 
 
 class StartCluster(_Switch[ClusterArguments]):
@@ -153,7 +145,7 @@ class StopAllClusters(Step[StopAllArguments]):
         running = [(cluster, services) for cluster, services in running if services]
         put = chosen(sight, args.snapshot).id if running and args.snapshot is not None else ""
         if put and not args.no_safety_net:
-            put_proof(sight, put)
+            guards.put_proof(sight, put)
         guard = args.model_dump(include={"max_age", "no_safety_net"}) | ({"snapshot": put} if put else {})
         for cluster, services in running:
             snapshot = "" if args.no_safety_net else put or proven(args, sight, cluster)
@@ -172,14 +164,14 @@ class DeleteCluster(Step[DeleteArguments]):
         refuse_dependants(sight.manager, cluster)
         snapshot = proven(args, sight, cluster)
         services = len(sight.manager.services(cluster.name))
-        contents = contents_proof(sight, args) if cluster.is_ecs else {}
+        contents = guards.contents_proof(sight, args) if cluster.is_ecs else {}
         proofs = proof_words(args, snapshot)
         if cluster.is_ecs:
-            proofs += contents_words(sight, args, contents) + carried(sight, cluster, args)
+            proofs += guards.contents_words(sight, args, contents) + carried(sight, cluster, args)
         yield self.action(
             f"cluster {cluster.name}",
             f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside(sight.manager, cluster)}"
-            f"{proofs}{plan_to_keep(sight, args)}",
+            f"{proofs}{guards.plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name, **named(contents)},
             undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
             facts={
@@ -202,9 +194,9 @@ class DeleteCluster(Step[DeleteArguments]):
         if running := restless(manager, name):
             hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
-        yield from prove_cluster(action, site, found[0])
-        yield from prove_contents(action, site, work)
-        kept = yield from keep(action, site, work)
+        yield from guards.prove_cluster(action, site, found[0])
+        yield from guards.prove_contents(action, site, work)
+        kept = yield from guards.keep(action, site, work)
         yield f"deleting cluster {name}"
         lost: list[str] = []
         try:
@@ -262,11 +254,69 @@ def named(contents: Mapping[str, Snapshot]) -> dict[str, Json]:
     return {"virtual_clusters": {name: snapshot.id for name, snapshot in contents.items()}} if contents else {}
 
 
-def proof_words(args: Proven, snapshot: str) -> str:
+def proof_words(args: guards.Proven, snapshot: str) -> str:
     """Return what a plan says about the proof."""
     return f"; proven by snapshot {snapshot}" if snapshot else f"; WARNING: without a proof ({args.no_safety_net})"
 
 
-def proven(args: Proven, sight: Sight, cluster: Cluster) -> str:
+def proven(args: guards.Proven, sight: Sight, cluster: Cluster) -> str:
     """Return the snapshot that proves that a cluster can come back; empty where the operator goes without."""
-    return "" if args.no_safety_net else cluster_proof(sight, cluster, args.max_age).snapshot
+    return "" if args.no_safety_net else guards.cluster_proof(sight, cluster, args.max_age).snapshot
+
+
+_ASK = f"{SETUP}kubectl get namespaces -o name"
+_LIMIT = 60.0  # seconds
+_SPACE = r"namespace/dex-(app|base)-([a-z0-9-]+)"
+
+
+def carried(sight: Sight, cluster: Cluster, args: guards.Guarded) -> str:
+    """Return what a plan says of what runs on an ECS cluster, or why nobody can see it.
+
+    Raises:
+        Refused: there is a virtual cluster that the config does not name, so no backup of it is asked for; where no
+            reason to go on without guards was given.
+    """
+    names, unseen = _namespaces(sight, cluster)
+    if unseen:
+        return f"; WARNING: whether it carries virtual clusters that the config does not name cannot be seen: {unseen}"
+    found = [match.groups() for name in names.splitlines() if (match := re.fullmatch(_SPACE, name.strip()))]
+    known, services = _known(sight), [one for kind, one in found if kind == "base"]
+    strangers = [one for kind, one in found if kind == "app" and one not in known]
+    if strangers and not args.no_safety_net:
+        raise Refused(
+            f"cluster {cluster.name} carries virtual clusters that the config does not name, so nothing is destroyed",
+            detail=[f"virtual cluster {one} (namespace dex-app-{one})" for one in strangers],
+            hint="name each under `virtual_clusters` and take `maint vc backup`, or delete it in the vendor's UI; "
+            "`--no-safety-net REASON` goes without, and without any other proof",
+        )
+    seen = [f"{one} ({known[one]})" for kind, one in found if kind == "app" and one in known]
+    words = f"; it carries Data Engineering services: {', '.join(services) or 'none'}"
+    words += f"; virtual clusters: {', '.join(seen) or 'none that the config names'}"
+    return words + (f"; WARNING: without a backup: {', '.join(strangers)}" if strangers else "")
+
+
+def _namespaces(sight: Sight, cluster: Cluster) -> tuple[str, str]:
+    """Return what kubectl lists on the first master that answers, or else why none does."""
+    hosts = [host for host in sight.manager.hosts() if host.cluster == cluster.name]
+    masters = {name for host in hosts for name in configured_as(sight.settings.hosts_in(GROUP), host)}
+    reason = f"no host of it is in the group {GROUP}" if sight.settings.ssh else "the config has no `ssh`"
+    for name in sorted(masters) if sight.settings.ssh else ():
+        try:
+            ran = sight.shell.ask(name, _ASK, timeout=_LIMIT)
+        except (CannotReach, WorkFailed) as failure:
+            reason = failure.message
+            continue
+        if ran.ok:
+            return ran.words, ""
+        reason = f"{name}: {error_text(ran)}"
+    return "", reason
+
+
+def _known(sight: Sight) -> Mapping[str, str]:
+    known: dict[str, str] = {}
+    for one in sight.settings.virtual_clusters:
+        try:
+            known[address_of(one).cluster] = one.name
+        except Invalid:  # no address of one that Kubernetes would show
+            continue
+    return known

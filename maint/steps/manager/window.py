@@ -1,7 +1,7 @@
 """The redaction window: for as long as an export takes, the manager shows its secrets; it closes whatever happens."""
 
 import hashlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -10,6 +10,7 @@ from pydantic import Field
 from maint import files
 from maint.errors import CannotReach, Invalid, Refused, Transient, WorkFailed
 from maint.model.formatting import show_time
+from maint.model.manager import CLOSE_COMMAND
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots.disk_space import refuse_full
@@ -27,9 +28,67 @@ from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import await_version
-from maint.steps.manager.window_elsewhere import close_elsewhere, open_elsewhere
 from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
+
+
+def open_elsewhere(site: Site) -> Sequence[str]:
+    """Return what is to be said of windows that others opened: whose, since when, what to do; a line each."""
+    told = announced(site)
+    open_ = [
+        f"a redaction window is open, {one.words}: whoever may read the API sees passwords; where that run is not at "
+        f"work any more, `{CLOSE_COMMAND}` closes it"
+        for one in told.open
+        if not is_ours(site, one)
+    ]
+    return [*open_, *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts)]
+
+
+def close_elsewhere(site: Site, limit: float) -> Progress:
+    """Close windows that this state folder does not remember: those that records tell of, and those that files show."""
+    told, hosts = announced(site), site.settings.hosts_in("manager")
+    yield from told.doubts
+    if site.settings.ssh is None and not told.open and not told.doubts:
+        return unchanged("no window is open")
+    require_ssh(site)
+    yield from (f"closing the redaction window {one.words}" for one in told.open)
+    stale, foreign = list[str](), list[str]()
+    for host in hosts:
+        before = {one.hosts[host.name].before for one in told.open if host.name in one.hosts}
+        edited = yield from _take_away(site, host.name, before)
+        if not edited and java_options.redaction_is_off(server_options.read_options(site.shell, host.name) or b""):
+            foreign.append(host.name)
+        elif edited or server_options.running_off(site, host.name) in ((True, None) if told.open else (True,)):
+            stale.append(host.name)
+    if stale:
+        yield from server_options.restart_servers(site, stale)
+        yield from await_version(site, limit)
+    problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
+    words = "the manager redacts again" if stale else "no window is open"
+    if foreign:
+        words = (
+            f"a line of somebody else's in {java_options.PATH} on {', '.join(foreign)} switches redaction off: it stays"
+        )
+    elif told.doubts and not stale:
+        words = "the options files switch redaction on, and the running servers have it on"
+    words = "; ".join([words, *problems])
+    return done(words) if stale or told.open else unchanged(words)
+
+
+def _take_away(site: Site, host: str, before: Container[str]) -> Generator[str, None, bool]:
+    """Take our line out of a host's file; `before`: the digests that it may have had. Return whether it was there."""
+    present = server_options.read_options(site.shell, host)
+    if present is None or java_options.LINE.encode() not in present:
+        return False
+    found = next((one for one in java_options.closings(present) if server_options.digest(one) in before), None)
+    if found is None and server_options.ABSENT in before and present == java_options.opened(b""):
+        yield f"removing {java_options.PATH} on {host}, which was not there before"
+        server_options.delete_options(site, host)
+        return True
+    yield f"taking our line out of {java_options.PATH} on {host}"
+    site.shell.write_file(host, java_options.PATH, java_options.closed(present) if found is None else found)
+    return True
+
 
 _LIMIT = 900.0  # seconds until a restarted server must answer
 
@@ -229,6 +288,7 @@ def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMI
 
 def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
     """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
+    _refuse_strangers(site, window)
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)
         seen = server_options.digest(present)
@@ -254,6 +314,18 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     yield from await_version(site, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
+
+
+def _refuse_strangers(site: Site, window: Window) -> None:
+    """Refuse where the config names a host no more on which the window was opened: nobody can look at it."""
+    named = {host.name for host in (*site.settings.hosts, *site.settings.hosts_in("manager"))}
+    if strangers := [host for host in window.hosts if host not in named]:
+        raise Refused(
+            f"run {window.run} opened a redaction window on {', '.join(strangers)}, which the config does not name",
+            detail=["nothing else is begun before it is closed"],
+            hint="name it below `hosts:` again, with the group manager; where that machine is gone for good, its"
+            f" window is, too: delete {site.state / RECORD}",
+        )
 
 
 _LESSER = ("ROLE_CLUSTER_ADMIN", "Cluster Administrator")

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from maint.config.suggestions import meant
-from maint.deployment.fingerprint import site_fingerprint
-from maint.deployment.sensitive import REDACTED, hidden, masked, sensitive
+from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
 from maint.errors import AnswerMissing, Refused, UnknownName, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.manager import Place, Setting

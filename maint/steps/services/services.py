@@ -12,15 +12,7 @@ from maint.model.manager import Command, Place, Role, Service
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
 from maint.steps.manager.commands import ENDS, LIMIT, Mover, finish, move, restart
-from maint.steps.services.places import (
-    RoleArguments,
-    ServiceArguments,
-    find_roles,
-    find_service,
-    place_from,
-    place_to_json,
-    service_of,
-)
+from maint.steps.services import places
 from maint.steps.step import A, Progress, Step, done, unchanged
 
 # Roles that take a refresh (M18.2).
@@ -46,22 +38,22 @@ class _Moving(Step[A]):
         return "nothing to do" if self.verb != "restart" and state in ENDS[self.verb] else f"it is {state}{more}"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        mover = self.mover(site, place_from(action.arguments))
+        mover = self.mover(site, places.place_from(action.arguments))
         return (yield from restart(work, mover) if self.verb == "restart" else move(work, mover, self.verb))
 
 
-class _ServiceVerb(_Moving[ServiceArguments]):
-    def plan(self, args: ServiceArguments, sight: Sight) -> Iterable[Action]:
+class _ServiceVerb(_Moving[places.ServiceArguments]):
+    def plan(self, args: places.ServiceArguments, sight: Sight) -> Iterable[Action]:
         """Plan one command; the service is found here, once."""
-        place = find_service(sight.manager, args.service, args.cluster)
-        found = service_of(sight.manager, place)
+        place = places.find_service(sight.manager, args.service, args.cluster)
+        found = places.service_of(sight.manager, place)
         assert found is not None  # it was just found
         stale = f", its configuration {found.staleness}" if found.staleness not in ("", "FRESH") else ""
         opposite = _OPPOSITE.get(self.verb)
         yield self.action(
             str(place),
             f"{self.verb} {place} ({(seen := self.why(found.state, stale))})",
-            place_to_json(place),
+            places.place_to_json(place),
             undo=f"maint service {opposite} {_typed(place)}" if opposite else None,
             facts={"service": str(place), "state": found.state},
             seen=seen,
@@ -73,7 +65,7 @@ class _ServiceVerb(_Moving[ServiceArguments]):
             site,
             place,
             lambda name: manager.place_command(place, name),
-            lambda: _state(place, service_of(manager, place)),
+            lambda: _state(place, places.service_of(manager, place)),
         )
 
 
@@ -98,14 +90,14 @@ class RestartService(_ServiceVerb):
     verb = "restart"
 
 
-class RefreshService(Step[ServiceArguments]):
+class RefreshService(Step[places.ServiceArguments]):
     """Have the running roles of a service read their refreshable configuration anew; nothing restarts."""
 
     kind = "service.refresh"
     effect = Effect.CHANGE
 
-    def plan(self, args: ServiceArguments, sight: Sight) -> Iterable[Action]:
-        place = find_service(sight.manager, args.service, args.cluster)
+    def plan(self, args: places.ServiceArguments, sight: Sight) -> Iterable[Action]:
+        place = places.find_service(sight.manager, args.service, args.cluster)
         roles = [one for one in sight.manager.roles(place) if one.type in _REFRESHABLE and one.state == "STARTED"]
         if not roles or not place.cluster:
             raise Refused(
@@ -114,11 +106,11 @@ class RefreshService(Step[ServiceArguments]):
                 hint="`command.run` with the command `refresh` of the cluster writes all files that can be refreshed",
             )
         types = ", ".join(sorted({role.type for role in roles}))
-        given: Mapping[str, Json] = {**place_to_json(place), "roles": [role.name for role in roles]}
+        given: Mapping[str, Json] = {**places.place_to_json(place), "roles": [role.name for role in roles]}
         yield self.action(str(place), f"refresh {show_count(len(roles), 'role')} of {place} ({types})", given)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        place, names = place_from(action.arguments), action.arguments["roles"]
+        place, names = places.place_from(action.arguments), action.arguments["roles"]
         assert isinstance(names, list | tuple)
         failed = []
         for command in site.manager.role_command(place, "refresh", [str(name) for name in names]):
@@ -146,16 +138,16 @@ def role_mover(site: Site, place: Place) -> Mover:
     return Mover(site, place, send, lambda: _state(place, _role(site.manager, place)))
 
 
-class _RoleVerb(_Moving[RoleArguments]):
-    def plan(self, args: RoleArguments, sight: Sight) -> Iterable[Action]:
+class _RoleVerb(_Moving[places.RoleArguments]):
+    def plan(self, args: places.RoleArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each role; they are carried out one after the other."""
-        service, roles = find_roles(sight.manager, args)
+        service, roles = places.find_roles(sight.manager, args)
         for role in roles:
             if role.state == "NA":
                 continue
             place = replace(service, role=role.name)
             words = f"{self.verb} {place} ({(seen := self.why(role.state))})"
-            yield self.action(str(place), words, place_to_json(place), facts={"state": role.state}, seen=seen)
+            yield self.action(str(place), words, places.place_to_json(place), facts={"state": role.state}, seen=seen)
 
     def mover(self, site: Site, place: Place) -> Mover:
         return role_mover(site, place)
@@ -182,7 +174,7 @@ class RestartRole(_RoleVerb):
     verb = "restart"
 
 
-class MaintenanceArguments(RoleArguments):
+class MaintenanceArguments(places.RoleArguments):
     """Which roles, and which way."""
 
     on: bool = Field(True, description="false: out of maintenance mode")
@@ -195,16 +187,16 @@ class MaintainRole(Step[MaintenanceArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: MaintenanceArguments, sight: Sight) -> Iterable[Action]:
-        service, roles = find_roles(sight.manager, args)
+        service, roles = places.find_roles(sight.manager, args)
         for role in roles:
             place = replace(service, role=role.name)
             words = f"{'put' if args.on else 'take'} {place} {'into' if args.on else 'out of'} maintenance mode"
             seen = "nothing to do" if role.maintenance == args.on else ""
             words += f" ({seen})" if seen else ""
-            yield self.action(str(place), words, {**place_to_json(place), "on": args.on}, seen=seen)
+            yield self.action(str(place), words, {**places.place_to_json(place), "on": args.on}, seen=seen)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        place, on = place_from(action.arguments), action.arguments["on"] is True
+        place, on = places.place_from(action.arguments), action.arguments["on"] is True
         yield f"looking at {place}"
         if _in_maintenance(site.manager, place) == on:
             return unchanged(f"{place} is {'in' if on else 'out of'} maintenance mode already")

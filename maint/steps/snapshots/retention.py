@@ -12,9 +12,10 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
-from maint.snapshots.catalogue import entries, find_id
+from maint.snapshots.catalogue import committed_ids, entries, find_id
 from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
+from maint.steps.hosts.fan_out import texts
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -62,15 +63,17 @@ class PruneSnapshots(Step[PruneArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
-        finished = prune.clean_up(site)
-        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
-        planned = action.arguments["remove"]
-        assert isinstance(planned, list | tuple)
-        removed = [snapshot_id for snapshot_id in map(str, planned) if snapshot_id in decided]
-        if removed:
+        finished, removed = prune.clean_up(site), list[str]()
+        planned = texts(action.arguments["remove"])
+        if not prune.by_id(_verdict(site, thaw=thaw, damaged=damaged)).keys().isdisjoint(planned):
             yield from prune.insist_on_the_floor(site)
-        for snapshot_id in removed:
+        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading what stays may have taken hours
+        for snapshot_id in (one for one in planned if one in decided):
+            if held := prune.held_since(site, snapshot_id):
+                yield f"{snapshot_id} stays: {held}"
+                continue
             prune.remove(site, snapshot_id, decided[snapshot_id])
+            removed.append(snapshot_id)
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
@@ -134,10 +137,12 @@ class HoldSnapshot(Step[HoldArguments]):
         until = _day(str(action.arguments["until"]))
         known = next((one.holds for one in entries(site) if one.id == snapshot_id), None)
         if known is None:
-            raise Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
+            raise _gone(snapshot_id)
         if any((one.reason, one.until) == (reason, until) for one in known):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
         records.add_hold(site, snapshot_id, reason, until, user())
+        if snapshot_id not in committed_ids(site):  # another machine was removing it
+            raise _gone(snapshot_id)
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
 
 
@@ -160,6 +165,10 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
             return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
         records.release_holds(site, snapshot_id, reason, user())
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
+
+
+def _gone(snapshot_id: str) -> Invalid:
+    return Invalid(f"snapshot {snapshot_id} is gone", hint="maint backup list")
 
 
 def _named(args: ReleaseArguments, snapshot_id: str) -> dict[str, str]:

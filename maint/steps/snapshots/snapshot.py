@@ -23,7 +23,7 @@ from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
 from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import switches
-from maint.steps.manager.window_elsewhere import open_elsewhere
+from maint.steps.manager.window import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done
 from maint.steps.virtual_clusters.step import VcArguments, VcStep
 

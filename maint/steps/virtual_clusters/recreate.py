@@ -13,6 +13,7 @@ from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
+from maint.steps.undo_records import KeptFile, content
 from maint.steps.virtual_clusters.contents import watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.recreation import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
@@ -30,7 +31,6 @@ from maint.steps.virtual_clusters.safety_net import (
     signatures,
     way_back,
 )
-from maint.steps.virtual_clusters.sealed_files import KeptFile, content
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
 
 

@@ -11,8 +11,7 @@ from maint import files
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object
 from maint.ports import Undo
-from maint.steps.undo_records import RunRecords
-from maint.steps.virtual_clusters.sealed_files import KeptFile
+from maint.steps.undo_records import KeptFile, RunRecords
 
 
 class Recreation(msgspec.Struct, frozen=True):

@@ -23,10 +23,9 @@ from maint.retry import looks
 from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.dag_source import Dag, live_dag
-from maint.steps.undo_records import KEPT_FOR, UndoRecords
+from maint.steps.undo_records import KEPT_FOR, KeptFile, UndoRecords, seal_file
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets, OldSecrets, digest, forget
 from maint.steps.virtual_clusters.recreation import RECREATIONS, old
-from maint.steps.virtual_clusters.sealed_files import KeptFile, seal_file
 from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10

@@ -17,36 +17,11 @@ from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, same_job, same_resource, sendable_job, sendable_resource
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.undo_records import KEPT_FOR
+from maint.steps.undo_records import KEPT_FOR, content
+from maint.steps.virtual_clusters import kubernetes_secrets, safety_net
 from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.contents import unread_dags, watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
-from maint.steps.virtual_clusters.kubernetes_secrets import (
-    KubernetesSecrets,
-    Manifest,
-    OldSecrets,
-    contents_of,
-    digest,
-    put_back,
-)
-from maint.steps.virtual_clusters.safety_net import (
-    CERTIFICATE,
-    KEYTAB,
-    PARSED,
-    Sealed,
-    came_back,
-    create_asleep,
-    remember,
-    removed,
-    rest_made,
-    seal_before,
-    seal_certificates,
-    sealed_in,
-    signatures,
-    started_by_itself,
-    way_back,
-)
-from maint.steps.virtual_clusters.sealed_files import content
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 
 
@@ -65,7 +40,7 @@ class UndoDeletions(VcStep[UndoArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
-        record = removed(sight.settings.state, args.run)
+        record = safety_net.removed(sight.settings.state, args.run)
         if record is not None and record.until < sight.clock.now():
             record = None
         kept = [one for one in record.named() if args.vc in ("", one.vc)] if record else []
@@ -79,7 +54,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         first = {(one.vc, one.what, one.name, *(file.path for file in one.files)): one for one in reversed(kept)}
         for one in sorted(first.values(), key=lambda one: one.what == "job"):
             cluster = sight.virtual_cluster(one.vc)
-            there = one.what in (CERTIFICATE, KEYTAB) or _there(cluster, one)
+            there = one.what in (safety_net.CERTIFICATE, safety_net.KEYTAB) or _there(cluster, one)
             count = f" with {show_count(len(one.files), 'file')}" if one.files else ""
             place = f" of virtual cluster {one.vc}" if several else ""
             words = f"bring back {one.what} {one.name}{count}{place}"
@@ -91,52 +66,56 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         run, name = str(action.arguments["run"]), str(action.arguments["object"])
-        record = removed(site.state, run)
+        record = safety_net.removed(site.state, run)
         one = next((one for one in record.objects if one.definition == name), None) if record else None
         if record is None or one is None:
             return unchanged("it is back already")
         raw, cluster = cast(Object, json.loads(site.undo.fetch(one.definition))), cluster_of(action, site)
-        own = {"job": self._job_back, CERTIFICATE: self._certificate_back, KEYTAB: self._keytab_back}
+        own = {
+            "job": self._job_back,
+            safety_net.CERTIFICATE: self._certificate_back,
+            safety_net.KEYTAB: self._keytab_back,
+        }
         words = yield from own.get(one.what, self._resource_back)(site, work, cluster, raw, one)
-        came_back(site, run, one)
-        return done(f"{one.what} {one.name} is back{words}{way_back(site.state, work.run)}")
+        safety_net.came_back(site, run, one)
+        return done(f"{one.what} {one.name} is back{words}{safety_net.way_back(site.state, work.run)}")
 
     @staticmethod
     def _job_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
     ) -> Generator[str, None, str]:
         live = cluster.job(one.name)
         if live is not None and same_job(live, sendable_job(raw), pauses=False):
             if work.noted("made") == one.name:  # an earlier attempt may have ended before it was paused
-                rest_made(cluster, site.clock, live)
+                safety_net.rest_made(cluster, site.clock, live)
             return ", as it was"
         if live is not None:
-            yield from seal_before(site, work, cluster, live, "")
+            yield from safety_net.seal_before(site, work, cluster, live, "")
             cluster.delete_job(one.name)
         yield f"creating job {one.name}"
         work.note("made", one.name)
         newest = cluster.newest_run(one.name) if one.races else None
-        words = create_asleep(cluster, site.clock, raw)
+        words = safety_net.create_asleep(cluster, site.clock, raw)
         if one.races:
             yield f"waiting whether DAG {one.name} started by itself"
-            site.clock.sleep(PARSED)
-            started = started_by_itself(cluster, one.name, newest.id if newest else 0)
+            site.clock.sleep(safety_net.PARSED)
+            started = safety_net.started_by_itself(cluster, one.name, newest.id if newest else 0)
             words += f"; {started or 'no run of it started by itself'}"
         return words
 
     @staticmethod
     def _certificate_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
     ) -> Generator[str, None, str]:
-        cabinet = KubernetesSecrets(master_of(site), address_of(cluster.settings).service_namespace)
+        cabinet = kubernetes_secrets.KubernetesSecrets(master_of(site), address_of(cluster.settings).service_namespace)
         there = cabinet.read(site.shell, [one.name]).get(one.name)
         same = there is not None and there.get("data") == raw["data"]
         held, trusted = dict[str, bytes](), ""
         with suppress(ValueError):  # what was there before was no certificate
-            held = {one.name: first_of((contents_of(raw) or {}).get("tls.crt", b""))}
+            held = {one.name: first_of((kubernetes_secrets.contents_of(raw) or {}).get("tls.crt", b""))}
             trusted = _trusted_too(site.state, cluster.settings.name, held[one.name])
         if not same:
-            yield from seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
+            yield from safety_net.seal_certificates(site, work, cluster.settings.name, cabinet, [one.name])
             yield f"putting {one.name} back"
             cabinet.put(site.shell, raw)
         words, _ = yield from served(site, cluster.settings, held)
@@ -144,32 +123,39 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     @staticmethod
     def _keytab_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
     ) -> Generator[str, None, str]:
-        old_ones, path = cast(dict[str, Manifest | None], raw), site.state / "vc-undo" / one.definition
-        cabinet = KubernetesSecrets(master_of(site), address_of(cluster.settings).namespace)
+        old_ones, path = (
+            cast(dict[str, kubernetes_secrets.Manifest | None], raw),
+            site.state / "vc-undo" / one.definition,
+        )
+        cabinet = kubernetes_secrets.KubernetesSecrets(master_of(site), address_of(cluster.settings).namespace)
         live = cabinet.read(site.shell, list(raw))
-        now = digest(list(raw), live)
-        if now == digest(list(raw), old_ones):
+        now = kubernetes_secrets.digest(list(raw), live)
+        if now == kubernetes_secrets.digest(list(raw), old_ones):
             return ", as it was"
         vc = cluster.settings.name
-        if live and all(each.name != one.name for each in sealed_in(site.state, work.run, vc, KEYTAB)):
+        if live and all(
+            each.name != one.name for each in safety_net.sealed_in(site.state, work.run, vc, safety_net.KEYTAB)
+        ):
             sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
-            remember(site, work.run, vc, Sealed(KEYTAB, one.name, sealed))
-        kept = OldSecrets(old_ones, one.definition, path)
-        yield from put_back(kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw)))
+            safety_net.remember(site, work.run, vc, safety_net.Sealed(safety_net.KEYTAB, one.name, sealed))
+        kept = kubernetes_secrets.OldSecrets(old_ones, one.definition, path)
+        yield from kubernetes_secrets.put_back(
+            kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw))
+        )
         return " with its principal; running pods see it at their next run"
 
     @staticmethod
     def _resource_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
     ) -> Generator[str, None, str]:
-        live, wanted = cluster.resource(one.name), signatures(raw)
-        here = signatures(live.raw) if live is not None else {}
+        live, wanted = cluster.resource(one.name), safety_net.signatures(raw)
+        here = safety_net.signatures(live.raw) if live is not None else {}
         other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
         going = [path for path in wanted if path in here and here[path] != wanted[path]]
         if live is not None and (other or going):
-            yield from seal_before(site, work, cluster, live, "", () if other else going)
+            yield from safety_net.seal_before(site, work, cluster, live, "", () if other else going)
         if live is not None and other:
             cluster.delete_resource(one.name)
         if live is None or other:
@@ -198,6 +184,6 @@ def _trusted_too(state: Path, name: str, der: bytes) -> str:
     return f"; {path} names it, too, for the `ca` of the config and of clients"
 
 
-def _there(cluster: VirtualClusterSight, one: Sealed) -> bool:
+def _there(cluster: VirtualClusterSight, one: safety_net.Sealed) -> bool:
     found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
     return found is not None

@@ -9,7 +9,7 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh_server import SshLab
-from maint.lab.manager.server import PlainUnit
+from maint.lab.manager.simulator import PlainUnit
 from tests.acceptance.manager_stub.manager import ACCOUNT, PASSWORD, Manager
 from tests.ports import closed_port
 from tests.servers import ScriptedServer

@@ -10,7 +10,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.steps.manager import management_service
-from maint.steps.restore import send_deployment
+from maint.steps.restore import deployment as send_deployment
 from tests.acceptance.manager_stub.conftest import configured
 from tests.acceptance.manager_stub.manager import Manager, cut, page, said
 from tests.adapters.manager.conftest import context_for

@@ -119,7 +119,10 @@ def test_a_401_to_a_command_is_not_tried_again(bench: Bench, server: HTTPServer)
     assert sum(request.method == "POST" for request, _ in server.log) == 1
 
 
-@pytest.mark.parametrize(("status", "text"), [(502, "<html>"), (500, "oops"), (200, "<html>"), (200, '{"id":')])
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(502, "<html>"), (504, '{"message": "timed out"}'), (500, "oops"), (200, "<html>"), (200, '{"id":')],
+)
 def test_an_answer_that_is_not_the_managers_leaves_it_open(
     bench: Bench, server: HTTPServer, status: int, text: str
 ) -> None:

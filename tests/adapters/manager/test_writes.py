@@ -198,9 +198,14 @@ def test_a_restore_that_is_refused_tells_the_servers_words(bench: Bench, server:
     assert len(sent(server, "PUT")) == 1
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_proxys_page_leaves_a_restore_open(bench: Bench, server: HTTPServer, status: int) -> None:
-    page = "<html>Gateway Time-out</html>"
+@pytest.mark.parametrize(
+    ("status", "page"),
+    [
+        *((status, "<html>Gateway Time-out</html>") for status in (500, 502, 503, 504)),
+        *((status, '{"message": "The upstream server is timing out"}') for status in (502, 504)),
+    ],
+)
+def test_a_proxys_answer_leaves_a_restore_open(bench: Bench, server: HTTPServer, status: int, page: str) -> None:
     server.expect_request("/api/v49/cm/deployment", method="PUT").respond_with_data(page, status=status)
     with pytest.raises(AnswerMissing, match=str(status)) as failure:
         put(bench)

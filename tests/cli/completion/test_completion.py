@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from maint.cli.app import COMMANDS
-from maint.cli.completion.answer import candidates
+from maint.cli.completion.names import candidates
 from tests.steps.operator import environment, maint
 
 CONFIG = """

@@ -11,7 +11,7 @@ from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import LOG, Machine
 from maint.lab.hosts.shell.executor import Ended, run
 from maint.lab.manager.load import EXAMPLE
-from maint.lab.manager.server import PlainUnit
+from maint.lab.manager.simulator import PlainUnit
 
 NAME = "ds-01.example.internal"
 DOCKER = f"{furnish.PARCEL}/docker/docker"

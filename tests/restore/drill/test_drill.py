@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from maint.cli.backup import rehearsal
+from maint.cli.backup import drill as rehearsal
 from maint.errors import Interrupted
 from maint.lab.manager import simulator
 from maint.lab.manager.load import Options

@@ -243,5 +243,5 @@ def test_killed_anywhere_after_the_manager_is_back_nothing_is_done_twice(waiting
     assert (len(jobs(waiting, FIRST)), list(jobs(waiting, SECOND))) == (8, ["report"])
     assert awake(waiting, FIRST) == []
     assert [len(cluster(waiting, name).runs.values()) for name in (FIRST, SECOND)] == [1, 1]
-    created = [line for line in waiting.sent if line.startswith("POST") and line.endswith(("/jobs", "/resources"))]
+    created = [line for line in waiting.done if line.startswith("POST") and line.endswith(("/jobs", "/resources"))]
     assert len(created) == 8 + 4 + 1 + 1 + 2 * 2  # jobs and resources of both, and those of two smoke tests

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maint.config.schema import PartsSettings
-from maint.deployment.sensitive import readable
+from maint.deployment.secrets import readable
 from maint.errors import Invalid, Refused, WorkFailed
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
@@ -66,10 +67,11 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
 ) -> None:
     older, redacted = pair
     assert (redacted.restorable, redacted.has(DATABASE)) == (False, True)
-    healed = run(heal(place, redacted, values_of(read_deployment(place, older)).get, f"snapshot {older.id}"))
+    rekeyed = replace(redacted, rekeyed_from={"snapshot": older.id, "at": "2026-11-23T02:00:00Z"})
+    healed = run(heal(place, rekeyed, values_of(read_deployment(place, older)).get, f"snapshot {older.id}"))
     assert (healed.left, healed.snapshot.restorable, healed.verification.result) == ([], True, Trust.VERIFIED)
     stored = load(place, healed.snapshot.id)
-    assert stored.healed_from["redacted"] == redacted.id
+    assert (stored.healed_from["redacted"], stored.rekeyed_from) == (redacted.id, {})  # no other's contents
     assert older.id in stored.healed_from["from"]
     assert stored.taken_at == redacted.taken_at
     document = read_deployment(place, stored)

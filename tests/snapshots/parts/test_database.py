@@ -10,9 +10,9 @@ import pytest
 
 from maint.errors import WorkFailed
 from maint.render import from_file
-from maint.snapshots.database import PROPERTIES, read_whole
 from maint.snapshots.extra_parts import DUMPED, HISTORY
 from maint.snapshots.parts import DATABASE, from_bytes
+from maint.snapshots.sources import PROPERTIES, read_whole
 from tests.steps.operator import Operator
 
 ACCEPT = {"MAINT_BACKUP_ON_REDACTED": "accept"}

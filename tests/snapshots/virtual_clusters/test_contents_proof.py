@@ -41,7 +41,7 @@ def test_an_incomplete_backup_proves_nothing_and_the_complete_one_before_does(
     assert contents_proof(ground, Proven())[VC].id == whole.id
 
 
-def test_an_old_a_rotten_and_a_safety_copy_prove_nothing(ground: Ground, run: Run) -> None:
+def test_an_old_one_one_from_the_future_a_rotten_and_a_safety_copy_prove_nothing(ground: Ground, run: Run) -> None:
     run(take_alone(ground, VC, recipients_of(ground), purpose=Purpose.SAFETY))
     with pytest.raises(Refused) as caught:
         contents_proof(ground, Proven())
@@ -52,6 +52,11 @@ def test_an_old_a_rotten_and_a_safety_copy_prove_nothing(ground: Ground, run: Ru
     with pytest.raises(Refused) as caught:
         contents_proof(ground, Proven())
     assert "2d old" in caught.value.detail[0]
+    ground.clock.time -= timedelta(days=30)  # the clock was ahead when it was taken: nobody knows how old it is
+    with pytest.raises(Refused) as caught:
+        contents_proof(ground, Proven())
+    assert "taken in the future" in caught.value.detail[0]
+    ground.clock.time += timedelta(days=30)
     path = ground.root / object_name("prod", taken.objects[0].id)
     path.write_bytes(b"rotten")
     with pytest.raises(Refused) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maint.errors import CannotReach, Conflict, MaintError, Refused, WorkFailed
-from maint.model.events import Result
+from maint.model.plan import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.restore.conflicts import fresh_names

@@ -7,7 +7,7 @@ import pytest
 
 from maint.config.notices import NoticeSettings
 from maint.errors import Invalid
-from maint.model.events import Happening
+from maint.model.plan import Happening
 from tests.engine.conftest import Bench, bench, site, steps
 
 __all__ = ["bench", "site", "steps"]

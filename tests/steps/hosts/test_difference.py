@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.steps.hosts.difference import difference, masked
+from maint.steps.hosts.files import difference, masked
 from tests.steps.hosts.test_files import put
 
 SECRETS = [

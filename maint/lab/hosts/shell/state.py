@@ -62,33 +62,6 @@ def pipe() -> "SpooledTemporaryFile[bytes]":
     return SpooledTemporaryFile(_IN_MEMORY)
 
 
-class Incoming(Closed):
-    """Input that arrives from a function, which returns b'' at the end."""
-
-    def __init__(self, receive: Callable[[int], bytes]) -> None:
-        self._receive = receive
-        self._held = b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return what is there, waiting only when there is nothing."""
-        if size < 0:
-            parts = [self._held]
-            while part := self._receive(65536):
-                parts.append(part)
-            self._held = b""
-            return b"".join(parts)
-        if not self._held:
-            self._held = self._receive(65536)
-        taken, self._held = self._held[:size], self._held[size:]
-        return taken
-
-    def readline(self) -> bytes:
-        while b"\n" not in self._held and (part := self._receive(65536)):
-            self._held += part
-        line, newline, self._held = self._held.partition(b"\n")
-        return line + newline
-
-
 class Outgoing(Closed):
     """Output that leaves through a function."""
 

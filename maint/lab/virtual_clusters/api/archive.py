@@ -3,7 +3,7 @@
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -88,7 +88,7 @@ def _name(cluster: Cluster, name: str, handling: str) -> str:
     return name
 
 
-def _chosen(request: Request, parameter: str, entries: list[Doc]) -> list[Doc]:
+def _chosen(request: Request, parameter: str, entries: Iterable[Doc]) -> list[Doc]:
     match = parse_filter(request.query.get(parameter, ()))
     return [entry for entry in entries if match(entry)]
 

@@ -2,17 +2,7 @@
 
 from maint.lab.hosts.shell.builtins import BUILTINS
 from maint.lab.hosts.shell.call import Command
-from maint.lab.hosts.shell.commands import (
-    certificates,
-    docker,
-    files,
-    filters,
-    host,
-    kerberos,
-    names,
-    search,
-    systemctl,
-)
+from maint.lab.hosts.shell.commands import credentials, docker, files, filters, host, names, search, systemctl
 
 # An absolute path as name makes a program that stands only there.
 COMMANDS: dict[str, Command] = {
@@ -44,11 +34,11 @@ COMMANDS: dict[str, Command] = {
     "iptables": names.iptables,
     "iptables-restore": names.iptables_restore,
     "iptables-save": names.iptables_save,
-    "keytool": certificates.keytool,
-    "kdestroy": kerberos.kdestroy,
+    "keytool": credentials.keytool,
+    "kdestroy": credentials.kdestroy,
     "kill": systemctl.kill,
-    "kinit": kerberos.kinit,
-    "klist": kerberos.klist,
+    "kinit": credentials.kinit,
+    "klist": credentials.klist,
     "ln": files.ln,
     "ls": files.ls,
     "mkdir": files.mkdir,
@@ -57,7 +47,7 @@ COMMANDS: dict[str, Command] = {
     "mv": files.mv,
     "nc": names.nc,
     "nproc": host.says,
-    "openssl": certificates.openssl,
+    "openssl": credentials.openssl,
     "pidof": systemctl.pidof,
     "pg_dump": host.pg_dump,
     "printf": BUILTINS["printf"],

@@ -1,14 +1,97 @@
-"""What marks a value of a deployment document as secret, and whether the server redacted the secrets (M7.1)."""
+"""Secrets of a document: what marks a value as one, whether they are redacted (M7.1), where known ones stand."""
 
+import hashlib
+import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
 from maint.deployment.reducer import Fields
-from maint.deployment.secret_index import SecretIndex
 from maint.model.formatting import show_count
 from maint.model.snapshot import Finding, Redaction
+from maint.ports import Sight
+
+# A short password (`hive`, `admin`) is also a part of ordinary paths and names, so it counts as a whole word only; one
+# of three characters or fewer never: hiding every `sys` would leave nothing to read, and hide what can be guessed.
+_GRAM = 4  # characters that an index entry is made of, and the shortest secret looked for
+_LONG = 8  # from here on a secret counts inside words too
+_MARK = b"\xff"
+_CROWD = 4096  # bytes; longer strings of rests would take ever longer to search and to extend
+
+
+# A large export holds hundreds of thousands of secrets, so they lie packed: the rests of those that begin alike are one
+# string of bytes, between marks that no UTF-8 holds; where very many begin alike, they are kept by length.
+class SecretIndex:
+    """A set of secrets, found by their first four characters."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, bytes] = {}
+        self._crowded: dict[str, dict[int, set[str]]] = {}
+
+    def add(self, secret: str) -> None:
+        """Take a secret; too short ones are not looked for."""
+        if len(secret) < _GRAM:
+            return
+        gram = secret[:_GRAM]
+        entry = b"%b%b%b" % (_MARK, secret[_GRAM:].encode(errors="surrogatepass"), _MARK)
+        there = self._index.get(gram)
+        if there is None:
+            self._index[gram] = entry
+        elif entry not in there:
+            if len(there) < _CROWD:
+                self._index[gram] = there + entry[1:]
+            else:
+                self._crowded.setdefault(gram, {}).setdefault(len(secret), set()).add(secret)
+
+    def found(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of each occurrence in a text, left to right, the longest first, never overlapping."""
+        at, last = 0, len(text) - _GRAM
+        index = self._index
+        while at <= last:
+            length = self._match(text, at) if text[at : at + _GRAM] in index else 0
+            if length:
+                yield at, at + length
+            at += length or 1
+
+    def masked(self, text: str, fingerprint: Callable[[str], str]) -> str:
+        """Return a text with the fingerprint of each known secret in its place."""
+        pieces, at = [], 0
+        for start, end in self.found(text):
+            pieces += [text[at:start], fingerprint(text[start:end])]
+            at = end
+        return "".join(pieces) + text[at:]
+
+    def noting(self, fingerprint: Callable[[str], str]) -> Callable[[str], str]:
+        """Return a fingerprint that adds every secret which it is asked for."""
+
+        def noted(value: str) -> str:
+            self.add(value)
+            return fingerprint(value)
+
+        return noted
+
+    def _match(self, text: str, at: int) -> int:
+        # 0 where no secret stands here.
+        gram = text[at : at + _GRAM]
+        rests = self._index[gram][1:-1].split(_MARK)
+        lengths = [_GRAM + len(one) for rest in rests if text.startswith(one := _text(rest), at + _GRAM)]
+        for length, secrets in self._crowded.get(gram, {}).items():
+            if text[at : at + length] in secrets:
+                lengths.append(length)
+        return max((length for length in lengths if _counts(text, at, length)), default=0)
+
+
+def _text(rest: bytes) -> str:
+    return rest.decode(errors="surrogatepass")
+
+
+def _counts(text: str, at: int, length: int) -> bool:
+    if length >= _LONG:
+        return True
+    before, after = text[at - 1 : at] if at else "", text[at + length : at + length + 1]
+    return not before.isalnum() and not after.isalnum()
+
 
 Item: TypeAlias = tuple[object, object, object]  # a config item: its name, its value, its flag `sensitive`
 # What holds a list `items` of config items; and the lists whose elements do, the form of API 2.
@@ -144,3 +227,31 @@ class Redactions:
     def _remember(self, value: object) -> None:
         if self._secrets is not None:
             self._secrets.add(str(value))
+
+
+_MADE = r"fp:[0-9a-f]{16}"
+_LENGTH = 19  # characters of a fingerprint
+
+
+class Fingerprint:
+    """Makes fingerprints: HMAC-SHA256 cut to 64 bits; without the key even a guessed password cannot be tried."""
+
+    def __init__(self, key: bytes) -> None:
+        self._keyed = hmac.new(key, digestmod=hashlib.sha256)  # what depends on the key alone is done once
+
+    def __call__(self, value: str) -> str:
+        """Return `fp:` and 16 hex digits; a fingerprint stays as it is, so that redacted copies can be compared."""
+        if len(value) == _LENGTH and re.fullmatch(_MADE, value):
+            return value
+        made = self._keyed.copy()
+        made.update(value.encode(errors="surrogatepass"))
+        return f"fp:{made.hexdigest()[:16]}"
+
+
+def site_fingerprint(sight: Sight) -> Fingerprint:
+    """Return the fingerprints of a site: under its key, read as hex where it is hex, else as it stands."""
+    key = sight.fingerprint_key.reveal().strip()
+    try:
+        return Fingerprint(bytes.fromhex(key))
+    except ValueError:
+        return Fingerprint(key.encode())

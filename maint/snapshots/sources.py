@@ -1,12 +1,45 @@
-"""The dump of the manager's database: how it is made on the manager's host, and when it is whole."""
+"""What a snapshot is made from: the manager's export, asked for again where it is cut, and its database's dump."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from maint.deployment.reader import BLOCK
 from maint.ports import Answer, Sight
+from maint.ports.streams import Cut, Sized
+from maint.retry import delays
 from maint.snapshots.manifest import damaged
 from maint.snapshots.parts import Read
+
+_TIMES = 2  # further tries, as of any other read
+_PAUSE, _LONGEST = 1.0, 5.0  # seconds
+
+T = TypeVar("T")
+
+
+def exported(sight: Sight, use: Callable[[Sized], T]) -> T:
+    """Return what is made of the present deployment as it comes.
+
+    Args:
+        use: reads it to its end, and leaves nothing behind where that raises; it is called again where it was cut.
+
+    Raises:
+        Cut: it was cut off each time, or nothing more came in time.
+    """
+    for pause in delays(_PAUSE, _LONGEST, times=_TIMES):
+        try:
+            return _once(sight, use)
+        except Cut as failure:
+            if failure.late:
+                raise
+            sight.clock.sleep(pause)
+    return _once(sight, use)
+
+
+def _once(sight: Sight, use: Callable[[Sized], T]) -> T:
+    with sight.manager.deployment() as answer:
+        return use(answer)
+
 
 PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 _ENDS = (b"-- PostgreSQL database dump complete", b"-- Dump completed")
