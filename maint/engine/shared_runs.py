@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -44,6 +45,7 @@ _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
 _LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
+_GAPS = 1000  # pieces that no list names and that are asked for
 _WORKED = "lease.json"  # in the state folder
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
@@ -213,7 +215,7 @@ class SharedRuns:
         there = self._all()
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
-            if min(numbers) > 1:  # whoever removed it was stopped on the way
+            if 1 not in numbers:  # whoever removed it was stopped on the way
                 self._remove(run)
             elif max(numbers) > mark:
                 if self._take_in(run, max(numbers)):
@@ -223,6 +225,7 @@ class SharedRuns:
                 self.end(run)
         for path in sorted((self._state / RUNS).glob("*.shared")):
             if path.stem not in there:
+                self._refuse_cut_list(path.stem, [], up_to=self._known_up_to(path.stem))
                 past = self._found(path.stem)
                 if past is not None and past.resumable:
                     journals.dismiss(self._state, past, self._site.clock.now(), "another machine brought it to its end")
@@ -273,6 +276,11 @@ class SharedRuns:
         for number in sorted(self._pieces(run)):
             piece = self._piece(run, number)
             if piece.journal:  # else its push was cut before it came to that, or there was nothing to tell
+                if piece.at > len(journal):
+                    raise Refused(
+                        f"of run {run} in {self._store.location} a piece is missing: what it has done is not known",
+                        hint="take it up on the machine that began it, or move that run's folder away",
+                    )
                 longer = journal[: piece.at] + piece.journal
                 if piece.at and not longer.startswith(journal):
                     continue  # of a machine that went on though another one had taken the run up
@@ -326,7 +334,20 @@ class SharedRuns:
             run, _, number = name.removeprefix(f"{self._folder}/").partition("/")
             if number.isascii() and number.isdigit():
                 found.setdefault(run, []).append(int(number))
+        for run, numbers in found.items():
+            self._refuse_cut_list(run, numbers, up_to=max(numbers) + 1)
         return found
+
+    def _refuse_cut_list(self, run: str, numbers: Sequence[int], up_to: int) -> None:
+        """Raise WorkFailed where a list leaves pieces out that are there: absence in a list alone proves nothing."""
+        listed = frozenset(numbers)
+        left_out = islice((number for number in range(1, up_to) if number not in listed), _GAPS)
+        if any(self._store.size(self._name(run, number)) is not None for number in (max(up_to, 1), *left_out)):
+            raise WorkFailed(
+                f"{self._store.location} does not list all pieces of run {run}, though they are there",
+                detail=["a list that leaves files out comes from a store that is broken, or lies"],
+                hint="look at the store itself, then again; nothing was forgotten",
+            )
 
     def _pieces(self, run: str) -> list[int]:
         return list(self._all().get(run, ()))

@@ -1,6 +1,7 @@
 """Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
@@ -124,7 +125,7 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
-        if STORED_NAME.fullmatch(name):  # others are somebody else's, or a lie
+        if re.fullmatch(STORED_NAME, name):  # others are somebody else's, or a lie
             yield name
 
 
