@@ -229,6 +229,9 @@ class Lease:
         # A number that was removed long ago can be created again: what counts is that none is higher.
         if max(numbers := _numbers(self._store, self._site), default=0) != number:
             return False
+        if self._number and self._number not in numbers:  # another folder by now, in which there is no lease of ours
+            self._store.remove(_name(self._site, number))
+            return False
         self._number, self._until = number, began + (self._terms.ends if self._mine.act else self._terms.lapses)
         self._put_off(self._until)
         for old in numbers:
@@ -321,15 +324,15 @@ class Lease:
         return False
 
     def _gone(self) -> LeaseLost:
-        by: list[str] = []
+        by, what = list[str](), "went to another machine"
+        hint = "this machine was away for too long; look what the other one does before you go on"
         with suppress(*_UNANSWERED):
             row = newest(self._store, self._site)
             by = [f"it is held by {row.claim}"] if row and row.claim.token else []
-        return LeaseLost(
-            f"the lease of site {self._site} went to another machine, so nothing further is begun",
-            detail=by,
-            hint="this machine was away for too long; look what the other one does before you go on",
-        )
+            if row is None:
+                what = f"is gone, as if {self._store.location} were not mounted any more"
+                hint = "mount it again, and look whether another machine works on the site by now"
+        return LeaseLost(f"the lease of site {self._site} {what}, so nothing further is begun", detail=by, hint=hint)
 
     def _beat(self) -> None:
         while not self._over.wait(self._terms.beat):

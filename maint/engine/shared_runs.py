@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import io
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -19,7 +20,7 @@ from maint import files
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
-from maint.engine.lease import Lease, newest
+from maint.engine.lease import Lease, folder_of
 from maint.engine.lock import refuse_held, site_lock
 from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
 from maint.model.secret import Secret
@@ -44,7 +45,7 @@ _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
 _LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
-_WORKED = "lease.json"  # in the state folder
+_WORKED, _MARK = "lease.json", "of"  # in the state folder; a folder beside the rows
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
 
@@ -385,29 +386,41 @@ class _Worked(msgspec.Struct, frozen=True):
     """Where this machine took the lease last."""
 
     location: str
+    mark: str = ""  # name of the file that tells that folder from any other
 
 
 def insist_mounted(site: Site) -> None:
-    """Raise Refused where a folder in which this machine took the lease before holds none: it may not be mounted."""
+    """Raise Refused where a folder in which this machine took the lease is another one now: it may not be mounted."""
     path = site.state / _WORKED
     worked = files.kept_record(path, _Worked)
-    if site.shared is None or worked is None or worked.location != site.shared.location:
+    if site.shared is None or worked is None or worked.location != site.shared.location or not worked.mark:
         return
-    if worked.location.startswith("/") and newest(site.shared, site.settings.name) is None:
+    if site.shared.size(worked.mark) is None:
         raise Refused(
-            f"the shared state {worked.location} is empty, though this machine has worked with it",
+            f"the shared state {worked.location} is empty, or not the one that this machine has worked with",
             hint=f"mount it, since another machine may be at work; where it was emptied on purpose, remove {path}",
         )
+
+
+def _remember_mounted(site: Site, shared: Store) -> None:
+    path = site.state / _WORKED
+    worked = files.kept_record(path, _Worked)
+    if not shared.location.startswith("/") or (worked and worked.mark and worked.location == shared.location):
+        return
+    folder = f"{folder_of(site.settings.name)}/{_MARK}"
+    mark = next((name for name in names_in(shared, folder)), f"{folder}/{secrets.token_hex(8)}")
+    with suppress(FileExistsError), shared.create(mark):  # which it is, none but the holder of the lease decides
+        pass
+    with suppress(OSError):
+        files.keep_record(path, _Worked(shared.location, mark))
 
 
 def taken(site: Site, lease: Lease) -> Iterator[str]:
     """Take the lease; yield words on it, and keep that it was taken over until that is told."""
     insist_mounted(site)
     yield from lease.take()
-    worked = _Worked(site.shared.location if site.shared is not None else "")
-    if files.kept_record(site.state / _WORKED, _Worked) != worked:
-        with suppress(OSError):
-            files.keep_record(site.state / _WORKED, worked)
+    if site.shared is not None:
+        _remember_mounted(site, site.shared)
     row = lease.taken_over
     if row is not None and row.claim.owner != owner(site):  # of this machine its journal tells
         takeovers.keep(site.state, row, site.clock.now())
