@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from maint import render
 from maint.config import resources
+from maint.engine import variables
 from maint.errors import DeadlinePassed, Invalid, Position
 from maint.model.json import Json
 
@@ -67,6 +69,46 @@ def test_the_names_that_a_text_asks_for_are_known_before_it_is_filled_in() -> No
     assert render.template("{{ a.b }} {% if c %}{{ d | default(e) }}{% endif %}").names() == {"a", "c", "d", "e"}
     assert render.expression("x in range(y)").names() == {"x", "y"}
     assert render.template("plain").names() == frozenset()
+
+
+def _told(names: Callable[[], frozenset[str]]) -> frozenset[str] | str:
+    try:
+        return names()
+    except Invalid as wrong:
+        return str(wrong)
+
+
+_PIECES = [
+    "{{ ",
+    " }}",
+    "{",
+    "}",
+    "{%",
+    "#}",
+    "-",
+    ".",
+    "\n",
+    " ",
+    "a",
+    "b.c",
+    "x_1",
+    "A",
+    "é",
+    "9",
+    "not ",
+    "is",
+    "1" * 999,
+]
+_RESERVED = ["not", "true", "none", "false", "True", "range", "dict", "namespace", "loop", "self", "and", "in", "if"]
+
+
+@given(
+    st.lists(st.sampled_from([*_PIECES, *_RESERVED])).map("".join)
+    | st.sampled_from(_RESERVED).map("{{{{ {} }}}}".format)
+)
+def test_the_names_in_a_text_or_condition_are_the_same_where_jinja2_is_not_asked(text: str) -> None:
+    assert _told(lambda: variables.in_text(text)) == _told(lambda: render.template(text).names())
+    assert _told(lambda: variables.in_condition(text)) == _told(lambda: render.expression(text).names())
 
 
 @pytest.mark.parametrize("text", ["{{ missing }}", "x {{ missing }}", "{{ deep.missing }}", "{{ [deep.missing] }}"])

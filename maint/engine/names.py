@@ -6,11 +6,11 @@ from maint.config.schema import SiteSettings
 from maint.config.suggestions import did_you_mean
 from maint.engine.parameters import render
 from maint.engine.read_step import is_template, texts
+from maint.engine.variables import alone, in_text
 from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.notice import Kind
 from maint.model.plan import Playbook, StepText
-from maint.render import template
 from maint.steps.registry import STEPS
 
 
@@ -58,9 +58,10 @@ def _named(step: StepText, kinds: Collection[str]) -> Mapping[str, str]:
 def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:
     value = step.arguments.get(key)
     try:
-        if any(not template(text).names() <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):
+        if any(not in_text(text) <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):
             return ()
-        found = render(value, defaults)
+        variable = alone(value)
+        found = render(value, defaults) if variable is None else defaults[variable]
     except Invalid:  # a template that is none, which is a mistake of its own
         return ()
     listed = found if isinstance(found, list) else [found]

@@ -7,7 +7,6 @@ from maint.errors import Invalid, Position
 from maint.model.formatting import parse_duration
 from maint.model.json import Json
 from maint.model.plan import ParameterType
-from maint.render import template
 from maint.steps.step import in_a_template
 
 
@@ -35,8 +34,12 @@ def convert(kind: ParameterType, value: object, at: Position | None = None) -> J
 def render(value: Json, scope: Mapping[str, Json], at: Position | None = None) -> Json:
     """Fill the templates in a value, however deep they lie."""
     if isinstance(value, str):
+        if not in_a_template(value):
+            return value
+        from maint.render import template  # a playbook that is only checked is not filled in
+
         try:
-            return template(value).render(scope) if in_a_template(value) else value
+            return template(value).render(scope)
         except Invalid as error:
             raise Invalid(error.message, at=at, detail=error.detail, hint=error.hint) from error
     if isinstance(value, Mapping):

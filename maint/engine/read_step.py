@@ -10,16 +10,15 @@ from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
+from maint.engine.variables import in_condition, in_text
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Playbook, Retry, StepText
-from maint.render import expression, template
 from maint.steps.hosts.selection import HostsArguments
 from maint.steps.registry import STEPS
 from maint.steps.step import Arguments, Step, in_a_template
 
 Keys = tuple[str | int, ...]
-_SHORT = 1000  # characters of a text that is looked at without being read as a template
 _SECTIONS = {"steps": Phase.MAIN, "on_failure": Phase.ON_FAILURE, "finally": Phase.FINALLY}
 
 
@@ -144,7 +143,7 @@ class StepReader:
         self._found.listed += argument_mistakes(step, item.with_, self._document, path)
 
     def _refuse_repeating(self, step: Step[Arguments], item: StepForm, key: str, path: Keys) -> None:
-        if step.worst(item.with_) is not Effect.READ and _repeats(item, key):
+        if _repeats(item, key) and step.worst(item.with_) is not Effect.READ:
             hint = "`maint playbook resume` takes up a run that failed, and looks before it repeats"
             if "reads" in step.arguments.model_fields:
                 hint = "say `reads: true` of what changes nothing"
@@ -154,7 +153,7 @@ class StepReader:
     def _argument(self, step: Step[Arguments], key: str, value: Json, path: Keys, known: set[str]) -> None:
         if key in step.expressions and isinstance(value, str):
             at = self._document.where(path)
-            self._names(expression(value, at=at).names(), known | self._registered, at)
+            self._names(in_condition(value, at=at), known | self._registered, at)
             return
         late = self._registered if key in step.late else set()
         for text, place in texts(value, path):
@@ -223,13 +222,13 @@ class StepReader:
         if isinstance(item.when, str):
             place = self._document.where((*path, "when"))
             late = self._registered if item.do is not None else set()  # what is included is fixed by the plan
-            self._names(expression(item.when, at=place).names(), known | late, place)
+            self._names(in_condition(item.when, at=place), known | late, place)
 
     def _until(self, path: Keys, item: StepForm, known: set[str]) -> None:
         if item.until is None:
             return
         place = self._document.where((*path, "until"))
-        self._names(expression(item.until, at=place).names(), known | self._registered | {"result"}, place)
+        self._names(in_condition(item.until, at=place), known | self._registered | {"result"}, place)
         if item.timeout is None:
             raise Invalid("a step with `until` needs a `timeout`", at=place, hint="such as `timeout: 10m`")
 
@@ -248,10 +247,8 @@ class StepReader:
             raise Invalid("`serial` belongs to a step that names hosts, or has `each`", at=at)
 
     def _filled(self, text: str, place: Keys, known: set[str]) -> None:
-        if "{" not in text and len(text) < _SHORT:
-            return  # as most: nothing to fill in, and nothing that may not be
         at = self._document.where(place)
-        self._names(template(text, at=at).names(), known, at)
+        self._names(in_text(text, at=at), known, at)
 
     def _names(self, names: frozenset[str], known: set[str], at: Position) -> None:
         for name in sorted(names - known):

@@ -8,10 +8,10 @@ import hashlib
 import hmac
 import io
 import re
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from maint import files
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
-from maint.engine.lease import Lease, folder_of
+from maint.engine.lease import Lease, insist_mounted, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
 from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
 from maint.model.secret import Secret
@@ -45,7 +45,7 @@ _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
 _LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
-_WORKED, _MARK = "lease.json", "of"  # in the state folder; a folder beside the rows
+_GAPS = 1000  # pieces that no list names and that are asked for
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
 
@@ -214,7 +214,7 @@ class SharedRuns:
         there = self._all()
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
-            if min(numbers) > 1:  # whoever removed it was stopped on the way
+            if 1 not in numbers:  # whoever removed it was stopped on the way
                 self._remove(run)
             elif max(numbers) > mark:
                 if self._take_in(run, max(numbers)):
@@ -224,6 +224,7 @@ class SharedRuns:
                 self.end(run)
         for path in sorted((self._state / RUNS).glob("*.shared")):
             if path.stem not in there:
+                self._refuse_cut_list(path.stem, [], up_to=self._known_up_to(path.stem))
                 past = self._found(path.stem)
                 if past is not None and past.resumable:
                     journals.dismiss(self._state, past, self._site.clock.now(), "another machine brought it to its end")
@@ -274,6 +275,11 @@ class SharedRuns:
         for number in sorted(self._pieces(run)):
             piece = self._piece(run, number)
             if piece.journal:  # else its push was cut before it came to that, or there was nothing to tell
+                if piece.at > len(journal):
+                    raise Refused(
+                        f"of run {run} in {self._store.location} a piece is missing: what it has done is not known",
+                        hint="take it up on the machine that began it, or move that run's folder away",
+                    )
                 longer = journal[: piece.at] + piece.journal
                 if piece.at and not longer.startswith(journal):
                     continue  # of a machine that went on though another one had taken the run up
@@ -327,7 +333,20 @@ class SharedRuns:
             run, _, number = name.removeprefix(f"{self._folder}/").partition("/")
             if number.isascii() and number.isdigit():
                 found.setdefault(run, []).append(int(number))
+        for run, numbers in found.items():
+            self._refuse_cut_list(run, numbers, up_to=max(numbers) + 1)
         return found
+
+    def _refuse_cut_list(self, run: str, numbers: Sequence[int], up_to: int) -> None:
+        """Raise WorkFailed where a list leaves pieces out that are there: absence in a list alone proves nothing."""
+        listed = frozenset(numbers)
+        left_out = islice((number for number in range(1, up_to) if number not in listed), _GAPS)
+        if any(self._store.size(self._name(run, number)) is not None for number in (max(up_to, 1), *left_out)):
+            raise WorkFailed(
+                f"{self._store.location} does not list all pieces of run {run}, though they are there",
+                detail=["a list that leaves files out comes from a store that is broken, or lies"],
+                hint="look at the store itself, then again; nothing was forgotten",
+            )
 
     def _pieces(self, run: str) -> list[int]:
         return list(self._all().get(run, ()))
@@ -382,45 +401,12 @@ def shared_runs(site: Site) -> SharedRuns | None:
     return SharedRuns(site, site.shared, key) if site.shared is not None and key is not None else None
 
 
-class _Worked(msgspec.Struct, frozen=True):
-    """Where this machine took the lease last."""
-
-    location: str
-    mark: str = ""  # name of the file that tells that folder from any other
-
-
-def insist_mounted(site: Site) -> None:
-    """Raise Refused where a folder in which this machine took the lease is another one now: it may not be mounted."""
-    path = site.state / _WORKED
-    worked = files.kept_record(path, _Worked)
-    if site.shared is None or worked is None or worked.location != site.shared.location or not worked.mark:
-        return
-    if site.shared.size(worked.mark) is None:
-        raise Refused(
-            f"the shared state {worked.location} is empty, or not the one that this machine has worked with",
-            hint=f"mount it, since another machine may be at work; where it was emptied on purpose, remove {path}",
-        )
-
-
-def _remember_mounted(site: Site, shared: Store) -> None:
-    path = site.state / _WORKED
-    worked = files.kept_record(path, _Worked)
-    if not shared.location.startswith("/") or (worked and worked.mark and worked.location == shared.location):
-        return
-    folder = f"{folder_of(site.settings.name)}/{_MARK}"
-    mark = next((name for name in names_in(shared, folder)), f"{folder}/{secrets.token_hex(8)}")
-    with suppress(FileExistsError), shared.create(mark):  # which it is, none but the holder of the lease decides
-        pass
-    with suppress(OSError):
-        files.keep_record(path, _Worked(shared.location, mark))
-
-
 def taken(site: Site, lease: Lease) -> Iterator[str]:
     """Take the lease; yield words on it, and keep that it was taken over until that is told."""
     insist_mounted(site)
     yield from lease.take()
     if site.shared is not None:
-        _remember_mounted(site, site.shared)
+        remember_mounted(site, site.shared)
     row = lease.taken_over
     if row is not None and row.claim.owner != owner(site):  # of this machine its journal tells
         takeovers.keep(site.state, row, site.clock.now())

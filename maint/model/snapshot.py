@@ -1,6 +1,5 @@
 """One backup: what was kept, how it was judged, and what became of it."""
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from msgspec import Meta
 from maint.model.json import Moment
 
 _NAME = r"[^/.\\\0\ud800-\udfff][^/\\\0\ud800-\udfff]*"
-STORED_NAME = re.compile(f"{_NAME}(?:/{_NAME})*")  # folders and name of a file, as every store takes them
+STORED_NAME = f"{_NAME}(?:/{_NAME})*"  # folders and name of a file, as every store takes them
 TIME = r"\d{8}T\d{6}\.\d{3}Z"
 PATTERN = rf"{TIME}-[0-9a-f]{{4}}"  # of an id
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]

@@ -1,6 +1,7 @@
 """Write the parts of a snapshot, and open them: no byte is given out before all were held against the manifest."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
@@ -9,7 +10,7 @@ from typing import BinaryIO, cast
 from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.reader import BLOCK
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.model.snapshot import STORED_NAME, Part, Snapshot, StoredFile
@@ -25,6 +26,7 @@ DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+UNREAD = "could not be read: "  # how a flaw begins that the store told of, which says nothing of the bytes
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
@@ -124,7 +126,7 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
                 detail=["a list that does not end comes from a store that is broken, or lies"],
                 hint="look at the store itself, or use a copy: `--store`",
             )
-        if STORED_NAME.fullmatch(name):  # others are somebody else's, or a lie
+        if re.fullmatch(STORED_NAME, name):  # others are somebody else's, or a lie
             yield name
 
 
@@ -171,6 +173,8 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
                     target.write(block)
     except FileNotFoundError:
         return "is missing"
+    except StoreFailed as problem:
+        return f"{UNREAD}{problem.in_a_line}"
     except (OSError, WorkFailed) as problem:
         return f"cannot be read: {problem}"
     if size != expected.bytes:
@@ -181,11 +185,11 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
-    """Open a stored file once proven (else WorkFailed): the only way in which bytes of a store are used."""
+    """Open a stored file once proven (else WorkFailed, StoreFailed: unread): the only way to use bytes of a store."""
     spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
     with spool as private:
         if problem := flaw(sight, name, expected, private):
-            raise WorkFailed(
+            raise (StoreFailed if problem.startswith(UNREAD) else WorkFailed)(
                 f"{name} in {sight.store.location} {problem}",
                 hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
                 "`--store` takes it from a copy",

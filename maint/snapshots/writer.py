@@ -16,9 +16,7 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
-from maint.render import from_file
 from maint.snapshots import parts
-from maint.snapshots.archive import paths
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.sources import read_whole
@@ -89,6 +87,8 @@ class SnapshotWriter:
 
     def archive(self, name: str, read: parts.Read) -> tuple[str, ...]:
         """Store a tar, read it back, prove it and return the paths of its files; WorkFailed where it is not whole."""
+        from maint.snapshots.archive import paths  # as in `verify`
+
         found: list[str] = []
         self._proven(name, read, lambda content: found.extend(paths(content)))
         return tuple(found)
@@ -172,6 +172,8 @@ class SnapshotWriter:
 
 def restore_guide(snapshot: Snapshot, settings: SiteSettings, location: str) -> str:
     """Return the text for one snapshot; it names everything and holds no secret."""
+    from maint.render import from_file  # most who look at snapshots write none
+
     whole = snapshot.has(parts.DEPLOYMENT)
     values: dict[str, object] = {
         **asdict(snapshot),

@@ -396,6 +396,41 @@ def test_a_run_whose_removal_was_stopped_on_the_way_is_removed_and_known_to_nobo
     assert (learn(other), shared_runs(other), journals.history(other.site.state)) == ([], [], [])
 
 
+class Forgetful(LocalStore):
+    """A store whose list leaves out pieces of runs that are there."""
+
+    def __init__(self, root: Path, left_out: range) -> None:
+        super().__init__(root)
+        self.left_out = left_out
+
+    def names(self, prefix=""):
+        """Yield the names of a folder, but those of such pieces."""
+        for name in super().names(prefix):
+            number = name.rpartition("/")[2]
+            if not ("/runs/" in name and number.isdigit() and int(number) in self.left_out):
+                yield name
+
+
+@pytest.mark.parametrize("left_out", [range(1, 99), range(1, 2), range(2, 3), range(3, 99)])
+def test_a_list_that_leaves_out_pieces_of_a_run_ends_no_run_and_removes_none(one, other, tmp_path, left_out):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    there = shared_runs(one)
+    whole = one.site.shared
+    assert len(there) > 3
+    for bench in (one, other):
+        bench.site.__dict__["shared"] = Forgetful(tmp_path / "shared", left_out)
+    with pytest.raises(WorkFailed, match="does not list all pieces of run"):
+        learn(one)
+    if len(left_out) < 98:  # a machine that has never heard of the run cannot ask for it
+        with pytest.raises(WorkFailed, match="does not list all pieces of run"):
+            learn(other)
+    one.site.__dict__["shared"] = whole
+    assert (journals.find(one.site.state, past.id).state, shared_runs(one)) == ("failed", there)
+    take_up(one, past.id)
+    assert journals.find(one.site.state, past.id).state == "done"
+
+
 def test_a_mark_of_a_run_whose_journal_is_gone_goes_too(one):
     mark = one.site.state / "runs/20260101T000000.000Z-0000.shared"
     mark.parent.mkdir(parents=True)

@@ -236,6 +236,34 @@ def test_every_top_level_folder_says_how_to_add_to_it() -> None:
     assert [path.name for path in folders if not (path / "README.md").is_file()] == []
 
 
+READMES = [path for path in TEXTS if path.name == "README.md" and "data" not in path.relative_to(ROOT).parts]
+# What lies on a virtual cluster of the lab, and what a test of Airflow makes.
+ELSEWHERE = {"nightly_pipeline.py", "sitecustomize.py"}
+
+
+def meant(readme: Path, name: str) -> list[Path]:
+    """Return the files and folders that a README may mean: in its room or its room's tests, or above these."""
+    room = readme.parent.relative_to(ROOT)
+    rooms = [ROOT / room, ROOT / "tests" / Path(*room.parts[1:])]
+    above = [one for start in rooms for one in (start, *start.parents) if one.is_relative_to(ROOT)]
+    within = [one for start in rooms if room.parts for one in start.rglob(Path(name).name) if one.match(name)]
+    tops = [ROOT / "maint", ROOT / "templates"]
+    return [one / name for one in (*above, *tops) if (one / name).exists()] + within
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: str(path.relative_to(ROOT).parent))
+def test_every_file_and_every_name_in_a_file_that_a_readme_names_exists(readme: Path) -> None:
+    text = " ".join(readme.read_text().split())
+    named = set(re.findall(r"`((?:\.\./)?[\w./-]+(?:\.(?:py|j2|md|toml)|(?<=[a-z])/))[`:]", text))
+    named |= set(re.findall(r"`((?:maint|tests|templates|playbooks)/[\w./-]+)`", text))
+    named = {name for name in named - ELSEWHERE if not (name[0] == "/" or "NAME." in name)}
+    assert sorted(name for name in named if not meant(readme, name)) == []
+    pairs = re.findall(r"`(\w+)` (?:in|of|\() ?`([\w./-]+\.\w+)`", text)
+    pairs += [(name, file) for file, name in re.findall(r"`([\w./-]+\.py)(?:`:? `|::)(\w+)", text)]
+    files = {file: [one.read_text() for one in meant(readme, file) if one.is_file()] for _, file in pairs}
+    assert [f"{file}: {name}" for name, file in pairs if not any(name in content for content in files[file])] == []
+
+
 def test_nothing_else_stands_at_the_top_level() -> None:
     allowed = {"pyproject.toml", "maint", "playbooks", "templates", "tests", "README.md", "LICENSE", "CHANGELOG.md"}
     assert {name for name in top_level() if not name.startswith(".")} == allowed

@@ -23,7 +23,7 @@ _SHAPE = re.compile(re.escape(STAGING) + r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)-(
 
 def split_name(name: str) -> tuple[str, ...]:
     """Return the folders and the file name of a relative name such as `prod/1/manifest.json`; Invalid for any other."""
-    if not STORED_NAME.fullmatch(name):
+    if not re.fullmatch(STORED_NAME, name):
         raise Invalid(
             f"{name!r} is not a name for a stored file",
             hint="where the config does not say it, a manifest does: `maint backup verify` names which",

@@ -10,7 +10,6 @@ from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.ports import Ran, Shell, ShellSight, Sight
-from maint.render import from_file
 
 T = TypeVar("T")
 _SHOWN = 400  # characters of what a host says about a failure
@@ -152,4 +151,6 @@ _BEFORE = "LC_ALL=C; export LC_ALL\nPATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; 
 
 def script(name: str, **values: object) -> bytes:
     """Return a script by its template's name, without `.sh.j2`, filled in with values."""
+    from maint.render import from_file  # few steps send a script
+
     return f"{_BEFORE}{from_file(f'{name}.sh.j2', values)}".encode("utf-8", "surrogateescape")
