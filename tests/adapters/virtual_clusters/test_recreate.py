@@ -330,3 +330,15 @@ def test_another_machine_takes_a_killed_recreation_up_with_all_that_was_kept(the
     assert said.code == 0, said.err
     assert (there.api.files["code"], list(there.api.jobs)) == (NEW, ["etl"])
     assert there.api.jobs["etl"]["spark"]["future"] == [1]
+
+
+def test_another_machine_waits_for_the_run_of_a_killed_smoke_test_and_takes_its_job_away(there, elsewhere):
+    there.api.jobs.clear()
+    there.api.resources.clear()
+    there.api.switches.states = ("running",)
+    killed_when(there, lambda: bool(there.api.polls), "vc", "smoke", "--yes")
+    lapse(there.folder / "shared", 400)
+    there.api.switches.states = ("running", "succeeded")
+    said = elsewhere.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (len(there.api.runs), [*there.api.jobs, *there.api.resources]) == (1, [])
