@@ -37,6 +37,7 @@ def _page(operator: Operator, to: str = "") -> str:
     return (
         unescape((Path(to or _pages(operator)) / f"{SITE}.html").read_text())
         .replace("<span>", "")
+        .replace("<wbr>", "")
         .replace("</span>", "")
     )
 
