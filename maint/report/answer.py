@@ -176,7 +176,7 @@ class Answer(msgspec.Struct, frozen=True):
     state: str  # the worst of what it says
     way: str  # of the way back alone
     doubts: Sequence[Said]  # why it may not be so, or why there is no way back
-    after: str  # what must come first, such as "once it has ended"; empty: nothing
+    after: str  # what must come first, such as "for another restore after it"; empty: nothing
     took: str  # by the last good drill, such as "5m 29s"; empty: not known
     drilled: Moment  # when that was
     drill_late: bool  # it is over its limit
@@ -222,7 +222,7 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
     shot, drill = site.newest or next(unverified, None) or next(named, None), site.drilled
     doubts, warnings = [*_doubts(site, now)], [*_warnings(site, now)]
     heads = {one.head for one in doubts}
-    after = "once it has ended" if _RESTORING in heads else ""
+    after = "for another restore after it" if _RESTORING in heads else ""
     if "Not now" in heads:
         after = (
             "once one answers" if _unread(site, now) and not site.unusable and site.problem != NO_BACKUP else _MENDED

@@ -221,7 +221,7 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"runs": ill().runs},
         [
             "A restore is unfinished: resume it first; begun 1d ago. maint playbook resume 20260228T100000-r",
-            "Once it has ended: back in about 42s",
+            "For another restore after it: back in about 42s",
             *BACK,
         ],
     ),
