@@ -3,6 +3,7 @@
 It bears the time of the redacted one, when its configuration was in force; its secrets are those of the source.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeAlias
@@ -33,6 +34,7 @@ from maint.snapshots.writer import SnapshotWriter
 
 Scalar: TypeAlias = str | int | bool
 
+_SALT = r"-?[0-9]{1,20}"
 _ACCOUNT = ("pwHash", "pwSalt", "pwLogin")  # what redacted views leave out of accounts (M7.1)
 
 
@@ -110,7 +112,7 @@ def fill(document: Document, values: Callable[[str], Scalar | None]) -> tuple[in
     for path, node in list(_objects(document, ())):
         for key in _hidden(path, node):
             value = values(_spell(path, key))
-            if value is None or not readable(value):
+            if value is None or not readable(value) or (key == "pwSalt" and not re.fullmatch(_SALT, str(value))):
                 left.append(_spell(path, key))
                 continue
             node[key] = int(value) if key == "pwSalt" else value

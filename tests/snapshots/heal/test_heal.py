@@ -189,6 +189,14 @@ def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> No
     assert readable(document["users"][1]["pwSalt"])
 
 
+@pytest.mark.parametrize(("salt", "filled"), [("-7", -7), ("seven", None), ("9" * 5000, None)])
+def test_a_salt_that_is_no_number_is_left_out_and_no_bug(salt: str, filled: int | None) -> None:
+    document = {"users": [{"name": "a", "pwHash": "x", "pwLogin": True}]}
+    _, left = fill(document, {"users/a/pwSalt": salt}.get)
+    assert document["users"][0].get("pwSalt") == filled
+    assert ("users/a/pwSalt" in left) is (filled is None)
+
+
 def test_what_stands_in_a_secrets_place_is_filled_whatever_it_is() -> None:
     item = {"name": "db_password", "value": "********", "sensitive": True}
     document: Any = {"managerSettings": {"items": [item, {"name": "banner", "value": "****", "sensitive": False}]}}
