@@ -191,8 +191,8 @@ def test_a_user_without_a_hash_that_an_outside_directory_keeps_is_no_gap() -> No
 
 @pytest.mark.parametrize(("salt", "filled"), [("-7", -7), ("seven", None), ("9" * 5000, None)])
 def test_a_salt_that_is_no_number_is_left_out_and_no_bug(salt: str, filled: int | None) -> None:
-    document = {"users": [{"name": "a", "pwHash": "x", "pwLogin": True}]}
-    _, left = fill(document, {"users/a/pwSalt": salt}.get)
+    document: dict[str, Any] = {"users": [{"name": "a", "pwLogin": True}]}
+    _, left = fill(document, {"users/a/pwSalt": salt, "users/a/pwHash": "x"}.get)
     assert document["users"][0].get("pwSalt") == filled
     assert ("users/a/pwSalt" in left) is (filled is None)
 
