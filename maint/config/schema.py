@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from maint.config.fields import (
+    STORES,
     Address,
     ApiVersion,
     ClusterName,
@@ -235,9 +236,7 @@ class BackupSettings(Strict):
     on_redacted: Literal["problem", "accept", "window"] = Field(
         default="problem", description="an export without secrets is a problem (exit 7), accepted, or opens a window"
     )
-    store: StoreAddress = Field(
-        description="a path, sftp://HOST/PATH or s3://BUCKET/PREFIX", examples=["/var/lib/maint/backups"]
-    )
+    store: StoreAddress = Field(description=STORES, examples=["/var/lib/maint/backups"])
     copies: tuple[StoreAddress, ...] = Field(
         default=(), description="further stores", examples=[["sftp://backup.example.internal/srv/maint"]]
     )

@@ -14,16 +14,18 @@ from datetime import datetime
 
 import msgspec
 
+from maint import files
 from maint.config.actor import user
 from maint.errors import CannotReach, DeadlinePassed, Invalid, Locked, MaintError, Refused, StoreFailed, WorkFailed
 from maint.files import Damaged, decoded
 from maint.model.formatting import show_duration
-from maint.ports import Clock, Store, StoreSight
+from maint.ports import Clock, Site, Store, StoreSight
 from maint.retry import delays
 from maint.snapshots.parts import bounded, names_in
 
 _KEPT = 3  # numbers; a reader that has just listed them finds the highest
 _SLACK = 5.0  # seconds; stores tell their time to the second, and clocks of machines do not tick alike
+_WORKED, _MARK = "lease.json", "of"  # in the state folder; a folder beside the rows
 _LARGEST = 64 * 1024  # bytes of a claim; one that is longer is none
 _DIGITS = 12
 _TRIES = 100  # to find the newest row, while its holder goes on
@@ -229,6 +231,10 @@ class Lease:
         # A number that was removed long ago can be created again: what counts is that none is higher.
         if max(numbers := _numbers(self._store, self._site), default=0) != number:
             return False
+        before = _name(self._site, self._number)
+        if self._number and self._number not in numbers and self._store.written(before) is None:
+            self._store.remove(_name(self._site, number))  # it was written into another folder: ours is not mounted
+            return False
         self._number, self._until = number, began + (self._terms.ends if self._mine.act else self._terms.lapses)
         self._put_off(self._until)
         for old in numbers:
@@ -321,15 +327,15 @@ class Lease:
         return False
 
     def _gone(self) -> LeaseLost:
-        by: list[str] = []
+        by, what = list[str](), "went to another machine"
+        hint = "this machine was away for too long; look what the other one does before you go on"
         with suppress(*_UNANSWERED):
             row = newest(self._store, self._site)
             by = [f"it is held by {row.claim}"] if row and row.claim.token else []
-        return LeaseLost(
-            f"the lease of site {self._site} went to another machine, so nothing further is begun",
-            detail=by,
-            hint="this machine was away for too long; look what the other one does before you go on",
-        )
+            if row is None:
+                what = f"is gone, as if {self._store.location} were not mounted any more"
+                hint = "mount it again, and look whether another machine works on the site by now"
+        return LeaseLost(f"the lease of site {self._site} {what}, so nothing further is begun", detail=by, hint=hint)
 
     def _beat(self) -> None:
         while not self._over.wait(self._terms.beat):
@@ -356,6 +362,40 @@ class Lease:
             lapses = show_duration(self._terms.lapses + _SLACK)
             return f"the lease could not be given back, and lapses in {lapses}: {failure.message}"
         return ""
+
+
+class _Worked(msgspec.Struct, frozen=True):
+    """Where this machine took the lease last."""
+
+    location: str
+    mark: str = ""  # name of the file that tells that folder from any other
+
+
+def insist_mounted(site: Site) -> None:
+    """Raise Refused where a folder in which this machine took the lease is another one now: it may not be mounted."""
+    path = site.state / _WORKED
+    worked = files.kept_record(path, _Worked)
+    if site.shared is None or worked is None or worked.location != site.shared.location or not worked.mark:
+        return
+    if site.shared.size(worked.mark) is None:
+        raise Refused(
+            f"the shared state {worked.location} is empty, or not the one that this machine has worked with",
+            hint=f"mount it, since another machine may be at work; where it was emptied on purpose, remove {path}",
+        )
+
+
+def remember_mounted(site: Site, shared: Store) -> None:
+    """Remember which folder it is in which the lease was just taken."""
+    path = site.state / _WORKED
+    worked = files.kept_record(path, _Worked)
+    if not shared.location.startswith("/") or (worked and worked.mark and worked.location == shared.location):
+        return
+    folder = f"{folder_of(site.settings.name)}/{_MARK}"
+    mark = next((name for name in names_in(shared, folder)), f"{folder}/{secrets.token_hex(8)}")
+    with suppress(FileExistsError), shared.create(mark):  # which it is, none but the holder of the lease decides
+        pass
+    with suppress(OSError):
+        files.keep_record(path, _Worked(shared.location, mark))
 
 
 def _nowhere(until: float) -> None:

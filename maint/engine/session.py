@@ -317,5 +317,5 @@ def _as_known(before: RunState, now: RunState) -> RunState:
 
 def abandoned_window(site: Site) -> Window | None:
     """Return a redaction window whose owner is gone, None where there is none or its run still works."""
-    window = left_open(site)
-    return None if window is None or window.run == run_at_work(site.state) else window
+    window = remembered(site.state)
+    return None if window is None or window.run == run_at_work(site.state) else left_open(site)

@@ -20,7 +20,7 @@ from maint import files
 from maint.engine import journal as journals
 from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
-from maint.engine.lease import Lease, newest
+from maint.engine.lease import Lease, insist_mounted, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
 from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
 from maint.model.secret import Secret
@@ -46,7 +46,6 @@ _DIGITS = 8
 _LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
 _GAPS = 1000  # pieces that no list names and that are asked for
-_WORKED = "lease.json"  # in the state folder
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
 
@@ -402,33 +401,12 @@ def shared_runs(site: Site) -> SharedRuns | None:
     return SharedRuns(site, site.shared, key) if site.shared is not None and key is not None else None
 
 
-class _Worked(msgspec.Struct, frozen=True):
-    """Where this machine took the lease last."""
-
-    location: str
-
-
-def insist_mounted(site: Site) -> None:
-    """Raise Refused where a folder in which this machine took the lease before holds none: it may not be mounted."""
-    path = site.state / _WORKED
-    worked = files.kept_record(path, _Worked)
-    if site.shared is None or worked is None or worked.location != site.shared.location:
-        return
-    if worked.location.startswith("/") and newest(site.shared, site.settings.name) is None:
-        raise Refused(
-            f"the shared state {worked.location} is empty, though this machine has worked with it",
-            hint=f"mount it, since another machine may be at work; where it was emptied on purpose, remove {path}",
-        )
-
-
 def taken(site: Site, lease: Lease) -> Iterator[str]:
     """Take the lease; yield words on it, and keep that it was taken over until that is told."""
     insist_mounted(site)
     yield from lease.take()
-    worked = _Worked(site.shared.location if site.shared is not None else "")
-    if files.kept_record(site.state / _WORKED, _Worked) != worked:
-        with suppress(OSError):
-            files.keep_record(site.state / _WORKED, worked)
+    if site.shared is not None:
+        remember_mounted(site, site.shared)
     row = lease.taken_over
     if row is not None and row.claim.owner != owner(site):  # of this machine its journal tells
         takeovers.keep(site.state, row, site.clock.now())

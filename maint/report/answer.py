@@ -1,17 +1,19 @@
 """When a site can be back, to which state and from which snapshot: in a sentence that claims no more than is known."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from maint.errors import PartlyDone
+from maint.errors import CannotReach, PartlyDone
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import CLOSE_COMMAND
 from maint.report.site_facts import AUDIT_ONLY, BY_NAME, DAMAGED, NO_BACKUP, OTHER, RESTORABLE, Run, Shot, SiteFacts
 
 FAIL, WARN, OK = "fail", "warn", "pass"
+SEEN_BY_ALL = "everyone who may read the API sees passwords; the way back is no worse for it"
+_ENDED = {2: "wrong options", 3: "wrong config", 4: "not reached", 5: "refused", 6: "locked"}
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -37,17 +39,18 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     if site.unusable:
         words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
         yield Trouble(FAIL, words, f"maint config validate {site.config}".strip())
-    yield from (_unfinished(run, here) for run in site.restores)
+    yield from (unfinished(run, site) for run in site.restores)
     if site.problem:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
-        yield Trouble(FAIL, f"the redaction window is open: {window}", f"{CLOSE_COMMAND} {here}")
-    yield from (_unfinished(run, here) for run in site.runs if run.resumable and run not in site.restores)
+        yield Trouble(FAIL, f"the redaction window is open: {window}; {SEEN_BY_ALL}", f"{CLOSE_COMMAND} {here}")
+    yield from (unfinished(run, site) for run in site.runs if run.resumable and run not in site.restores)
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
-            how = "was partly done" if one.exit == PartlyDone.exit_code else f"ended with {one.exit}"
-            words = f"the last {one.verb}, {show_duration((now - one.at).total_seconds())} ago, {how}: {one.words}"
-            yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"maint {one.verb} {here}")
+            how = "was partly done" if one.exit == PartlyDone.exit_code else _how(one.exit)
+            words = f"the last {one.verb}, {moment(one.at, now).words}, {how}: {one.words}"
+            command = "doctor" if one.exit == CannotReach.exit_code else one.verb
+            yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"maint {command} {here}")
     if not site.unknown:
         yield from _of_backups(site, now, here)
     for copy in site.copies:
@@ -59,41 +62,56 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     yield from _of_hosts(site, here)
 
 
-def _unfinished(run: Run, here: str) -> Trouble:
+def _how(code: int) -> str:
+    return f"ended with {code}" + (f" ({_ENDED[code]})" if code in _ENDED else "")
+
+
+def unfinished(run: Run, site: SiteFacts) -> Trouble:
+    """Return what is told of a run that is to be taken up."""
     words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
-    return Trouble(FAIL, words, f"maint playbook resume {run.id} {here}")
+    if any(run.id in one for one in site.windows):
+        words += "; close its window first"
+    return Trouble(FAIL, words, f"maint playbook resume {run.id} {site.here}")
 
 
 def known_from(site: SiteFacts, now: datetime) -> str:
     """Return where and when what is told of backups was read, for a site of which not all can be seen."""
     if site.read is None:
         return "nothing is known of its backups"
-    age = (now - site.read).total_seconds()
-    return f"what is told was read in {site.store}" + (f", {show_duration(age)} ago" if site.read != site.seen else "")
+    return f"what is told was read in {site.store}" + (
+        f", {moment(site.read, now).words}" if site.read != site.seen else ""
+    )
+
+
+_OPENING = "--open-window takes one with its passwords, and restarts the manager twice"
 
 
 def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
     newest, drill = site.newest, site.drilled
     if newest is None:
-        yield Trouble(FAIL, "there is no verified restorable backup", f"maint backup create --open-window {here}")
-    elif (age := (now - newest.taken_at).total_seconds()) > site.backup_limit:
-        words = f"the last verified backup is {show_duration(age)} old; the limit is {show_duration(site.backup_limit)}"
+        yield Trouble(
+            FAIL, f"there is no verified restorable backup; {_OPENING}", f"maint backup create --open-window {here}"
+        )
+    elif (now - newest.taken_at).total_seconds() > site.backup_limit:
+        age = moment(newest.taken_at, now).words.removesuffix(" ago")
+        words = f"the last verified backup is {age} old; the limit is {show_duration(site.backup_limit)}"
         yield Trouble(FAIL, words, f"maint backup create {here}")
     for shot in site.shots:
         if shot.kind == DAMAGED:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
             yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
     if site.newer.get(AUDIT_ONLY):
-        words = f"what is newer is no way back: {site.newer[AUDIT_ONLY]} {AUDIT_ONLY}"
+        newer = show_count(site.newer[AUDIT_ONLY], "newer snapshot")
+        words = f"{newer} cannot be restored ({AUDIT_ONLY}: to read and compare); {_OPENING}"
         yield Trouble(WARN, words, f"maint backup create --open-window {here}")
     if site.ahead:
         yield Trouble(
             WARN, "a backup or drill is dated in the future: a clock is wrong, or was", f"maint doctor {here}"
         )
-    if not site.drills:
+    if not site.drills and any(one.kind == RESTORABLE for one in site.shots):
         yield Trouble(WARN, "no drill is known", f"maint backup drill {here}")
-    elif drill and (age := (now - drill.at).total_seconds()) > site.drill_limit:
-        words = f"the last good drill is {show_duration(age)} ago; the limit is {show_duration(site.drill_limit)}"
+    elif drill and (now - drill.at).total_seconds() > site.drill_limit:
+        words = f"the last good drill is {moment(drill.at, now).words}; the limit is {show_duration(site.drill_limit)}"
         yield Trouble(WARN, words, f"maint backup drill {here}")
     if site.drills and not site.drills[-1].passed:
         yield Trouble(FAIL, f"the last drill failed: {site.drills[-1].reason}", f"maint backup drill {here}")
@@ -140,7 +158,8 @@ def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> M
     return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
 
 
-_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", "")  # the worst first
+_RESTORING, _MENDED = "A restore is unfinished", "once that is mended"
+_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", _RESTORING, "")  # the worst first
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -155,11 +174,13 @@ class Answer(msgspec.Struct, frozen=True):
     """What somebody who has lost a manager asks first."""
 
     state: str  # the worst of what it says
+    way: str  # of the way back alone
     doubts: Sequence[Said]  # why it may not be so, or why there is no way back
+    after: str  # what must come first, such as "for another restore after it"; empty: nothing
     took: str  # by the last good drill, such as "5m 29s"; empty: not known
     drilled: Moment  # when that was
     drill_late: bool  # it is over its limit
-    same: bool  # it was of this very snapshot
+    of: str  # the snapshot that it was of, beside this one
     snapshot: str  # empty: there is none
     verified: bool
     at: Moment  # the state that it brings back
@@ -175,8 +196,23 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def usable(self) -> bool:
-        """Whether a command can act on it now."""
-        return not any(one.head == "Not now" for one in self.doubts)
+        """Whether commands about it are of use, now or after what must come first."""
+        return self.after != _MENDED
+
+    @property
+    def short(self) -> str:
+        """When one can be back, in a few words."""
+        heads = [one.head for one in self.doubts]
+        if self.snapshot and not self.after:
+            return f"in about {self.took}" if self.took else "Time not known"
+        return "Resume first" if _RESTORING in heads else heads[0]
+
+    @property
+    def caveat(self) -> Said | None:
+        """The one thing to know beside that."""
+        stale = [Said(state, "Too old", words) for late, state, words in
+                 ((self.late, FAIL, "the backup"), (self.drill_late, WARN, "the drill")) if late]  # fmt: skip
+        return next(iter([*self.doubts, *stale[:1], *self.warnings]), None)
 
 
 def answer(site: SiteFacts, now: datetime) -> Answer:
@@ -185,16 +221,29 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
     named = (one for one in reversed(site.shots) if one.note == BY_NAME)
     shot, drill = site.newest or next(unverified, None) or next(named, None), site.drilled
     doubts, warnings = [*_doubts(site, now)], [*_warnings(site, now)]
+    heads = {one.head for one in doubts}
+    after = "for another restore after it" if _RESTORING in heads else ""
+    if "Not now" in heads:
+        after = (
+            "once one answers" if _unread(site, now) and not site.unusable and site.problem != NO_BACKUP else _MENDED
+        )
     drill_late = drill is not None and now - drill.at > timedelta(seconds=site.drill_limit)
     late = shot is not None and now - shot.taken_at > timedelta(seconds=site.backup_limit)
-    states = {one.state for one in [*doubts, *warnings]} | ({FAIL} if late else {WARN} if drill_late else set())
+    aged = {FAIL} if late else {WARN} if drill_late else set[str]()
+    of = drill.snapshot if drill and shot else ""
     return Answer(
-        FAIL if FAIL in states else WARN if WARN in states else OK,
+        _worst({one.state for one in [*doubts, *warnings]} | aged),
+        _worst({one.state for one in doubts} | aged),
         doubts,
+        after if shot else "",
         show_duration(drill.seconds) if drill and drill.seconds is not None else "",
         moment(drill.at if drill else None, now),
         drill_late,
-        drill is not None and shot is not None and drill.snapshot == shot.id,
+        ""
+        if not shot
+        else "this snapshot"
+        if of == shot.id
+        else f"{'an earlier' if of < shot.id else 'another'} snapshot",
         shot.id if shot else "",
         shot is not None and shot.good,
         moment(shot.taken_at if shot else None, now),
@@ -203,7 +252,14 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
     )
 
 
+def _worst(states: Collection[str]) -> str:
+    return next((one for one in (FAIL, WARN) if one in states), OK)
+
+
 def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
+    for run in site.restores[:1]:
+        of = f", of snapshot {run.snapshot}" if run.snapshot else ""
+        yield Said(FAIL, _RESTORING, f"resume it first; begun {moment(run.started, now).words}{of}")
     if site.unusable:
         yield Said(FAIL, "Not now", "its config cannot be used")
     if site.problem == NO_BACKUP:
@@ -214,7 +270,7 @@ def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
         yield Said(FAIL, "Not known", "no store was ever read")
         return
     elif away := _unread(site, now):
-        yield Said(FAIL, "Not certain", f"no store could be read; last read {away}")
+        yield Said(FAIL, "Not now", f"no store could be read; last read {away}")
     if site.ahead:
         yield Said(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
     if not site.newest and not any(map(_sound, site.shots)):
@@ -222,7 +278,7 @@ def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
     elif not any(one.good for one in site.shots):
         yield Said(FAIL, "Not proven", "no backup is verified")
     elif site.drills and not site.drills[-1].passed:
-        yield Said(FAIL, "Not proven", "the last drill failed")
+        yield Said(FAIL, "Not proven", f"the last drill failed {moment(site.drills[-1].at, now).words}")
     elif not site.drills:
         yield Said(WARN, "Not proven", "no drill is known")
 
@@ -251,15 +307,13 @@ def _unread(site: SiteFacts, now: datetime) -> str:
 
 
 def _warnings(site: SiteFacts, now: datetime) -> Iterator[Said]:
-    if site.restores:
-        yield Said(FAIL, "A restore is unfinished", "resume it first")
     if site.windows:
-        yield Said(FAIL, "The redaction window is open", "")
+        yield Said(FAIL, "The redaction window is open", SEEN_BY_ALL)
     if site.problem not in ("", NO_BACKUP) and not site.unknown and not _unread(site, now):
         yield Said(FAIL, "Not all can be seen", known_from(site, now))
     newer = site.newer
     if told := ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer.get(kind)):
-        yield Said(WARN, "Newer, but no way back", told)
+        yield Said(WARN, "Newer ones cannot be restored", told)
     if site.newest and newer.get(RESTORABLE):
         yield Said("skip", "Newer, not yet verified", str(newer[RESTORABLE]))
     known = site.shots[-1].taken_at if site.shots else None

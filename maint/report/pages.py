@@ -15,7 +15,7 @@ from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
 from maint.report import site_facts
-from maint.report.answer import FAIL, OK, WARN, Answer, Moment, Trouble, answer, moment, state_of, troubles
+from maint.report.answer import FAIL, OK, WARN, Answer, Moment, Trouble, answer, moment, state_of, troubles, unfinished
 from maint.report.plots import LACKING, Plot
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
@@ -23,6 +23,7 @@ SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u201
 _ROWS = 200  # of a table; older rows are counted
 _HEAD = 400  # bytes of a page within which it says what it was written of
 _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
+_BROKEN = re.compile(r"(?<=\d[smhd]) (?=ago\b|\d+[smhd]\b)|(?<=:\d\d) (?=UTC)")  # times that a line would break
 _FOLDER = 0o750  # whoever may read a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
@@ -104,6 +105,8 @@ def _write_day(path: Path, site: site_facts.SiteFacts, day: site_facts.Day, now:
 
 def _write(path: Path, template: str, values: Values) -> None:
     text = from_file(template, dict(values), html=True)
+    if template != "page-changes.html.j2":  # whose values stand as they are
+        text = _BROKEN.sub("\u00a0", text)
     files.replace(path, text.encode("utf-8", "replace"), mode=MODE, durable=False)
 
 
@@ -140,7 +143,8 @@ def _site(site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) 
     loud = [one for one in site.shots if one.kind == site_facts.DAMAGED or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
-        "restoring": bool(site.restores), "drill": _drill(drill, now) if drill else None,
+        "resume": unfinished(site.restores[0], site).command if site.restores else "",
+        "drill": _drill(drill, now) if drill else None,
         "verification": newest.verified if newest else "",
         "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
         "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,

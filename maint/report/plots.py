@@ -61,7 +61,7 @@ def plots(site: SiteFacts) -> dict[str, Plot]:
     good = [*(one.taken_at for one in site.shots if one.good), *([site.seen] if site.late else [])]
     shown = {
         "timeline": _timeline(site),
-        "rto": _line([(one.at, one.seconds) for one in site.drills if one.seconds is not None], show_duration),
+        "rto": _drills(site),
         "rpo": _line([(then, (then - at).total_seconds()) for at, then in itertools.pairwise(good)], show_duration),
         "size": _line([(one.taken_at, one.size) for one in site.shots], lambda size: show_size(int(size))),
         "changes": _counts(site.changed or [(one.at, one.count) for one in site.days if not one.problem]),
@@ -85,6 +85,19 @@ def _line(points: Points, words: Callable[[float], str]) -> _Shown:
     top = max((value for _, value in points), default=0) or 1
     marks = {"line": _STROKE, **({"symbol": {**_FILL, "size": {"value": 30}}} if len(points) <= _FEW else {})}
     return _Shown(points, top, [words(top), "0"], marks)
+
+
+def _drills(site: SiteFacts) -> _Shown:
+    """Return a line of the drills that passed, and a cross where one failed, at the foot where it has no time."""
+    drills = [one for one in site.drills if one.seconds is not None or not one.passed][-MARKS:]
+    shown = _line([(one.at, one.seconds or 0) for one in drills], show_duration)
+    if all(one.passed for one in drills):
+        return shown
+    good: Looks = {"fill": "var(--mark)", "shape": "circle", "passed": True}
+    line: Looks = {**_STROKE, "defined": {"field": "passed"}}
+    symbol: Looks = {"fill": {"field": "fill"}, "shape": {"field": "shape"}, "size": {"value": 45}}
+    more = [good if one.passed else {**_KINDS[DAMAGED], "passed": False} for one in drills]
+    return msgspec.structs.replace(shown, marks={"line": line, "symbol": symbol}, more=more)
 
 
 def _counts(points: Points) -> _Shown:

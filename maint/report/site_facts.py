@@ -62,6 +62,7 @@ class Run(msgspec.Struct, frozen=True):
     by: str
     resumable: bool  # it is to be taken up: no later run has done its work
     ended: datetime | None = None  # None: it is at work, or nobody knows
+    snapshot: str = ""  # that it was told to bring back
 
 
 class Ended(msgspec.Struct, frozen=True):

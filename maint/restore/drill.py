@@ -11,7 +11,7 @@ from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
 from maint.deployment.secrets import site_fingerprint
-from maint.errors import CannotReach, Invalid, LoginRefused, Refused, WorkFailed
+from maint.errors import CannotReach, Invalid, LoginRefused, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -68,7 +68,8 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
     """Rehearse a restore under the site's lock and keep the result, signed; yields words.
 
     Raises:
-        Refused: no private key is at hand.
+        Refused: no private key is at hand that opens it, or nothing can be brought up here.
+        StoreFailed: the store did not give it.
         Invalid: password or key cannot be read, Mistyped: it was typed wrongly; that says nothing of the snapshot.
     """
     if not site.identities():
@@ -82,6 +83,8 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
     found = Drilled(snapshot.id, snapshot.versions.get("manager", ""), snapshot.versions.get("api", ""))
     try:
         yield from _Rehearsed(site, rehearsal, snapshot, found).run()
+    except StoreFailed:
+        raise
     except (WorkFailed, CannotReach, Invalid) as failure:
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
@@ -101,6 +104,12 @@ class _Rehearsed:
         with self._phase("verify"):
             verification = verify(self._site, self._snapshot.id, 3)
         refuse_mistyped(self._site, verification)
+        if verification.unread or verification.locked:
+            raise Refused(
+                f"snapshot {self._snapshot.id} cannot be drilled here and now, which says nothing of it",
+                detail=[verification.words],
+                hint=verification.way_on,
+            )
         if verification.result is not Trust.VERIFIED:
             raise WorkFailed(
                 f"it does not pass level 3: {verification.words}",

@@ -44,7 +44,7 @@ def ready(
 
 def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
     """Refuse a snapshot that cannot even be opened: its bytes are not what was stored, or no key at hand fits."""
-    if verification.broken_bytes or verification.locked:
+    if verification.broken_bytes or verification.locked or verification.unread:
         insist(snapshot, [_purpose(snapshot), _verified(verification)])
 
 

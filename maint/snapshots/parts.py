@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.reader import BLOCK
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.model.snapshot import STORED_NAME, Part, Snapshot, StoredFile
@@ -26,6 +26,7 @@ DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
 _IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+UNREAD = "could not be read: "  # how a flaw begins that the store told of, which says nothing of the bytes
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
 Read = Callable[[int], bytes]
@@ -172,6 +173,8 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
                     target.write(block)
     except FileNotFoundError:
         return "is missing"
+    except StoreFailed as problem:
+        return f"{UNREAD}{problem.in_a_line}"
     except (OSError, WorkFailed) as problem:
         return f"cannot be read: {problem}"
     if size != expected.bytes:
@@ -182,11 +185,11 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
-    """Open a stored file once proven (else WorkFailed): the only way in which bytes of a store are used."""
+    """Open a stored file once proven (else WorkFailed, StoreFailed: unread): the only way to use bytes of a store."""
     spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
     with spool as private:
         if problem := flaw(sight, name, expected, private):
-            raise WorkFailed(
+            raise (StoreFailed if problem.startswith(UNREAD) else WorkFailed)(
                 f"{name} in {sight.store.location} {problem}",
                 hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
                 "`--store` takes it from a copy",

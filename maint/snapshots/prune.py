@@ -166,11 +166,12 @@ def insist_on_the_floor(site: Site) -> Generator[str, None, None]:
     for entry in _floor(site):
         yield f"reading {entry.id}, which stays"
         judged = verify(site, entry.id, 1)
-        if judged.failures:
+        if not judged.proven:
             record(site, judged)
+            how = "is damaged" if judged.failures else "could not be read"
             raise Refused(
-                f"nothing is removed: snapshot {entry.id}, which was to stay, is damaged",
-                detail=[finding.words for finding in judged.failures],
+                f"nothing is removed: snapshot {entry.id}, which was to stay, {how}",
+                detail=[*(finding.words for finding in judged.failures), *judged.unread],
                 hint="look at the health of the store, take another backup, then prune again",
             )
 

@@ -284,6 +284,7 @@ def _drill(record: Record) -> Drill:
 
 # The rules of levels 1 and 2: all others judge what the document says.
 BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
+PART = "part"  # the rule of a finding on the bytes of one file; neither well nor wrong where it could not be read
 KEY = "key"  # the rule of a finding that no private key at hand opens the snapshot
 DEPTHS = {
     1: "stored bytes against the signed manifest",
@@ -330,6 +331,11 @@ class Verification(msgspec.Struct, frozen=True):
         return [finding for finding in self.failures if finding.rule in BYTES]
 
     @property
+    def unread(self) -> Sequence[str]:
+        """What the store did not give, in words, which says nothing of it."""
+        return [finding.words for finding in self.findings if finding.rule == PART and finding.passed is None]
+
+    @property
     def locked(self) -> bool:
         """Whether no private key at hand opens it."""
         return any(finding.rule == KEY for finding in self.findings)
@@ -337,6 +343,8 @@ class Verification(msgspec.Struct, frozen=True):
     @property
     def way_on(self) -> str:
         """What to do where it is not proven; a key that does not fit says nothing of the snapshot."""
+        if self.unread:
+            return "look whether the store answers, then again"
         if self.locked:
             return "bring the private key of one of those (`backup.identity` in the config)"
         return "choose a sound one from `maint backup list`"
@@ -347,7 +355,7 @@ class Verification(msgspec.Struct, frozen=True):
         how = ", contents as judged when it was taken" if self.on_capture and self.depth > 1 else ""
         parts = f"{self.parts_checked} of {show_count(self.parts, 'part')}"
         line = f"{self.result}: level {self.depth} of {self.level}, {parts}{how}"
-        untold = [finding.words for finding in self.findings if finding.rule == KEY]
+        untold = [*self.unread, *(finding.words for finding in self.findings if finding.rule == KEY)]
         return "; ".join([line, *(finding.words for finding in self.failures), *untold, *self.doubts])
 
     def to_json(self) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from maint.ports import Site, Store
 from maint.snapshots.catalogue import Entry, committed_ids, entries, files, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
-from maint.snapshots.parts import Read, Tally, bounded, listing, metered, object_name, of_stored
+from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
 from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
@@ -100,7 +100,11 @@ def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]
         record(target, _proof(target, snapshot))
         return False
     words = f"the copy of {snapshot.id} in {target.store.location} is damaged"
-    if verify(source, snapshot.id, level=1).failures:
+    original = verify(source, snapshot.id, level=1)
+    if original.unread:
+        problems.append(f"{words}, and stays for now: {original.words}")
+        return False
+    if original.failures:
         way = "`maint backup prune --damaged` lets such go"
         problems.append(f"{words}, and so is what {source.store.location} holds: neither is touched; {way}")
         return False
@@ -185,6 +189,10 @@ def _copy_objects(source: Site, target: Site, snapshot: Snapshot) -> None:
 def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> None:
     """Copy a file anew; what stands there under its name is listed by no snapshot, and not proven."""
     name = object_name(source.settings.name, one.place)
+    if not (problem := flaw(target, name, one)):  # a snapshot whose manifest was not given may need it
+        return
+    if problem.startswith(UNREAD):
+        raise StoreFailed(f"{name} in {target.store.location} {problem}", hint="look at that store, then again")
     target.store.remove(name)
     _copy_file(source, target, name, one, total)
 

@@ -77,7 +77,8 @@ def verify(
     Raises:
         Invalid, Refused: level 3 opens a deployment, and the configured password, which no other level needs, cannot
             be read, or be asked for: that says nothing of it.
-        StoreFailed: its manifest could not be read, which says nothing of it, either.
+        StoreFailed: its manifest, or a part that had been read before, could not be read, which says nothing of it,
+            either; what could not be read in the first place is a finding that is neither well nor wrong.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -105,7 +106,7 @@ def verify(
         doubts=doubts(snapshot),
         files_read=(files_read or now) if snapshot.objects else None,
     )
-    if any(finding.passed is False for finding in bytes_found):
+    if not all(finding.passed for finding in bytes_found):
         return seen
     _READ.setdefault(sight, {})[snapshot_id] = snapshot, files_read or now
     if level == 1:
@@ -156,6 +157,12 @@ def prove_new(
     verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
     record(site, verification)
     yield verification.words
+    if unread := verification.unread:
+        raise StoreFailed(
+            f"snapshot {snapshot.id} is stored, and could not be read back: {unread[0]}",
+            detail=unread[1:],
+            hint=f"once the store answers: `maint backup verify {snapshot.id}`",
+        )
     if failures := verification.failures:
         broken = bool(verification.broken_bytes)
         raise WorkFailed(
@@ -257,7 +264,8 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("parts", False, f"{name} is not in the manifest")
     for part in snapshot.parts:
         problem = parts.flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
-        yield Finding("part", not problem, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
+        passed = None if problem.startswith(parts.UNREAD) else not problem
+        yield Finding("part", passed, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
 
 
 def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
@@ -288,7 +296,7 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
     for part in asked.snapshot.parts:
         try:
             content = _opened(sight, asked, part, content)
-        except NoKeyFits:
+        except (NoKeyFits, StoreFailed):
             raise
         except (OSError, WorkFailed, Invalid) as failure:
             finding = failed_finding("content", failure, part.name)

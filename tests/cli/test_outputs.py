@@ -160,7 +160,7 @@ def words_of(name: str, operator: Operator, folder: Path) -> list[str]:
     return words
 
 
-def test_every_command_has_a_schema() -> None:
+def test_every_schema_is_of_a_command() -> None:
     assert {name for name in COMMANDS if name not in OUTPUTS} == WITHOUT
     assert [name for name in OUTPUTS if name not in COMMANDS] == []
 

@@ -27,6 +27,7 @@ from maint.engine import journal as journals
 from maint.engine import lease as leases
 from maint.engine import session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest
+from maint.engine.lock import site_lock, works_on
 from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_work, owner, unless_held
 from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
@@ -159,13 +160,33 @@ def test_a_shared_folder_that_is_not_mounted_is_refused_by_a_machine_that_has_wo
     shared.rename(tmp_path / "elsewhere")
     shared.mkdir()
     failure = one.fails(playbook)
-    assert isinstance(failure, Refused) and "is empty, though this machine has worked with it" in failure.message
+    assert (
+        isinstance(failure, Refused) and "is empty, or not the one that this machine has worked with" in failure.message
+    )
     assert one.did == ["a"] and list(shared.iterdir()) == []
-    shared.rmdir()
+    machine(tmp_path, "before").run(playbook)
+    assert isinstance(one.fails(playbook), Refused)
+    shutil.rmtree(shared)
     (tmp_path / "elsewhere").rename(shared)
     one.run(playbook)
     other.run(playbook)
-    assert one.did == ["a", "a", "a"]
+    assert one.did == ["a", "a", "a", "a"]
+
+
+def test_a_run_whose_shared_folder_is_unmounted_begins_no_further_act(one, tmp_path, monkeypatch):
+    apply, shared = Changing.apply, tmp_path / "shared"
+
+    def unmounting(step, action, site, work):
+        if not (tmp_path / "elsewhere").exists():
+            shared.rename(tmp_path / "elsewhere")
+            shared.mkdir()
+        return (yield from apply(step, action, site, work))
+
+    monkeypatch.setattr(Changing, "apply", unmounting)
+    error = one.fails(HEAD + "steps:\n" + A + B)
+    assert isinstance(error, LeaseLost) and "were not mounted any more" in error.message
+    assert one.did == ["a"]
+    assert isinstance(one.fails(HEAD + "steps:\n" + A), Refused)
 
 
 def test_who_works_on_a_site_is_told_only_where_it_can_be_seen_and_a_limit_ends_that_look_too(other):
@@ -336,6 +357,18 @@ def test_a_window_is_not_taken_for_closed_because_its_run_is_listed_no_more(one,
     shutil.rmtree(other.site.state.parent / "shared/prod/runs")
     learn(one)
     assert remembered(one.site.state) == window
+
+
+def test_whether_the_window_of_a_run_at_work_was_closed_elsewhere_is_asked_of_no_store(one):
+    one.run(HEAD + "steps:\n" + A)
+    files.keep_record(one.site.state / RECORD, Window("r", "2026-11-23T02:00:00Z", {}))
+    one.site.settings = one.site.settings.model_copy(update={"backup": BackupSettings(store="/nowhere")})
+    one.site.store = Silent(DeadlinePassed("it is away"))
+    with site_lock(one.site.state, "prod", "playbook x", one.site.clock):
+        works_on(one.site.state, "r")
+        assert session.abandoned_window(one.site) is None
+    with pytest.raises(DeadlinePassed):
+        session.abandoned_window(one.site)
 
 
 def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp_path):

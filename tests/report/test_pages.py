@@ -145,13 +145,27 @@ def test_what_is_wrong_comes_first_each_with_a_command() -> None:
         assert words in told
 
 
+def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None:
+    ended = [Ended("backup create", 4, NOW - timedelta(hours=7, seconds=8), "cm:7183: connection refused")]
+    (found,) = troubles(well(ended=ended), NOW)
+    assert found.words == "the last backup create, 7h ago, ended with 4 (not reached): cm:7183: connection refused"
+    assert found.command == "maint doctor --site well"
+    nothing = troubles(well(shots=[shot(DAY, kind="audit-only", good=False)], drills=[]), NOW)
+    assert [one.command for one in nothing] == ["maint backup create --open-window --site well"]
+    run = Run("7-r", "export", "interrupted", NOW - DAY, "root@ops", True)
+    close, resume = troubles(well(runs=[run], windows=["since 10:00, by run 7-r"]), NOW)
+    assert "--close-window" in close.command and "sees passwords" in close.words
+    assert resume.words.endswith("is interrupted; close its window first")
+
+
 @pytest.mark.parametrize(("age", "state"), [(timedelta(hours=26), "pass"), (timedelta(hours=26, seconds=1), "fail")])
 def test_a_backup_is_held_against_its_limit(age: timedelta, state: str) -> None:
     assert state_of(troubles(well(shots=[shot(age)]), NOW)) == state
 
 
 def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> None:
-    page = (folder / "ill.html").read_text()
+    page = (folder / "ill.html").read_text().replace("\xa0", " ").replace("<wbr>", "")
+    assert "in s3://backups/<wbr>maint, verified" in (folder / "ill.html").read_text()
     typed = page.replace("<span>", "").replace("</span>", "")
     assert f"maint restore plan --site ill --snapshot {ill().newest.id}" in typed  # type: ignore[union-attr]
     assert page.count("too old") == 2 and "Limit: a drill every 35d." in page
@@ -166,14 +180,15 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert "next due: <time" in (folder / "well.html").read_text()
     assert "Newer, not yet verified: 1." in typed
     resumed = "maint playbook resume 20260228T100000-r --site ill"
-    told = ["A restore is unfinished:", "As of 2026-03-01 12:00 UTC", "<h2", resumed, "is open: since 10:00, by run 7"]
+    told = ["A restore is unfinished:", resumed, "As of 2026-03-01 12:00 UTC", "<h2", "is open: since 10:00, by run 7"]
     assert [typed.index(one) for one in told] == sorted(typed.index(one) for one in told)
-    assert typed.count(f"<code>{resumed}<") == 1
+    assert typed.count(f"<code>{resumed}<") == 2
     assert typed.count("<pre><code>maint host check --site ill</code>") == 1  # for two things that are wrong
     assert "in s3://backups/maint, verified." in page  # whoever has lost a machine must know where to look
-    estate = (folder / "index.html").read_text().replace("<span>", "").replace("</span>", "")
+    estate = (folder / "index.html").read_text().replace("\xa0", " ").replace("<span>", "").replace("</span>", "")
     assert estate.index(">broken<") < estate.index(">ill<") < estate.index(">well<")
-    assert "broken ✗ failing ✗ Not known: no store was ever read." in first_words(folder / "index.html")
+    short = "✗ broken ✗ Not known no store was ever read ✗ ill ✗ Resume"
+    assert short in first_words(folder / "index.html")
     assert estate.index("The redaction window is open") < estate.index("What to do next")
     assert all(one in estate for one in (ill().newest.id, "<b>1m 1s</b>", well().newest.id, "in about 42s"))  # type: ignore[union-attr]
     assert "maint site report --to FOLDER --site new" in estate
@@ -182,7 +197,7 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
 
 def first_words(page: Path) -> str:
     """Return what is read in ten seconds, at 250 words a minute: the first forty from the heading on."""
-    text = page.read_text()
+    text = page.read_text().replace("<wbr>", "")
     read = unescape(re.sub(r"<[^>]*>", " ", text[text.index("<h1") :])).split()
     words = [number for number, word in enumerate(read) if re.search(r"\w", word)]
     return re.sub(r" (?=[,.:;)])", "", " ".join(read[: words[40]]))
@@ -192,34 +207,41 @@ def newest(**more: Any) -> list[Shot]:
     return [*well().shots[:-2], shot(DAY + timedelta(hours=1)), shot(timedelta(hours=3), **more)]
 
 
-BACK = [
-    "Back in about 42s (another snapshot's drill 4d ago, without hosts)",
-    "to the state of 3h ago",
-    f"from snapshot {newest()[-1].id}",
-]
+BACK = ["ack in about 42s", "to the state of 3h ago", f"from snapshot {newest()[-1].id}"]
+MEASURED = "Measured in a good drill 4d ago 2026-02-25 12:00 UTC of an earlier snapshot; real hosts' time not"
 BAD = Drill(NOW - DAY, "x", False, None, "what came back differs in 3 places")
 UNKNOWN = {"shots": [], "drills": [], "problem": "cannot list in /b: permission denied for uid 1000"}
 SAFETY = shot(DAY, kind="other", good=False, meant=False, note=BY_NAME)
 HELD = [shot(DAY, kind="damaged", good=False)]
 FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "well": ({}, [*BACK, "verified"]),
+    "well": ({}, [*BACK, "verified", MEASURED]),
     "a failed backup": ({"ended": [Ended("backup create", 4, NOW - DAY, "cm:7183: connection refused")]}, BACK),
     "a late backup": ({"shots": [shot(9 * DAY)]}, [BACK[0], "9d ago", "too old", shot(9 * DAY).id]),
-    "an unfinished restore": ({"runs": ill().runs}, [*BACK, "A restore is unfinished: resume it first"]),
-    "an open window": ({"windows": ill().windows}, [*BACK, "The redaction window is open"]),
+    "an unfinished restore": (
+        {"runs": ill().runs},
+        [
+            "A restore is unfinished: resume it first; begun 1d ago. maint playbook resume 20260228T100000-r",
+            "For another restore after it: back in about 42s",
+            *BACK,
+        ],
+    ),
+    "an open window": ({"windows": ill().windows}, ["✓ Back in about 42s", *BACK]),
     "a stale drill": (
         {"drills": [Drill(NOW - 50 * DAY, "x", True, 61.0, "")]},
-        ["! Back in about 1m 1s (another snapshot's drill 50d ago, ! too old", *BACK[1:]],
+        ["! Back in about 1m 1s", *BACK[1:], "good drill 50d ago 2026-01-10 12:00 UTC, ! too old"],
     ),
-    "a failed drill": ({"drills": [*well().drills, BAD]}, ["Not proven: the last drill failed", *BACK]),
+    "a failed drill": (
+        {"drills": [*well().drills, BAD]},
+        ["Not proven: the last drill failed 1d ago. Back in", *BACK, "Measured in a good drill 4d ago"],
+    ),
     "failed drills alone": ({"drills": [BAD]}, ["Not proven: the last drill failed", "Time not known", *BACK[1:]]),
     "a drill of this snapshot, too long ago to tell its time": (
         {"drills": [Drill(NOW - 50 * DAY, newest()[-1].id, True, None, "")]},
-        ["! Time not known (drill 50d ago, ! too old, without hosts)", *BACK[1:], "~another"],
+        ["! Time not known", *BACK[1:], "Last good drill 50d ago", "! too old, of this snapshot", "~Measured"],
     ),
     "a drill from the future": (
         {"drills": [Drill(NOW + DAY, "x", True, 1.0, "")]},
-        ["Not certain: a backup or drill is dated in the future", "Time not known; to the state", "~drill in"],
+        ["Not certain: a backup or drill is dated in the future", "Time not known, to the state", "~drill in"],
     ),
     "a backup from the future": (
         {"shots": [*newest(), shot(-365 * DAY)]},
@@ -228,19 +250,19 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no drill": ({"drills": []}, ["Not proven: no drill is known", "Time not known", *BACK[1:]]),
     "a damaged newest snapshot": (
         {"shots": newest(kind="damaged", good=False)},
-        [BACK[0], "1d 1h ago", newest()[-2].id, "Newer, but no way back: 1 damaged"],
+        [BACK[0], "1d 1h ago", newest()[-2].id],
     ),
     "a newest snapshot for audits": (
         {"shots": newest(kind="audit-only", good=False)},
-        [BACK[0], newest()[-2].id, "Newer, but no way back: 1 audit-only"],
+        [BACK[0], newest()[-2].id],
     ),
     "a newest snapshot that is not verified": (
         {"shots": newest(good=False)},
-        [BACK[0], newest()[-2].id, "Newer, not yet verified: 1"],
+        [BACK[0], newest()[-2].id],
     ),
     "a copy that holds a newer one": (
         {"copies": [Copy("/copy", 5, 0, NOW - DAY / 12)]},
-        [*BACK, "A copy holds newer: look into /copy"],
+        BACK,
     ),
     "no sound one here, and a copy": (
         {"shots": HELD, "copies": [Copy("/copy", 5)]},
@@ -256,12 +278,12 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a clock that went back": (
         {"problem": "s3://b: timed out", "store": "s3://b", "read": NOW + timedelta(hours=2)},
-        ["Not certain: no store could be read; last read in 2h", *BACK],
+        ["Not now: no store could be read; last read in 2h. Once one answers: back in", *BACK],
     ),
     "no backup in the config": ({"shots": [], "problem": NO_BACKUP}, ["No way back: no backup is configured"]),
     "no backup in the config any more": (
         {"problem": NO_BACKUP, "read": NOW - DAY, "store": "/b"},
-        ["Not now: no backup is configured", *BACK, "~Not all"],
+        ["Not now: no backup is configured. Once that is mended: back in", *BACK, "~Not all"],
     ),
     "a safety copy alone": (
         {"shots": [SAFETY]},
@@ -273,11 +295,11 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "stores that do not answer": (
         {"problem": "s3://b: timed out", "store": "s3://b", "read": NOW - timedelta(hours=26)},
-        ["Not certain: no store could be read; last read 1d 2h ago", *BACK],
+        ["Not now: no store could be read; last read 1d 2h ago. Once one answers: back in", *BACK],
     ),
     "a first store that does not answer": (
         {"problem": "s3://b: timed out", "store": "/copy", "read": SEEN},
-        [*BACK, "in /copy, verified", "Not all can be seen: what is told was read in /copy"],
+        ["✓ Back in about 42s", *BACK, "in /copy, verified"],
     ),
     "stores that never answered": (UNKNOWN, ["Not known: no store was ever read"]),
     "a config that is no use": ({"unusable": "`store` is missing", "read": SEEN}, ["Not now: its", *BACK]),
@@ -292,7 +314,7 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "all at once": (
         {name: getattr(ill(), name) for name in ("shots", "drills", "store", "runs", "windows", "copies")},
-        ["Not proven: the last drill failed", "1m 1s", "to the state of 4d ago", shot(4 * DAY).id],
+        ["A restore is unfinished: resume it first", "Not proven: the last drill failed 1d ago", "back in about 1m 1s"],
     ),
 }  # fmt: skip
 
@@ -325,6 +347,10 @@ def test_the_estate_puts_the_worst_first_and_says_of_no_site_less_than_its_sente
 
 
 def test_no_command_is_told_that_a_config_which_cannot_be_used_would_refuse(tmp_path: Path) -> None:
+    away = write_site(tmp_path, well(problem="s3://b: timed out", read=NOW - DAY, store="s3://b"), {}, NOW).read_text()
+    assert away.index(">doctor<") < away.index("Once one answers, what to read first:") < away.index(">plan<")
+    never = write_site(tmp_path, well(**UNKNOWN), {}, NOW).read_text()
+    assert "Over time" not in never and "All 0" not in never and "When retention" not in never
     page = write_site(tmp_path, well(unusable="`store` is missing", read=NOW), {}, NOW).read_text()
     assert "restore</span> <span>plan" not in page and "config</span> <span>validate" in page
 
@@ -407,6 +433,8 @@ def test_a_plot_of_one_day_without_changes_is_a_plot() -> None:
     drawn = plots.plots(well(shots=[shot(DAY)], days=[Day("a", "b", NOW)]))
     assert drawn["changes"].rows == ["1", "0"] and "NaN" not in "".join(one.svg for one in drawn.values())
     assert "translate(165,0)" in drawn["size"].svg
+    failed = plots.plots(well(drills=[*well().drills, BAD]))["rto"]
+    assert failed.svg.count("var(--fail)") == 1 and "var(--fail)" not in plots.plots(well())["rto"].svg
     late = plots.plots(well(shots=[shot(9 * DAY), shot(8 * DAY)]))  # what goes on until now is the worst of it
     assert late["rpo"].rows[0] == "7d 23h" and late["timeline"].ends[1] == "2026-03-01 11:55"
 

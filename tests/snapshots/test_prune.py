@@ -363,6 +363,11 @@ def test_a_snapshot_from_the_future_is_not_counted_into_the_floor(aged: Place, r
     words = list(prune.insist_on_the_floor(aged))
     assert words == [f"reading {newest}, which stays"]
     assert future not in " ".join(words)
+    aged.store = liar = Liar(aged.store, lambda *_: None)
+    liar.silent = f"{newest}/{DEPLOYMENT}"
+    with pytest.raises(Refused, match=f"nothing is removed: snapshot {newest}, which was to stay, could not be read"):
+        list(prune.insist_on_the_floor(aged))
+    assert prune.damage(entries(aged)[4]) is None
 
 
 def test_two_records_of_one_millisecond_are_both_kept(aged: Place) -> None:

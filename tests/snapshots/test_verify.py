@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.errors import Invalid, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.snapshot import Finding, Purpose, Trust
-from maint.snapshots import capture, writer
+from maint.snapshots import capture, prune, writer
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, last_verification, newest_restorable
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, decode, encode
@@ -50,6 +50,25 @@ def test_a_sound_snapshot_is_verified_to_each_level(place: Any, taken: Any, leve
     for name in (DEPLOYMENT, REDACTED_COPY) if level > 1 else ():  # what takes longest is watched
         of = taken.part(name).content_bytes
         assert place.seen[f"judging {name}"][0] >= of == place.seen[f"judging {name}"][1]
+
+
+@pytest.mark.parametrize("reading", [1, 2])
+def test_a_part_that_the_store_does_not_give_is_neither_well_nor_damaged(place: Any, taken: Any, reading: int) -> None:
+    def fail(name: str, number: int) -> None:
+        if name.endswith(DEPLOYMENT) and number == reading:
+            raise StoreFailed(f"cannot read {name}", detail=["timed out"])
+
+    place.store = Liar(place.store, fail)
+    if reading == 2:  # after its bytes were found well
+        with pytest.raises(StoreFailed, match="timed out"):
+            verify(place, taken.id)
+        return
+    found = verify(place, taken.id)
+    assert (found.result, found.depth, found.failures) == (Trust.NOT_VERIFIED, 0, [])
+    assert "could not be read: cannot read" in found.words
+    record(place, found)
+    (one,) = entries(place)
+    assert one.restorable and prune.damage(one) is None
 
 
 @pytest.mark.parametrize(("found", "standing"), [

@@ -17,7 +17,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import WORKS, Flags, argument, option
 from maint.config.schema import Login, ManagerSettings, SiteSettings
 from maint.engine.shared_runs import at_work
-from maint.errors import WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.ports import Clock, Secrets
 from maint.restore.drill import Drilled
 from maint.restore.drill import drill as rehearse_restore
@@ -95,14 +95,19 @@ class LabRehearsal:
         with private_folder(size) as folder:
             path = folder / "deployment.json"
             options = Options(deployment=path, fresh=True, switches=switches)
-            with path.open("xb") as file:
-                shutil.copyfileobj(document, file, 1 << 18)
             try:
+                with path.open("xb") as file:
+                    shutil.copyfileobj(document, file, 1 << 18)
                 lab = simulator.create(folder / "lab", options).simulator
-            except (OSError, ValueError) as problem:
+            except OSError as problem:  # which says nothing of the snapshot
+                raise Refused(
+                    f"no throw-away manager can be made here: {problem}",
+                    hint="make room in the folder for temporary files, then run the drill again",
+                ) from None
+            except ValueError as problem:
                 raise WorkFailed(
                     f"no throw-away manager can be made of this deployment: {problem}",
-                    hint="`maint backup verify --level 2` says whether it is whole; else make room in the temp folder",
+                    hint="`maint backup verify --level 2` says whether it is whole",
                 ) from None
             with lab:
                 yield LabStage(lab, self._client(lab, api), self._settings.manager.login, self._secrets)

@@ -191,7 +191,7 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
         hint = "take the backup again; where there really is so little, with `--accept-empty`"
         raise PartlyDone(f"snapshot {snapshot} holds what is not taken for the truth", detail=judged.doubts, hint=hint)
     if judged.result is Trust.NOT_VERIFIED:
-        hint = "verify it on a machine that has the private key"
+        hint = judged.way_on if judged.unread else "verify it on a machine that has the private key"
         raise PartlyDone(
             f"snapshot {snapshot} could only be verified to level {judged.depth} of {judged.level}", hint=hint
         )

@@ -93,10 +93,14 @@ _VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
 _SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
 _SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
+# This prints no object of ours: what it prints is a schema.
+WITHOUT = frozenset({"generate schema"})
 _RUNS_OR_PLANS = Output([_PLAN, _RUN])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN])
 
+# What is not named here is a front of a playbook: it prints a plan, or what became of a run.
 OUTPUTS: Mapping[str, Output] = {
+    **{name: _RUNS_OR_PLANS for name in COMMANDS if name not in WITHOUT},
     "doctor": Output([{"checks": a_list(ref("check"))}]),
     "help": Output([{"topics": TEXTS}, {"topic": TEXT, "text": TEXT}]),
     "version": Output([{"version": TEXT}]),
@@ -116,19 +120,12 @@ OUTPUTS: Mapping[str, Output] = {
         ]
     ),
     "cluster list": _listed("clusters", name=TEXT, display_name=TEXT, type=TEXT, version=TEXT, states=TEXTS),
-    **dict.fromkeys(("cluster stop", "cluster start", "cluster delete"), _RUNS_OR_PLANS),
     "service list": _listed(
         "services", name=TEXT, cluster=TEXT_OR_NULL, type=TEXT, state=TEXT_OR_NULL, staleness=TEXT_OR_NULL
     ),
-    **dict.fromkeys(("service stop", "service start", "service restart", "service refresh"), _RUNS_OR_PLANS),
     "setting list": _listed("settings", name=TEXT, value=TEXT_OR_NULL, set=FLAG, default=TEXT_OR_NULL, secret=FLAG),
-    **dict.fromkeys(("setting set", "setting unset"), _RUNS_OR_PLANS),
     "manager version": Output([{"api": TEXT, "release": TEXT}]),
     "manager restore": _RESTORES,
-    **dict.fromkeys(
-        ("manager export", "manager license", "manager tls-switch", "manager truststore-password", "manager start"),
-        _RUNS_OR_PLANS,
-    ),
     "playbook list": _listed("playbooks", name=TEXT, summary=TEXT),
     "playbook show": Output([{"name": TEXT, "summary": TEXT, "parameters": _OBJECTS, "text": TEXT}]),
     "playbook lint": Output([{"checked": TEXTS, "mistakes": a_list(ANY)}]),
@@ -138,7 +135,6 @@ OUTPUTS: Mapping[str, Output] = {
     "playbook history": Output([{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS}]),
     "playbook report": Output([{"report": OBJECT}, {"report": OBJECT, "files": OBJECT}]),
     "playbook approve": Output([{"approval": OBJECT}]),
-    **dict.fromkeys(("playbook plan", "playbook run", "playbook resume", "playbook undo"), _RUNS_OR_PLANS),
     "backup list": Output(
         [{"snapshots": a_list(ref("snapshot")), "last_verified": _SUCCESS, "last_drill": or_null(ref("drill"))}]
     ),
@@ -152,14 +148,12 @@ OUTPUTS: Mapping[str, Output] = {
         ]
     ),
     "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN]),
-    **dict.fromkeys(("backup create", "backup hold", "backup release"), _RUNS_OR_PLANS),
     **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
     "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
     "backup drill": Output([{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]),
     "backup files": Output([{"path": TEXT, "file": TEXT}, {"files": a_list(ANY)}]),
     "restore plan": Output([_RESTORE, _PLAN]),
     "restore run": _RESTORES,
-    "restore config": _RUNS_OR_PLANS,
     "schedule show": Output([{"schedule": _SCHEDULE, "last_verified": _SUCCESS}]),
     **dict.fromkeys(
         ("schedule install", "playbook schedule"),
@@ -180,17 +174,6 @@ OUTPUTS: Mapping[str, Output] = {
     "host trust": _listed("hosts", name=TEXT, type=TEXT_OR_NULL, fingerprint=TEXT_OR_NULL, recorded=FLAG),
     "vc job list": _listed("jobs", name=TEXT),
     "vc job describe": Output([{"job": an_object({"name": TEXT})}]),
-    **dict.fromkeys(
-        ("vc job create", "vc job update", "vc job run", "vc job pause", "vc job unpause", "vc job delete"),
-        _RUNS_OR_PLANS,
-    ),
-    **dict.fromkeys(
-        ("vc resource create", "vc resource upload", "vc resource delete", "vc resource delete-file", "vc run kill"),
-        _RUNS_OR_PLANS,
-    ),
-    **dict.fromkeys(
-        ("vc spark submit", "vc backup", "vc restore", "vc init", "vc init-user", "vc smoke", "vc undo"), _RUNS_OR_PLANS
-    ),
     "vc resource list": _listed("resources", name=TEXT),
     "vc resource describe": Output([{"resource": an_object({"name": TEXT, "files": a_list(ANY)})}]),
     "vc resource download": Output([{"file": TEXT}, {"file": TEXT, "bytes": NUMBER}]),
@@ -217,8 +200,6 @@ OUTPUTS: Mapping[str, Output] = {
     "generate container": Output([{"containerfile": TEXT}]),
     "generate completion": Output([{"script": TEXT}]),
 }
-# This prints no object of ours: what it prints is a schema.
-WITHOUT = frozenset({"generate schema"})
 
 
 def schema_of(what: str, command: str = "") -> dict[str, Json]:

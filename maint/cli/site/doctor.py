@@ -30,9 +30,9 @@ from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import journal
-from maint.engine.lease import newest
+from maint.engine.lease import insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.shared_runs import insist_mounted, key_of
+from maint.engine.shared_runs import key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times

@@ -266,6 +266,7 @@ def _runs(state: Path) -> Sequence[Run]:
             past.actor,
             past.id in unfinished,
             datetime.fromisoformat(past.at) if past.at and past.id != at_work else None,
+            str(past.plan.parameters.get("snapshot") or ""),
         )
         for past in sorted(chosen.values(), key=lambda past: past.started, reverse=True)
     ]

@@ -41,16 +41,17 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
         of_site(site, folder, gather(site, unasked))
         states = site.state.parent
         with locked(states):
-            write_estate(folder, _beside(site, folder), datetime.now(UTC))
+            now = datetime.now(UTC)
+            write_estate(folder, _beside(site, folder, now), now)
 
 
-def _beside(site: ConfiguredSite, folder: Path) -> Iterator[tuple[str, SiteFacts | None]]:
+def _beside(site: ConfiguredSite, folder: Path, now: datetime) -> Iterator[tuple[str, SiteFacts | None]]:
     """Yield each site's facts; of one whose config cannot be used, or was mended, its page is written as well."""
     for name, wrong in site.settings.beside.items():
         state = site.state.parent / name
         facts = _seen(state, wrong, site.settings.config)
         if facts is not None and (wrong or _is_older(folder / f"{name}.html", state)):
-            _written(folder, state, facts)
+            _written(folder, state, facts, now)
         yield name, facts
 
 
@@ -59,11 +60,12 @@ def after_all(settings: Settings, folder: Path, since: float) -> None:
     kept = [settings.state / name / KEPT for name in settings.names]
     if any(one.exists() and one.stat().st_mtime >= since for one in kept):
         with locked(settings.state):
-            write_estate(folder, others(folder, settings, [], anew=True), datetime.now(UTC))
+            now = datetime.now(UTC)
+            write_estate(folder, others(folder, settings, [], now, anew=True), now)
 
 
 def others(
-    folder: Path, settings: Settings, written: list[str], *, anew: bool
+    folder: Path, settings: Settings, written: list[str], now: datetime, *, anew: bool
 ) -> Iterator[tuple[str, SiteFacts | None]]:
     """Yield each site's facts, the pages of those written that lack one as new as these; `written` gets their names.
 
@@ -80,7 +82,7 @@ def others(
             and name not in done
             and (anew or facts.unusable or _is_older(folder / f"{name}.html", state))
         ):
-            written.append(str(_written(folder, state, facts)))
+            written.append(str(_written(folder, state, facts, now)))
         yield name, facts
 
 
@@ -100,11 +102,11 @@ def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
     """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
     with suppress(OSError):  # whoever may read the store need not own the state folder
         keep(site, facts)
-    return _written(folder, site.state, facts)
+    return _written(folder, site.state, facts, datetime.now(UTC))
 
 
-def _written(folder: Path, state: Path, facts: SiteFacts) -> Path:
-    page = write_site(folder, facts, _drawn(state, facts), datetime.now(UTC))
+def _written(folder: Path, state: Path, facts: SiteFacts, now: datetime) -> Path:
+    page = write_site(folder, facts, _drawn(state, facts), now)
     if facts.unusable:
         os.utime(page, (0, 0))  # older than all that is kept: it is written anew once the config is mended
     return page

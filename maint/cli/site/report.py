@@ -50,8 +50,9 @@ def report(
             with into():
                 written.append(str(of_site(site, given, facts)))
     with into(), locked(settings.state):
-        rest = others(given, settings, written, anew=not looking)
-        written.insert(0, str(write_estate(given, rest, datetime.now(UTC))))
+        now = datetime.now(UTC)
+        rest = others(given, settings, written, now, anew=not looking)
+        written.insert(0, str(write_estate(given, rest, now)))
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
 
 

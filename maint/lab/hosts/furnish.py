@@ -164,8 +164,6 @@ def _mount(machine: Machine, mounted: Mapping[str, str]) -> None:
 
 _HOSTS, _OPTIONS = "/etc/hosts", "/etc/default/cloudera-scm-server"
 _CHAIN = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-host_key_cert_chain.pem"
-_SWAPPINESS = "/proc/sys/vm/swappiness"
-_THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 class Ailments:
@@ -209,10 +207,6 @@ class Ailments:
 
     def _contents(self, ailment: str) -> Mapping[str, bytes]:
         read, machine = self._machine.files.read, self._machine
-        if ailment == "swappiness-60":
-            return {_SWAPPINESS: b"60\n"}
-        if ailment == "huge-pages":
-            return {_THP: b"[always] madvise never\n"}
         if ailment == "expired-host-certificate" and machine.files.exists(_CHAIN):
             return {_CHAIN: self._expired()}
         if ailment == "untrusted-chain" and machine.files.exists(TRUSTED):
@@ -224,7 +218,7 @@ class Ailments:
         if ailment == "redaction-twice" and machine.files.exists(_OPTIONS):
             twice = b" -Dcom.cloudera.api.redaction=true -Dcom.cloudera.api.redaction=false"
             return {_OPTIONS: read(_OPTIONS) + b'export CMF_JAVA_OPTS="${CMF_JAVA_OPTS}' + twice + b'"\n'}
-        return {}
+        return {path: content.encode() for path, content in _FILES["planted"].get(ailment, {}).items()}
 
     def _take_back(self) -> None:
         for path, content in self._files.items():

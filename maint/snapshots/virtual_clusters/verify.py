@@ -7,11 +7,11 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from maint.deployment.reader import BLOCK
-from maint.errors import NoKeyFits, Refused, WorkFailed
+from maint.errors import NoKeyFits, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_counts
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.ports import Sight
-from maint.snapshots.parts import flaw, object_name, open_object, read_part
+from maint.snapshots.parts import UNREAD, flaw, object_name, open_object, read_part
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument, clusters_in, decode, part_name
 
@@ -40,7 +40,7 @@ def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Sequence
 def _told(snapshot: Snapshot, wrong: Sequence[str], how: str) -> Sequence[Finding]:
     if not snapshot.objects:
         return []
-    found = [Finding("part", False, words) for words in wrong if words]
+    found = [Finding("part", None if f" {UNREAD}" in words else False, words) for words in wrong if words]
     return found or [Finding("files", True, f"{show_count(len(snapshot.objects), 'file')} of virtual clusters {how}")]
 
 
@@ -48,7 +48,7 @@ def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
     """Return the files that a store lacks, or holds with other bytes."""
     with worker_pool() as (hands, _):
         wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, True), snapshot.objects))
-    return [one for one, words in zip(snapshot.objects, wrong, strict=True) if words]
+    return [one for one, words in zip(snapshot.objects, wrong, strict=True) if words and f" {UNREAD}" not in words]
 
 
 def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str:
@@ -71,7 +71,7 @@ def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding]
             continue
         try:
             document = read_document(sight, snapshot, summary.name)
-        except NoKeyFits:
+        except (NoKeyFits, StoreFailed):
             raise
         except (OSError, WorkFailed) as failure:
             inside.append(Finding("content", False, f"{part_name(summary.name)}: {failure}"))
@@ -113,6 +113,8 @@ def _opened(
             found = _signature(stream)
     except NoKeyFits:
         raise
+    except StoreFailed as failure:
+        return f"{object_name(site, one.place)} {UNREAD}{failure.in_a_line}", ()
     except (OSError, WorkFailed) as failure:
         problem = _stored_file(sight, site, one, True)
         return problem, () if problem else [f"{file}: {failure}" for file in whose.values()]

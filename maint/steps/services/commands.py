@@ -21,11 +21,19 @@ _IMPORT = "importAdminCredentials"
 
 
 def missing_principals(manager: ManagerSight) -> Sequence[str]:
-    """Return the principals that services need and that have no credentials; none where nothing uses Kerberos."""
+    """Return the principals that services need and that have no credentials; none where nothing uses Kerberos.
+
+    Raises:
+        WorkFailed: the manager does not say.
+    """
     found = manager.get("/cm/kerberosPrincipals?missingOnly=true")
     listed = found.get("items") if isinstance(found, dict) else found
-    entries = listed if isinstance(listed, list) else []
-    return [str(one.get("principal", "")) if isinstance(one, dict) else str(one) for one in entries]
+    if not isinstance(listed, list):  # which is not that none is missing
+        raise WorkFailed(
+            "the manager's answer does not list the Kerberos principals that lack credentials",
+            hint="look in the manager (Administration, Security, Kerberos Credentials)",
+        )
+    return [str(one.get("principal", "")) if isinstance(one, dict) else str(one) for one in listed]
 
 
 class _Credentials(Step[NoArguments]):

@@ -112,10 +112,14 @@ class RefreshService(Step[places.ServiceArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, names = places.place_from(action.arguments), action.arguments["roles"]
         assert isinstance(names, list | tuple)
-        failed = []
-        for command in site.manager.role_command(place, "refresh", [str(name) for name in names]):
+        sent = site.manager.role_command(place, "refresh", [str(name) for name in names])
+        failed = [] if sent else ["the manager began nothing"]
+        for command in sent:
             ended = yield from finish(site.manager, site.clock, command, work.timeout or LIMIT)
-            failed += [ended.reason] if ended is not None and ended.success is False else []
+            if ended is None:
+                failed.append(f"the manager no longer knows command {command.id}, nor whether it succeeded")
+            elif not ended.success:
+                failed.append(ended.reason)
         if failed:
             hint = "mend what it names, then `maint playbook resume`; a refresh may be repeated"
             raise WorkFailed(

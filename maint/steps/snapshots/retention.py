@@ -65,10 +65,11 @@ class PruneSnapshots(Step[PruneArguments]):
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
         finished, removed = prune.clean_up(site), list[str]()
         planned = texts(action.arguments["remove"])
-        if not prune.by_id(_verdict(site, thaw=thaw, damaged=damaged)).keys().isdisjoint(planned):
+        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
+        if going := [one for one in planned if one in decided]:
             yield from prune.insist_on_the_floor(site)
-        decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading what stays may have taken hours
-        for snapshot_id in (one for one in planned if one in decided):
+            decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading that may have taken hours
+        for snapshot_id in (one for one in going if one in decided):
             if held := prune.held_since(site, snapshot_id):
                 yield f"{snapshot_id} stays: {held}"
                 continue

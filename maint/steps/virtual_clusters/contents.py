@@ -103,7 +103,7 @@ def refuse_other_bytes(cluster: VirtualClusterSight, work: Work, resource: str, 
     Raises:
         WorkFailed: a file is not there, or is another one, which is noted as `prove_arrival` does.
     """
-    live = cluster.resource(resource)
+    live = cluster.resource(resource) if sent else None
     here = {path: live.file(path) if live is not None else None for path in sent}
     wrong = [path for path, file in here.items() if file is None or file.signature != sent[path]]
     if wrong:

@@ -14,7 +14,7 @@ from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.undo_records import KeptFile, content
-from maint.steps.virtual_clusters.contents import watched
+from maint.steps.virtual_clusters.contents import refuse_other_bytes, watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.recreation import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
@@ -106,21 +106,23 @@ class RecreateJob(VcStep[JobArguments]):
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         cluster, kept = cluster_of(action, site), _kept(site, work)
         job, resource = old(site.undo, kept)
-        yield from _others_back(cluster, site, kept, resource)
+        yield from _others_back(cluster, site, work, kept, resource)
         return (yield from create_once(cluster, work, sendable_job(job)))
 
 
 def _others_back(
-    cluster: VirtualCluster, site: Site, kept: Recreation, resource: Object | None
+    cluster: VirtualCluster, site: Site, work: Work, kept: Recreation, resource: Object | None
 ) -> Generator[str, None, None]:
     """Upload the old files that the new resource lacks."""
     live = cluster.resource(str(resource["name"])) if resource else None
     if live is None:
         return
+    sent = {}
     for file in kept.files:
         if live.file(file.path) is None:
             yield f"putting {file.path} back"
-            cluster.upload(live.name, file.path, watched(site, content(site.undo, file), file.size))
+            sent[file.path] = cluster.upload(live.name, file.path, watched(site, content(site.undo, file), file.size))
+    refuse_other_bytes(cluster, work, live.name, sent)
 
 
 def _kept(site: Site, work: Work) -> Recreation:
@@ -170,7 +172,7 @@ class PutBack(VcStep[PutBackArguments]):
             yield f"removing the new job {name}"
             cluster.delete_job(name)
         if resource is not None and not same:
-            yield from _files_back(cluster, site, kept, resource)
+            yield from _files_back(cluster, site, work, kept, resource)
         yield f"creating the old job {name}"
         work.note("made", name)
         paused = create_asleep(cluster, site.clock, job)
@@ -209,15 +211,19 @@ def _seal_theirs(
     return (yield from seal_before(site, work, cluster, live, waived, theirs if mine else ()))
 
 
-def _files_back(cluster: VirtualCluster, site: Site, kept: Recreation, resource: Object) -> Generator[str, None, None]:
-    """Make the old resource anew."""
+def _files_back(
+    cluster: VirtualCluster, site: Site, work: Work, kept: Recreation, resource: Object
+) -> Generator[str, None, None]:
+    """Make the old resource anew; what is sealed of it goes only once the server shows it."""
     name = str(resource["name"])
     yield f"making resource {name} anew"
     cluster.delete_resource(name)
     cluster.create_resource(sendable_resource(resource))
+    sent = {}
     for file in kept.files:
         yield f"uploading the old {file.path}"
-        cluster.upload(name, file.path, watched(site, content(site.undo, file), file.size))
+        sent[file.path] = cluster.upload(name, file.path, watched(site, content(site.undo, file), file.size))
+    refuse_other_bytes(cluster, work, name, sent)
 
 
 class ForgetOld(VcStep[JobArguments]):

@@ -24,7 +24,7 @@ from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.contents import local, placed, refuse_other_bytes, watched
 from maint.steps.virtual_clusters.jobs import JobArguments
 from maint.steps.virtual_clusters.recreation import generation
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_prefix, temporary
+from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_name, own_prefix
 
 _NO_ROOM = ("cannot fit", "not enough resources", "insufficient", "unschedulable", "exceeded quota")
 _FIRST, _LONGEST = 1.0, 5.0  # seconds between two looks; faster ones are throttled (J6.3)
@@ -356,7 +356,7 @@ class RunOnce(VcStep[OnceArguments]):
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         """Make, run, read; what it printed is kept until it was shown."""
-        cluster, name = cluster_of(action, site), temporary(site.state, "submit", work.run)
+        cluster, name = cluster_of(action, site), own_name(site, work, "submit")
         files = {path: local(Path(here)) for path, here in cast(dict[str, str], action.arguments["files"]).items()}
         definition = {**cast(Object, action.arguments["definition"]), "name": name}
         run = yield from once(cluster, site, work, definition, files)

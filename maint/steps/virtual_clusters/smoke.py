@@ -14,7 +14,15 @@ from maint.ports import Clock, Sight, Site, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.runs import OUTPUT, kinds_of_logs, last_words, once, output, room_hint, succeeded
-from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate, own_prefix, temporary
+from maint.steps.virtual_clusters.step import (
+    VcArguments,
+    VcStep,
+    cluster_of,
+    is_temporary,
+    own_certificate,
+    own_name,
+    own_prefix,
+)
 
 APPLICATION = "smoke.py"
 _LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (J6.3)
@@ -123,7 +131,7 @@ class Smoke(VcStep[VcArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        cluster, name = cluster_of(action, site), temporary(site.state, "smoke", work.run)
+        cluster, name = cluster_of(action, site), own_name(site, work, "smoke")
         marker = f"{name} works"
         definition: Object = {"name": name, "type": "spark", "spark": {"file": APPLICATION}}
         source = _bytes(_SOURCE.format(marker=marker).encode())
@@ -181,16 +189,16 @@ class Sweep(VcStep[VcArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        cluster, prefix = cluster_of(action, site), own_prefix(site.state)
+        cluster = cluster_of(action, site)
         swept = []
-        for job in [job.name for job in cluster.jobs() if job.name.startswith(prefix)]:
+        for job in [one.name for one in cluster.jobs() if is_temporary(one.name, site.state, work.run)]:
             yield f"removing job {job}"
             run = cluster.newest_run(job)
             if run is not None and not run.ended:
                 cluster.kill(run.id)
             cluster.delete_job(job)
             swept.append(job)
-        for resource in [one.name for one in cluster.resources() if one.name.startswith(prefix)]:
+        for resource in [one.name for one in cluster.resources() if is_temporary(one.name, site.state, work.run)]:
             yield f"removing resource {resource}"
             cluster.delete_resource(resource)
             swept.append(resource)

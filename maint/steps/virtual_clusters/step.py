@@ -1,6 +1,7 @@
 """What all step kinds of virtual clusters share: which one is meant, and when a step must be done once more."""
 
 import hashlib
+import re
 import socket
 from pathlib import Path
 from typing import TypeVar
@@ -81,9 +82,24 @@ def own_prefix(state: Path) -> str:
     Such objects are made, and may be removed, by the holder of that state folder's lock only.
     """
     place = f"{socket.gethostname()}:{state.resolve()}"
-    return f"maint-{hashlib.sha256(place.encode()).hexdigest()[:8]}-"
+    return f"maint-{_short(place)}-"
 
 
-def temporary(state: Path, what: str, which: str) -> str:
-    """Return the name of a temporary job or resource: `what` it is for, `which` run it belongs to."""
-    return f"{own_prefix(state)}{what}-{hashlib.sha256(which.encode()).hexdigest()[:8]}"
+def own_name(site: Site, work: Work, what: str) -> str:
+    """Return the name of the temporary job and resource of a run: the first that was chosen, whichever machine goes on.
+
+    Args:
+        what: what they are for, in small letters.
+    """
+    name = str(work.noted("name") or f"{own_prefix(site.state)}{what}-{_short(work.run)}")
+    work.note("name", name)
+    return name
+
+
+def is_temporary(name: str, state: Path, run: str) -> bool:
+    """Whether a temporary object is of this state folder, or of this very run, which another machine may have begun."""
+    return name.startswith(own_prefix(state)) or bool(re.fullmatch(rf"maint-[0-9a-f]{{8}}-[a-z]+-{_short(run)}", name))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

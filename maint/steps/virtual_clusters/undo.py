@@ -20,7 +20,7 @@ from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, content
 from maint.steps.virtual_clusters import kubernetes_secrets, safety_net
 from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.contents import unread_dags, watched
+from maint.steps.virtual_clusters.contents import refuse_other_bytes, unread_dags, watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 
@@ -162,13 +162,16 @@ class UndoDeletions(VcStep[UndoArguments]):
             yield f"creating resource {one.name}"
             cluster.create_resource(sendable_resource(raw))
             here = {}
+        sent = {}
         for file in one.files:
             if here.get(file.path) == wanted.get(file.path, ""):
                 continue
             yield f"uploading {file.path}"
             sealed = watched(site, content(site.undo, file), file.size)
-            if cluster.upload(one.name, file.path, sealed) != wanted.get(file.path):
+            sent[file.path] = cluster.upload(one.name, file.path, sealed)
+            if sent[file.path] != wanted.get(file.path):
                 raise WorkFailed(f"{one.name}/{file.path} is not what was sealed", hint="then again: it stays sealed")
+        refuse_other_bytes(cluster, work, one.name, sent)  # only then is what is sealed dropped
         unread = unread_dags(cluster, one.name, [file.path for file in one.files])
         return f" with {show_count(len(one.files), 'file')}{unread}"
 

@@ -191,6 +191,34 @@ def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, mo
     assert there.api.files["code"] == {"new.py": b'print("new")\n'}
 
 
+@pytest.mark.parametrize("undone", [False, True])
+def test_what_arrives_damaged_as_it_is_brought_back_stays_sealed_until_it_is_there(there, monkeypatch, undone):
+    plain, damaging = Api._file, [not undone]
+
+    def damage(api, method, resource, path, body):
+        answer = plain(api, method, resource, path, body)
+        if method == "PUT" and path == "lib/data.bin" and damaging[0]:
+            api.files[resource][path] = b"damaged on its way"
+        return answer
+
+    there.api.switches.states = ("failed",)
+    monkeypatch.setattr(Api, "_file", damage)
+    if undone:
+        gone = there("resource", "delete", "--name", "code", "--yes")
+        run = re.search(r"`maint vc undo (\S+)` brings it back", gone.err)
+        assert run, gone.err
+        damaging[0] = True
+        said = there("undo", run[1], "--yes")
+    else:
+        said = there.maint(*words(there, "wait=true"))
+    assert (said.code, "does not hold what was uploaded" in said.err) == (1, True), said.err
+    assert there.sealed
+    damaging[0] = False
+    again = there("undo", run[1], "--yes") if undone else there.maint("playbook", "resume")
+    assert again.code == (0 if undone else 1), again.err
+    assert there.api.files["code"] == OLD
+
+
 def test_an_unknown_job_is_refused_before_anything_is_touched(there):
     there.api.jobs.clear()
     assert there.maint(*words(there)).code == 5
@@ -302,3 +330,15 @@ def test_another_machine_takes_a_killed_recreation_up_with_all_that_was_kept(the
     assert said.code == 0, said.err
     assert (there.api.files["code"], list(there.api.jobs)) == (NEW, ["etl"])
     assert there.api.jobs["etl"]["spark"]["future"] == [1]
+
+
+def test_another_machine_waits_for_the_run_of_a_killed_smoke_test_and_takes_its_job_away(there, elsewhere):
+    there.api.jobs.clear()
+    there.api.resources.clear()
+    there.api.switches.states = ("running",)
+    killed_when(there, lambda: bool(there.api.polls), "vc", "smoke", "--yes")
+    lapse(there.folder / "shared", 400)
+    there.api.switches.states = ("running", "succeeded")
+    said = elsewhere.maint("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (len(there.api.runs), [*there.api.jobs, *there.api.resources]) == (1, [])

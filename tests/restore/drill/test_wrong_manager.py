@@ -7,12 +7,15 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from maint.errors import Invalid
+from maint.adapters.seal import AgeSeal
+from maint.errors import Invalid, MaintError, StoreFailed
 from maint.model.manager import Account, Door, Presence
 from maint.restore.drill import drill
 from maint.snapshots.capture import take
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import drills
 from tests.snapshots.conftest import place, run
+from tests.snapshots.liar import Liar
 
 __all__ = ["place", "run"]
 
@@ -83,4 +86,24 @@ def test_a_password_that_cannot_be_read_is_no_drill(place: Any, run: Any) -> Non
     place.manage(password="env:UNSET")
     with pytest.raises(Invalid, match="cannot resolve env:UNSET"):
         run(drill(place, Rehearsal(""), snapshot))  # type: ignore[arg-type]
+    assert drills(place) == []
+
+
+@pytest.mark.parametrize("when", ["at first", "later", "no key"])
+def test_what_says_nothing_of_a_snapshot_fails_no_drill_of_it(place: Any, run: Any, when: str) -> None:
+    snapshot = run(take(place)).snapshot
+    place.store = store = Liar(place.store, lambda *_: None)
+    if when == "no key":
+        other, _ = AgeSeal().new_identity()
+        place.identities = lambda: [other]
+    store.silent = DEPLOYMENT if when == "at first" else ""
+
+    def silence(*_: Any) -> None:
+        store.silent = DEPLOYMENT if when == "later" else ""
+
+    rehearsal = Rehearsal("")
+    rehearsal.manager.forget_login = silence  # type: ignore[method-assign]
+    with pytest.raises(StoreFailed if when == "later" else MaintError, match=r"cannot read|cannot be drilled"):
+        run(drill(place, rehearsal, snapshot))  # type: ignore[arg-type]
+    store.silent = ""
     assert drills(place) == []

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from maint.adapters.manager.client import ManagerClient
+
 IMPORT = "POST /api/v45/cm/commands/importAdminCredentials"
 GENERATE = "POST /api/v45/cm/commands/generateCredentials"
 
@@ -55,6 +57,12 @@ def test_without_an_account_in_the_config_the_plan_says_what_is_missing(loaded):
     said = loaded("manager", "start", "--dry-run")
     assert "no credentials yet for" in said.out
     assert calls(loaded) == []
+
+
+def test_an_answer_without_a_list_is_not_taken_for_no_missing_credentials(loaded, monkeypatch):
+    monkeypatch.setattr(ManagerClient, "get", lambda *_: {"unexpected": True})
+    said = loaded("manager", "start", "--dry-run")
+    assert "whether Kerberos credentials are missing could not be asked: the manager's answer does not list" in said.out
 
 
 def test_a_role_that_uses_kerberos_does_not_start_without_its_credentials(loaded):

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from maint.adapters.manager.client import ManagerClient
+
 SERVICE = "POST /api/v45/clusters/base/services/hive/commands"
 HDFS = "/api/v45/clusters/base/services/hdfs"
 
@@ -86,6 +88,15 @@ def test_a_refresh_goes_to_the_roles_that_know_it(loaded):
     assert loaded("service", "refresh", "hdfs", "--yes").code == 0
     assert loaded.sent == [f"POST {HDFS}/roleCommands/refresh"]
     assert loaded("service", "refresh", "zookeeper", "--yes").code == 5
+
+
+@pytest.mark.parametrize(("method", "words"), [("role_command", "began nothing"), ("command", "no longer knows")])
+def test_a_refresh_of_which_the_manager_says_nothing_is_not_called_done(make, monkeypatch, method, words):
+    operator = make(command_seconds="1")
+    silent = {"role_command": lambda *_: [], "command": lambda *_: None}
+    monkeypatch.setattr(ManagerClient, method, silent[method])
+    said = operator("service", "refresh", "hdfs", "--yes", "-o", "json")
+    assert (said.code, words in str(said.error["detail"])) == (1, True), said.err
 
 
 def test_roles_are_restarted_one_after_the_other(loaded, tmp_path):
