@@ -50,8 +50,6 @@ class WithParameters(OwnFirst):
 
 
 def _named(words: Sequence[str]) -> Playbook | None:
-    from maint.engine.load import library  # a start that shows no playbook's help needs none of this
-
     shipped = library()
     for word in words:
         if word in shipped.texts or (word.endswith((".yaml", ".yml")) and not word.startswith("-")):

@@ -5,7 +5,6 @@ The standard library tells that only of a server that was connected to and belie
 
 import base64
 import hashlib
-import ssl
 from datetime import UTC, datetime
 
 _UTC_TIME, _NAME_OF_DNS, _VERSION = 0x17, 0x82, 0xA0  # tags
@@ -24,6 +23,8 @@ def first_of(chain: bytes) -> bytes:
 
 def pem(der: bytes) -> str:
     """Return a certificate (DER) as PEM."""
+    import ssl  # who only checks playbooks writes none
+
     return ssl.DER_cert_to_PEM_cert(der)
 
 

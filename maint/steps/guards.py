@@ -8,7 +8,7 @@ The rules, which the steps keep by themselves, in the plan and again just before
   stopping loses nothing that the PUT would not replace a moment later, and the PUT asks for that proof itself.
 - An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
   complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
-  once it is stopped, and an empty list may be a missing role. `ecs/virtual_clusters.py`: those that Kubernetes names.
+  once it is stopped, and an empty list may be a missing role. `manager/clusters.py`: those that Kubernetes names.
 - A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
   to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the

@@ -1,6 +1,6 @@
 """What completion offers, from the declarations: commands, their options, which names each takes, names in a config.
 
-This loads the whole product; what it returns is kept (`cache`).
+This loads the whole product; what it returns is kept (`names.py`).
 """
 
 import os
