@@ -111,6 +111,7 @@ class SharedRuns:
         self._folder = f"{site.settings.name}/runs"
         self._at, self._number = 0, 0
         self._known: dict[str, object] = {}
+        self.told = False  # whether other machines may know anything of the run that is followed
 
     def follow(self, past: RunState | None) -> None:
         """Remember what lies in the state folder now; what a run changes there goes along with it.
@@ -120,6 +121,7 @@ class SharedRuns:
         """
         self._at, self._known = 0, dict(self._present())
         self._number = max(self._pieces(past.id), default=0) if past else 0
+        self.told = self._number > 0
         if past is not None:  # it may have died between a change and the piece that was to tell of it
             _, kept, undo, _ = self._replayed(past.id)
             same = {name: facts for name, facts in self._known.items() if name in undo}  # these never change
@@ -140,21 +142,17 @@ class SharedRuns:
         self._at, self._known = len(journal), now
         self._mark(run, self._number)
 
-    @property
-    def told(self) -> bool:
-        """Whether other machines may know anything of the run that is followed."""
-        return self._number > 0
-
     def _opened(self, undo: Sequence[str]) -> Mapping[str, bytes]:
         return {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo}
 
     def _add(self, run: str, piece: Piece) -> None:
         content = msgspec.json.encode(piece)
-        while True:
-            self._number += 1
+        self.told, written = True, False
+        while not written:  # one that the store did not take is tried again under its number: a hole would be no run
             with suppress(FileExistsError):  # an earlier try whose answer was lost; a later piece stands above it
-                self._sealed.write(self._name(run, self._number), content)
-                break
+                self._sealed.write(self._name(run, self._number + 1), content)
+                written = True
+            self._number += 1
 
     def ended(self, run: str) -> None:
         """Tell how an attempt ended; a run that nobody takes up any more is forgotten."""

@@ -91,15 +91,19 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
 
 
 def _suspect(copied: Entry) -> bool:
-    return copied.snapshot is None or (copied.verified is not None and copied.verified.broken)
+    return copied.snapshot is None or copied.verified is None or copied.verified.broken
 
 
 def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -> Generator[str, None, bool]:
-    """Look again at a copy found damaged; make room for another where the original is sound, the manifest first."""
-    if not verify(target, snapshot.id, level=1).failures:  # it could only not be read then
+    """Look again at a copy that is not proven; make room for another where it is damaged and the original is sound."""
+    here = verify(target, snapshot.id, level=1)
+    if here.proven:  # it could only not be read then
         record(target, _proof(target, snapshot))
         return False
     words = f"the copy of {snapshot.id} in {target.store.location} is damaged"
+    if not here.failures:
+        problems.append(f"the copy of {snapshot.id} in {target.store.location} could not be proven: {here.words}")
+        return False
     original = verify(source, snapshot.id, level=1)
     if original.unread:
         problems.append(f"{words}, and stays for now: {original.words}")
@@ -139,7 +143,8 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
     record(target, verification)
     yield f"{target.store.location}: {verification.words}"
     if not verification.proven:
-        problems.append(f"the copy of {snapshot.id} in {target.store.location} is not sound: {verification.words}")
+        how = "is not sound" if verification.failures else "could not be proven"
+        problems.append(f"the copy of {snapshot.id} in {target.store.location} {how}: {verification.words}")
     return verification.proven
 
 

@@ -145,8 +145,14 @@ def _refuse_typed(sight: Sight, snapshot_id: str) -> None:
 
 
 def record(site: Site, verification: Verification) -> str:
-    """Keep a verification beside the snapshot, signed; return the record's name. Mistyped: see `refuse_mistyped`."""
+    """Keep a verification beside the snapshot, signed, and return the record's name; "" where it says nothing of it.
+
+    Raises:
+        Mistyped: see `refuse_mistyped`.
+    """
     refuse_mistyped(site, verification)
+    if verification.unread and not verification.failures:
+        return ""
     return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
 
 
@@ -158,7 +164,7 @@ def prove_new(
     record(site, verification)
     yield verification.words
     if unread := verification.unread:
-        raise StoreFailed(
+        raise WorkFailed(  # and not StoreFailed: another one, in another store, would bear the same id
             f"snapshot {snapshot.id} is stored, and could not be read back: {unread[0]}",
             detail=unread[1:],
             hint=f"once the store answers: `maint backup verify {snapshot.id}`",

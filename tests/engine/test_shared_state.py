@@ -431,6 +431,28 @@ def test_a_list_that_leaves_out_pieces_of_a_run_ends_no_run_and_removes_none(one
     assert journals.find(one.site.state, past.id).state == "done"
 
 
+class Reluctant(LocalStore):
+    """A store that does not take the first piece of a run that it is given."""
+
+    refused = False
+
+    def create(self, name):
+        """Refuse it once."""
+        if "/runs/" in name and not self.refused:
+            self.refused = True
+            raise StoreFailed("it is busy")
+        return super().create(name)
+
+
+def test_a_run_whose_first_piece_was_not_taken_is_known_to_others_once_the_next_one_is(one, other, tmp_path):
+    one.site.__dict__["shared"] = Reluctant(tmp_path / "shared")
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    learn(other)
+    learn(one)
+    assert [journals.find(bench.site.state, past.id).state for bench in (one, other)] == ["failed", "failed"]
+
+
 def test_a_mark_of_a_run_whose_journal_is_gone_goes_too(one):
     mark = one.site.state / "runs/20260101T000000.000Z-0000.shared"
     mark.parent.mkdir(parents=True)

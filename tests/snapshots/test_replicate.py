@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.errors import StoreFailed
+from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Purpose, Trust
 from maint.ports import Site
 from maint.snapshots.capture import take
@@ -212,6 +212,36 @@ def test_a_copy_that_does_not_give_back_what_it_took_is_told(place: Any, second:
     place.copies = [Liar(place.copies[0], lambda name, _: b"rotten" if name.endswith(DEPLOYMENT) else None)]
     (problem,) = run(replicate(place))
     assert f"the copy of {snapshot} in {second} is not sound: failed" in problem
+
+
+def test_a_copy_that_could_not_be_read_back_is_told_and_looked_at_again_until_it_is_proven(
+    place: Any, second: Path, run: Run
+) -> None:
+    taken(place, run)
+    place.copies = [copy := Liar(place.copies[0], lambda *_: None)]
+    copy.silent = DEPLOYMENT
+    for _ in range(3):
+        (problem,) = run(replicate(place))
+        assert "could not be read: cannot read" in problem
+        place.clock.sleep(60)
+    copy.silent = ""
+    assert run(replicate(place)) == []
+    (entry,) = entries(with_store(place, copy))
+    assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
+
+
+def test_what_the_first_store_took_and_does_not_give_back_is_not_taken_again_under_the_same_id(
+    place: Any, second: Path, run: Run
+) -> None:
+    def fail(name: str, _: int) -> None:
+        if name.endswith(DEPLOYMENT) and list(place.root.glob("prod/*/manifest.json")):
+            raise StoreFailed(f"cannot read {name}")
+
+    place.store = Liar(place.store, fail)
+    with pytest.raises(WorkFailed, match="is stored, and could not be read back"):
+        run(take(place))
+    assert len(ids(place, place.store)) == 1
+    assert ids(place, place.copies[0]) == []
 
 
 def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Path, run: Run) -> None:

@@ -66,9 +66,10 @@ def test_a_part_that_the_store_does_not_give_is_neither_well_nor_damaged(place: 
     found = verify(place, taken.id)
     assert (found.result, found.depth, found.failures) == (Trust.NOT_VERIFIED, 0, [])
     assert "could not be read: cannot read" in found.words
+    before = entries(place)
     record(place, found)
     (one,) = entries(place)
-    assert one.restorable and prune.damage(one) is None
+    assert [one] == before and one.restorable and prune.damage(one) is None
 
 
 @pytest.mark.parametrize(("found", "standing"), [

@@ -106,7 +106,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 
     Raises:
         Locked: another run works on the site.
-        WorkFailed: a snapshot is not sound; the list has been shown.
+        WorkFailed: a snapshot is not sound, or could not be read; the list has been shown.
     """
     from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
@@ -124,11 +124,11 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
                 continue
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
-            failed += [entry.id] if judged.result is Trust.FAILED else []
+            failed += [entry.id] if judged.result is Trust.FAILED or judged.unread else []
         _list(site, screen)
         if failed:
             raise WorkFailed(
-                f"{show_count(len(failed), 'snapshot')} not sound",
+                f"{show_count(len(failed), 'snapshot')} not sound, or not read",
                 detail=failed,
                 hint="`maint backup verify ID` says what is wrong",
             )

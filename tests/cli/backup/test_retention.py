@@ -175,6 +175,17 @@ def test_rebuilding_finds_what_was_damaged(keeping):
     assert said.json["last_verified"]["id"] == new
 
 
+def test_rebuilding_tells_what_the_store_did_not_give_and_keeps_nothing_of_it(keeping):
+    _, new = ids(keeping)
+    part = keeping.lab.folder / "backups" / SITE / new / "deployment.json.zst.age"
+    part.rename(part.with_name(f".{part.name}"))
+    part.symlink_to(part.name)
+    said = keeping("backup", "list", "--rebuild")
+    told = [words in said.err for words in ("not verified: level 0 of 3", "could not be read")]
+    assert (said.code, told) == (1, [True, True]), said.err
+    assert listed(keeping)["last_verified"]["id"] == new
+
+
 def test_pruning_waits_where_a_journal_can_not_be_read(keeping):
     (keeping.state / "runs" / "29991231T000000.000Z-0000.jsonl").write_text('{"what": "run", "id":\n')
     said = keeping("backup", "prune", "--dry-run")
