@@ -391,6 +391,8 @@ def _take_action(past: RunState, index: int, line: Mapping[str, Json]) -> None:
     if line["what"] == "intent":
         past.records[index] = msgspec.structs.replace(record, begun=True, result=None, began=str(line.get("time", "")))
     elif line["what"] == "note":
+        if line["key"] == "until" and datetime.fromisoformat(str(line["value"])).tzinfo is None:
+            raise ValueError
         record.notes[str(line["key"])] = line["value"]
     elif line["what"] == "outcome":
         record.result = Result(Outcome(str(line["outcome"])), str(line["detail"]), line["value"], bool(line["partly"]))

@@ -63,6 +63,7 @@ READERS: dict[str, tuple[str, ...]] = {
     f"{STATE}/begun/*": ("backup list", "backup prune --dry-run", "backup prune --yes"),
     f"{STATE}/seen.json": (RESTORE, "backup verify"),
     f"{STATE}/owner": ("backup create --yes", "backup prune --dry-run"),
+    f"{STATE}/lease.json": (RELEASE, "doctor"),
     f"{STATE}/lock": ("doctor", "backup hold @SNAPSHOT@ --reason so"),
     f"{STATE}/host-files.json": ("playbook run @FOLDER@/back.yaml --yes", "playbook run @FOLDER@/book.yaml --yes"),
     f"{STATE}/setting-undo/*.json": (

@@ -337,6 +337,7 @@ def written(line):
         ({"what": "answers", "lane": "x", "values": [1]}, True),
         ({"what": "intent", "index": 99}, True),
         ({"what": "note", "index": 0, "key": "k"}, True),
+        ({"what": "note", "index": 0, "key": "until", "value": "soon"}, True),
         ({"what": "outcome", "index": 0, "outcome": "odd", "detail": "", "value": None, "partly": False}, True),
         ({"what": "resumed", "time": "soon"}, True),
         ({"what": "intent", "index": 0, "time": "2026-01-15T03:00:00"}, True),

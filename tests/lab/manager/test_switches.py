@@ -14,12 +14,13 @@ from maint.lab.switches import SWITCHES
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "maint" / "lab"
 SOURCE = "".join(path.read_text() for path in LAB.rglob("*.py") if path.name not in ("switches.py", "faults.py"))
+PLANTED = "".join(path.read_text() for path in LAB.rglob("*.toml"))
 TESTS = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 @pytest.mark.parametrize("name", [*SWITCHES, *FAULTS])
 def test_every_switch_and_every_fault_is_asked_for_somewhere_and_thrown_by_a_test(name):
-    assert f'"{name}"' in SOURCE
+    assert f'"{name}"' in SOURCE or f"[planted.{name}]" in PLANTED
     word = name.replace("-", "_").removeprefix("vc_")  # tests of virtual clusters leave that out
     assert re.search(rf'"[^"\n]*\b{name}"|\b(vc_)?{word}=|"{word}"', TESTS), "one that does nothing would pass"
 
