@@ -7,7 +7,7 @@ import msgspec
 
 from maint.deployment.reader import blocks
 from maint.deployment.reducer import Fields, Rules, drop, reduced
-from maint.errors import Invalid, Refused, WorkFailed
+from maint.errors import Invalid, Refused, StoreFailed, WorkFailed
 from maint.files import explaining, whole
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
@@ -73,6 +73,8 @@ def manifest_fact(snapshot: Snapshot) -> dict[str, str]:
 def _found(sight: Sight, wanted: str) -> Snapshot:
     try:
         return find(sight, wanted)
+    except StoreFailed:  # which says nothing of the snapshot
+        raise
     except WorkFailed as error:
         raise Refused(
             f"snapshot {wanted} must not be restored: its manifest cannot be believed",

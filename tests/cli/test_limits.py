@@ -103,6 +103,17 @@ def test_the_limit_ends_whatever_waits_for_somebody_who_never_answers(words: str
     assert "the limit of 0.3s has passed" in said.err or "no answer" in said.err, said.err
 
 
+def test_a_store_that_is_away_says_nothing_of_a_snapshot_that_it_may_hold(silent: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        re.sub(r'endpoint: "[^"]*"', 'endpoint: "http://127.0.0.1:1"', (silent / "config.yaml").read_text())
+    )
+    said = maint(
+        "restore", "plan", "--snapshot", "20260102T030405.000000Z-aaaaaaaa", "--allow-plain", "--config", str(config)
+    )
+    assert (said.code, "cannot list in s3://bucket/x" in said.err) in ((1, True), (4, True)), said.err
+
+
 def drip(server: socket.socket) -> None:
     """Answer whoever comes with the beginning of an answer, and then a byte now and then, for as long as it listens."""
 
