@@ -180,6 +180,7 @@ class CannotReach(MaintError):
     """No connection, or one that cannot be trusted."""
 
     exit_code = 4
+    untouched = False  # whether what was to be done there has certainly not begun
 
 
 class LoginRefused(CannotReach):

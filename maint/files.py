@@ -74,6 +74,14 @@ def visible(path: Path) -> bool:
         return False
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there, as far as we may look; a name that is too long names none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 @contextmanager
 def unmade(folder: Path) -> Iterator[None]:
     """Remove what the block makes of a folder and of its missing parents, as far as they are empty at the end."""

@@ -28,9 +28,10 @@ from maint.model.formatting import show_count
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
+_AGENT = "/var/run/cloudera-scm-agent"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
 QUESTIONS = {
-    "java_options": f"[ -f {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
+    "java_options": f"[ -r {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
     " grep -o -e '-Dcom.cloudera.api.redaction=[A-Za-z]*' -e '-Xmx[0-9]*[kKmMgG]*'; true",
     "java_running": f'{_PID}; [ "${{p:-0}}" != 0 ] && [ -r /proc/$p/cmdline ] && echo running &&'
     " tr '\\000' '\\n' < /proc/$p/cmdline | grep -e '^-Dcom.cloudera.api.redaction=' -e '^-Xmx'; true",
@@ -40,7 +41,9 @@ QUESTIONS = {
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
     "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
     ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
-    "procdir": "ls -1 /var/run/cloudera-scm-agent/process | wc -l",
+    "procdir": f"for d in {_AGENT} {_AGENT}/process; do [ -d $d ] && ! {{ [ -r $d ] && [ -x $d ]; }} &&"
+    f" {{ echo denied; exit 0; }}; done; [ -d {_AGENT}/process ] || {{ echo 0; exit 0; }};"
+    f" ls -1 {_AGENT}/process | wc -l",
     # The database itself is asked where it is PostgreSQL on this very host; elsewhere that would take its password.
     "cm_uuid": 'd=/etc/cloudera-scm-server; [ -s $d/uuid ] && echo "file=$(cat $d/uuid)"; p=$d/db.properties;'
     ' [ -r $p ] || exit 0; v() { sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1 *= *//p" $p; };'
@@ -100,6 +103,8 @@ def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
             continue
         age = (site.taken_at - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
         found[name] = held(age < 60, f"{max(age, 0):.0f} s ago")
+        if age < -60:  # by two clocks, of which one is wrong, a silent host looks alive
+            found[name] = Verdict(State.ERROR, f"{-age:.0f} s ahead of this machine's clock", "set the clock")
     return found
 
 
@@ -153,7 +158,7 @@ def _redaction(host: HostFacts) -> Verdict:
         return failed(f"set {max(len(written), len(live))} times: {', '.join(written or live)}")
     in_file, running = (values[0] if values else "true" for values in (written, live))
     if "file-there" not in host.lines("java_options"):
-        raise CouldNotTell(f"there is no {_OPTIONS}")
+        raise CouldNotTell(f"there is no {_OPTIONS} that this account may read")
     if "running" not in live_lines:
         raise CouldNotTell(f"the file says {in_file}; the server's own command line cannot be read (does it run?)")
     if in_file != running:
@@ -189,14 +194,14 @@ def _uuid(host: HostFacts) -> Verdict:
     remedy="raise -Xmx in CMF_JAVA_OPTS",
 ).host_rule  # fmt: skip
 def _heap(host: HostFacts) -> Verdict:
-    lines = [*host.lines("java_running"), *host.lines("java_options")]
+    lines = [*host.lines("java_options"), *host.lines("java_running")]
     found = [re.fullmatch(r"-Xmx(\d+)([kKmMgG]?)", line) for line in lines]
     sizes = [int(m[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[m[2].lower()] for m in found if m]
     if not sizes:
         raise CouldNotTell("no -Xmx is to be seen")
     many = max(len(host.site.hosts), len(host.site.manager.hosts)) > 100
     least = threshold("heap.large" if many else "heap.least", host.site.manager.release)
-    return held(sizes[0] >= least << 30, f"{sizes[0] / (1 << 30):g} GiB")
+    return held(sizes[-1] >= least << 30, f"{sizes[-1] / (1 << 30):g} GiB")  # of several, Java takes the last
 
 
 @Check(
@@ -207,6 +212,8 @@ def _heap(host: HostFacts) -> Verdict:
     remedy="systemctl stop cloudera-scm-agent cloudera-scm-supervisord; move the folder away",
 ).host_rule  # fmt: skip
 def _process_folder(host: HostFacts) -> Verdict:
+    if host.lines("procdir") == ["denied"]:
+        raise CouldNotTell(f"this account may not look into {_AGENT}")
     count = host.number("procdir")
     running = [name for name in ("cloudera-scm-agent", "cloudera-scm-supervisord") if host.active(name)]
     shown = [f"{name} runs" for name in running] + ([f"{show_count(count, 'process folder')}"] if count else [])

@@ -1,5 +1,6 @@
 """Checks of certificates: the files and keys of Auto-TLS on the hosts, and what the manager shows."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -18,6 +19,8 @@ FILES = (
 )  # fmt: skip
 _MIN_DAYS, _WARN_DAYS = 7, 30
 _OWNER = "cloudera-scm"
+_VERIFY = re.compile(r"error (\d+) at (\d+ depth.*)")
+_NOT_ISSUED = (2, 7, 18, 19, 20, 21)  # errors of verification: no issuer, another one's signature, its own issuer
 _RENEW_PORT = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 # Where a folder is closed to this account, nobody knows what is in it.
 _LOOK = f"for d in {_AGENT} {_FOLDER}; do [ -d $d ] && ! [ -x $d ] && echo denied; done;"
@@ -136,8 +139,11 @@ def _mistakes(lines: list[str], full: str) -> list[str]:
     names = [part.strip().removeprefix("DNS:") for line in lines if "DNS:" in line for part in line.split(",")]
     if names and full.lower() not in (name.lower() for name in names):
         wrong.append(f"for {', '.join(names[:3])}, not for {full}")
-    if any(line.startswith(("error 2 ", "error 20 ", "error 21 ")) for line in lines):
+    said = [found for line in lines if (found := _VERIFY.match(line))]
+    if any(int(found[1]) in _NOT_ISSUED for found in said):
         wrong.append("not issued by the cluster's own authority")
+    elif said:
+        wrong.append(f"openssl verify: {said[0][2]}")
     return wrong
 
 

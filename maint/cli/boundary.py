@@ -7,6 +7,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
 import msgspec
@@ -86,11 +87,8 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
         return error.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush into
-        return 0
-    except Exception as error:  # up to Python 3.11 what is raised while a class is made comes out as RuntimeError
-        failure = error.__cause__ if isinstance(error.__cause__, Stopped) else _bug(error)
+    except Exception as error:
+        failure = _stopped(error) or _bug(error)
         shown.error(failure)
         return failure.exit_code
 
@@ -141,6 +139,15 @@ def _let_go_of_lost_terminals() -> None:
             os.write(handle, b"")
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
+
+
+def _stopped(error: Exception) -> MaintError | None:
+    """Return what asked to end where Python or a library made another failure of it, None where this is a bug."""
+    if isinstance(error.__cause__, Stopped):  # up to Python 3.11 what is raised while a class is made: RuntimeError
+        return error.__cause__
+    where = traceback.extract_tb(error.__traceback__)[-1].filename
+    elsewhere = not Path(where).is_relative_to(Path(maint.__file__).parent)
+    return error.__context__ if elsewhere and isinstance(error.__context__, Stopped) else None
 
 
 def foreseen(error: Exception) -> MaintError:

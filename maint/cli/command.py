@@ -252,9 +252,10 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
         screen.error(failure)
         return failure.exit_code
     message = wrong.format_message()
-    if "json" in (screen.output, screen.log_format):
+    if screen.to_systemd or "json" in (screen.output, screen.log_format):
         message = "Missing command." if "\n" in message else message  # a group without a verb shows its help
-        screen.error(UsageError(message, hint=f"`{wrong.ctx.command_path} --help`"))
+        path = wrong.ctx.command_path if wrong.ctx else "maint"  # an option that lacks its value is of no command
+        screen.error(UsageError(message, hint=f"`{path} --help`"))
     else:
         wrong.show()
     return UsageError.exit_code

@@ -18,7 +18,7 @@ from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
 from maint.engine import asked
 from maint.errors import Invalid, MaintError, Stopped, Unfinished
-from maint.files import whole
+from maint.files import is_file, whole
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
 from maint.restore.preview import preview
@@ -183,13 +183,19 @@ def _answers(one: Mapping[str, Json]) -> str:
 def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
     """Return the digest that `--plan FILE|DIGEST` names, None without one, and a FILE's parameters; else Invalid."""
     path = Path(text)
-    if text and path.is_file():
+    if text and is_file(path):
         try:
             saved = json.loads(whole(path))
-            return str(saved["digest"]), Plan.from_json(saved["plan"]).parameters
+            if not _is_digest(digest := str(saved["digest"])):  # an empty one would fit every plan
+                raise ValueError
+            return digest, Plan.from_json(saved["plan"]).parameters
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
             raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
-    if text and not (len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text)):
+    if text and not _is_digest(text):
         hint = "`maint restore plan` shows the digest"
         raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint=hint)
     return text or None, {}
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) >= _SHORTEST and all(character in "0123456789abcdef" for character in text)

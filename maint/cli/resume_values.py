@@ -15,6 +15,7 @@ from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
 from maint.engine.journal import RunState
 from maint.errors import Invalid, Refused
+from maint.files import is_file
 from maint.model.json import Json
 from maint.steps.restore.deployment import ANSWER
 
@@ -141,7 +142,7 @@ def _value(key: str, field: str, text: str) -> Json:
             raise Invalid(f"--set {key}={text}: write true or false", hint=f"such as --set {key}=true")
         return _WORDS[text.lower()]
     if field == "ca":
-        if not Path(text).is_file():
+        if not is_file(Path(text)):
             raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
         return str(absolute(text))
     if "@" in text:  # what stands before it may be a password, and is not repeated

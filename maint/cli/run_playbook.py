@@ -140,7 +140,7 @@ def _prepared(
         asked.note(site.state, flags.command, site.clock.now())
     key = run_key.asked(flags, text)
     if key:
-        _learn(flags, site, screen, flags.run_key)
+        learn(flags, site, screen, flags.run_key)
     if past := run_key.earlier(site, key):
         asked.forget(site.state)
         if past.resumable:
@@ -209,7 +209,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
     """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
     with opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen):
         said = by_lane(given or {})
-        _learn(flags, site, screen)
+        learn(flags, site, screen)
         past = journal.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
@@ -222,7 +222,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
             show_output(site, screen, journal.find(site.state, past.id))
 
 
-def _learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") -> None:
+def learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") -> None:
     """Learn of runs that other machines began, or did under a key; a dry run knows those that are known here."""
     if site.settings.shared_state_key is None or flags.dry_run:
         return
@@ -268,12 +268,8 @@ def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunSt
             hint=f"`maint playbook resume {found[0].id}` takes up the newest;"
             " `maint playbook dismiss RUN --reason WORDS` gives one up",
         )
-    if not found and (rotten := journal.unreadable(site.state)):
-        raise Refused(
-            "the journal of a run is damaged in its first line: what that run did is not known",
-            detail=[str(path) for path in rotten],
-            hint="look at the server; then move the file away, and begin anew",
-        )
+    if not found:
+        journal.refuse_rotten(journal.unreadable(site.state))
     return found[0] if found else None
 
 
@@ -307,7 +303,7 @@ def _nothing(
 def dismiss(flags: Flags, run: str, reason: str) -> int:
     """Give up a run that stopped, so that nothing waits for it; Refused: it has ended, or still works."""
     with opened(flags) as (site, screen):
-        _learn(flags, site, screen)
+        learn(flags, site, screen)
         past = journal.find(site.state, run)
         if not past.resumable:
             raise Refused(f"run {past.id} is {past.state}", hint="only a run that stopped before its end is dismissed")

@@ -16,19 +16,23 @@ from maint.model.secret import scrub
 from maint.report.run import Attempt, Back, Line, RunReport
 from maint.report.site_facts import AT_WORK
 
+_KERBEROS = "where services use Kerberos, that makes their credentials, with the KDC's account in `manager.kdc`"
 _LEFT = {
     "disaster-recovery": (
         "agents, monitors and clusters do not run yet: `maint manager start --cluster NAME`",
+        _KERBEROS,
         "parcels may have to be distributed and activated again",
         "monitoring history, audit and command history are not part of a configuration backup",
     ),
     "restore-cluster": (
         "the clusters do not run yet: `maint manager start --cluster NAME`",
+        _KERBEROS,
         "parcels may have to be distributed and activated again",
     ),
     "restore-deployment": (
         "restart the manager server so that its listeners follow the settings: `maint manager tls-switch`",
         "then bring the platform up: `maint manager start --cluster NAME`",
+        _KERBEROS,
     ),
 }
 

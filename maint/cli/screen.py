@@ -16,7 +16,7 @@ from threading import RLock
 from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
-from maint.errors import MaintError, NotWritten, Refused
+from maint.errors import Interrupted, MaintError, NotWritten, Refused
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Event, Happening, Outcome, Plan
@@ -87,7 +87,7 @@ class Screen:
         # where the output is for a program, one reads along
         self.quiet = quiet or (output != "table" and not verbose and not self._as_json)
         self.verbose = verbose
-        self._to_systemd = not self._as_json and _under_systemd(os.environ)
+        self.to_systemd = not self._as_json and _under_systemd(os.environ)
         self._ticked: dict[str, float] = {}
         self._colored = _colored(color or os.environ.get("MAINT_COLOR") or "auto", os.environ)
         dumb = os.environ.get("TERM") == "dumb"
@@ -255,7 +255,7 @@ class Screen:
             when, message = show_time(at or datetime.now(UTC)), words or shown
             said: dict[str, Json] = {"schema": SCHEMA, "time": when, "level": _LEVELS[level], "message": message}
             shown = printable_json(json.dumps({**said, **fields}, ensure_ascii=False))
-        elif self._to_systemd:
+        elif self.to_systemd:
             shown = "\n".join(f"<{level}>{line}" for line in shown.split("\n"))
         with self._writing:
             _tell(f"{self._begin()}{shown}\n")
@@ -348,10 +348,14 @@ def plan_text(plan: Plan) -> str:
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None) -> None:
     """Ask before a plan that changes something is carried out: `yes` answers CHANGE, `name` DESTROY; else Refused."""
-    if plan.effect is Effect.DESTROY:
-        _confirm_name(plan, screen, name)
-    elif plan.effect is Effect.CHANGE:
-        ask_change(screen, "carry this out?", yes=yes)
+    try:
+        if plan.effect is Effect.DESTROY:
+            _confirm_name(plan, screen, name)
+        elif plan.effect is Effect.CHANGE:
+            ask_change(screen, "carry this out?", yes=yes)
+    except Interrupted as signalled:
+        signalled.hint = "nothing of it was done"
+        raise
 
 
 def _confirm_name(plan: Plan, screen: Screen, name: str | None) -> None:
@@ -385,8 +389,7 @@ def to_stdout(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read it has enough
-        raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
-        raise NotWritten("standard output", error) from error
+        if not isinstance(error, BrokenPipeError):  # else whoever read it has enough; how it ends is told all the same
+            raise NotWritten("standard output", error) from error

@@ -66,8 +66,10 @@ def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:
     first, *others = mistakes
     lines = [(f"{one.message}{f' ({one.hint})' if one.hint else ''}", *one.detail) for one in others]
     more = [line for one in lines for line in one]
-    message = first.message.removeprefix(f"{first.at}: ")
-    return Invalid(message, at=first.at, detail=[*first.detail, *more], hint=first.hint or hint)
+    message, way = first.message.removeprefix(f"{first.at}: "), first.hint or hint
+    if others and first.hint:  # which is about the first alone
+        message, way = f"{message} ({first.hint})", hint or "correct each at its place"
+    return Invalid(message, at=first.at, detail=[*first.detail, *more], hint=way)
 
 
 class _Complaint(msgspec.Struct):

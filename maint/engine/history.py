@@ -79,7 +79,7 @@ def prunable(state: Path, now: datetime, *, last: int, age: float) -> Old:
     runs = history(state)
     window = remembered(state)
     undoable = {one.run: f"what it replaced on {one.host} is kept" for one in undo.records(state)}
-    for run, day in promised(state, now).items():
+    for run, day in promised(state).items():
         undoable[run] = f"`maint playbook undo {run}` puts its settings back until {day}"
     limit = now - max(timedelta(seconds=age), KEPT_FOR)
     old = [

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -441,8 +441,7 @@ def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
 
 def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
-    readable = {path for path, _ in _readable(state)}
-    others = [path for path in _journals(state) if path not in readable]
+    others = sorted({*_journals(state)} - {path for path, _ in _readable(state)})
     with _owned(state / RUNS):
         return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
 
@@ -473,8 +472,17 @@ def _stands_for(later: RunState, past: RunState) -> bool:
 
 
 def of_key(state: Path, key: str) -> RunState | None:
-    """Return the newest run that a command with this `--run-key` began, None where there is none."""
-    return next((past for past in reversed(history(state)) if past.options.get("run_key") == key), None)
+    """Return the newest run that a command with this `--run-key` began, if any; Refused: a later one may be its."""
+    found = next((past for past in reversed(history(state)) if past.options.get("run_key") == key), None)
+    refuse_rotten(path for path in unreadable(state) if found is None or path.stem > found.id)
+    return found
+
+
+def refuse_rotten(paths: Iterable[Path]) -> None:
+    """Refuse to go on where a journal is `unreadable`: what its run did is not known."""
+    for path in paths:
+        words = f"the journal {path} is damaged in its first line: what that run did is not known"
+        raise Refused(words, hint="look at the server; then move the file away, and begin anew")
 
 
 def find(state: Path, run: str) -> RunState:
@@ -482,11 +490,8 @@ def find(state: Path, run: str) -> RunState:
     matching = [past for past in history(state) if past.id.startswith(run)]
     if len(matching) == 1:
         return matching[0]
-    if not matching and (rotten := [path for path in unreadable(state) if path.name.startswith(run)]):
-        raise Refused(
-            f"the journal {rotten[0]} is damaged in its first line: what that run did is not known",
-            hint="look at the server; then move the file away, and begin anew",
-        )
+    if not matching:
+        refuse_rotten(path for path in unreadable(state) if path.name.startswith(run))
     problem = "no run" if not matching else f"{len(matching)} runs"
     raise UsageError(
         f"{problem} of this site begin{'s' if len(matching) < 2 else ''} with {run!r}",

@@ -9,18 +9,20 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
 from maint import files
 from maint.config.actor import user
 from maint.errors import CannotReach, DeadlinePassed, Invalid, Locked, MaintError, Refused, StoreFailed, WorkFailed
-from maint.files import Damaged, decoded
+from maint.files import Damaged, decoded, unmade
 from maint.model.formatting import show_duration
 from maint.ports import Clock, Site, Store, StoreSight
 from maint.retry import delays
+from maint.snapshots.in_progress import owner
 from maint.snapshots.parts import bounded, names_in
 
 _KEPT = 3  # numbers; a reader that has just listed them finds the highest
@@ -64,6 +66,10 @@ class Claim(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         run = f", run {self.run}" if self.run else ""
         return f"{self.user}@{self.host}: {self.doing}{run}"
+
+    def is_at(self, other: "Claim") -> bool:
+        """Whether both come from one state folder of one machine: that of a machine that was cloned lies on two."""
+        return (self.owner, self.host) == (other.owner, other.host)
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -137,7 +143,7 @@ class Lease:
     """The lease of one site, as one run takes, renews and gives it back.
 
     Args:
-        owner: what tells this state folder from all others; who has that folder's lock may take over its lease at once.
+        owner: what tells this state folder from all others; who has its lock on its host takes over its lease at once.
         doing: what for, in the words of a machine that finds it taken.
     """
 
@@ -161,7 +167,7 @@ class Lease:
         told = 0
         while True:
             row = newest(self._store, self._site)
-            if row is not None and row.claim.owner != self._mine.owner and (wait := self._wait(row)):
+            if row is not None and not row.claim.is_at(self._mine) and (wait := self._wait(row)):
                 if row.number != told:
                     told = row.number
                     yield (
@@ -173,7 +179,7 @@ class Lease:
                 break
         if row is not None and row.claim.token:
             self.taken_over = row
-            if row.claim.owner != self._mine.owner:
+            if not row.claim.is_at(self._mine):
                 yield f"taking over the lease of {row.claim}, which was not given back"
         if self._terms.beat:
             threading.Thread(target=self._beat, daemon=True, name="lease").start()
@@ -181,7 +187,7 @@ class Lease:
     def refuse_held(self) -> None:
         """Raise Locked where another machine has it now; nothing is taken."""
         row = newest(self._store, self._site)
-        if row is not None and row.claim.token and row.claim.owner != self._mine.owner:
+        if row is not None and row.claim.token and not row.claim.is_at(self._mine):
             self._wait(row)
 
     def _wait(self, row: Row) -> float:
@@ -199,33 +205,18 @@ class Lease:
         with suppress(FileExistsError), self._store.create(name):  # nobody else made it: an answer was lost
             pass
         try:
-            found = self._store.written(name)
+            return _told_time(self._store, name)
         finally:
             self._store.remove(name)
-        if found is None:
-            raise StoreFailed(f"{self._store.location} does not keep what is written", hint="is something cleaning it?")
-        return found
 
     def _took(self, number: int) -> bool:
         """Create the next number, twice at once: where both come about the store is none for a lease."""
-        name, began, taken = _name(self._site, number + 1), self._clock.monotonic(), False
-        try:
-            with self._store.create(name):
-                taken = self._created(name)
-        except FileExistsError:
-            return taken and self._is_ours(number + 1, began)
-        raise StoreFailed(
-            f"{self._store.location} cannot hold a lease: it let one file be created twice",
-            hint="a lease needs exclusive creation: a POSIX folder, OpenSSH's sftp, or S3 that honours If-None-Match",
-        )
+        name, began = _name(self._site, number + 1), self._clock.monotonic()
+        return _created_twice(self._store, name, self._content) and self._is_ours(number + 1, began)
 
-    def _created(self, name: str) -> bool:
-        try:
-            with self._store.create(name) as file:
-                file.write(msgspec.json.encode(self._mine))
-        except FileExistsError:
-            return False
-        return True
+    @property
+    def _content(self) -> bytes:
+        return msgspec.json.encode(self._mine)
 
     def _is_ours(self, number: int, began: float) -> bool:
         # A number that was removed long ago can be created again: what counts is that none is higher.
@@ -311,7 +302,7 @@ class Lease:
         while not self._lost:
             number, began = self._number + 1, self._clock.monotonic()
             name = _name(self._site, number)
-            if self._created(name):
+            if _created(self._store, name, self._content):
                 self._lost = not self._is_ours(number, began)
                 break
             # An earlier try may have come about though its answer was lost; it is as old as it is, so go on from there.
@@ -364,6 +355,47 @@ class Lease:
         return ""
 
 
+def insist_fit(store: Store, name: str) -> None:
+    """Raise StoreFailed where a store cannot hold a lease, tried on a file of this name, which is gone again then."""
+    folder = Path(store.location) if store.location.startswith("/") else None
+    with unmade((folder / name).parent) if folder else nullcontext():
+        try:
+            _created_twice(store, name, b"")
+            _told_time(store, name)
+        finally:
+            store.remove(name)
+
+
+def _created_twice(store: Store, name: str, content: bytes) -> bool:
+    """Return whether a file came about, of which two are created at once; StoreFailed where both came about."""
+    created = False
+    try:
+        with store.create(name):
+            created = _created(store, name, content)
+    except FileExistsError:
+        return created
+    raise StoreFailed(
+        f"{store.location} cannot hold a lease: it let one file be created twice",
+        hint="a lease needs exclusive creation: a POSIX folder, OpenSSH's sftp, or S3 that honours If-None-Match",
+    )
+
+
+def _created(store: Store, name: str, content: bytes) -> bool:
+    try:
+        with store.create(name) as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _told_time(store: Store, name: str) -> datetime:
+    found = store.written(name)
+    if found is None:
+        raise StoreFailed(f"{store.location} does not keep what is written", hint="is something cleaning it?")
+    return found
+
+
 class _Worked(msgspec.Struct, frozen=True):
     """Where this machine took the lease last."""
 
@@ -396,6 +428,21 @@ def remember_mounted(site: Site, shared: Store) -> None:
         pass
     with suppress(OSError):
         files.keep_record(path, _Worked(shared.location, mark))
+
+
+def refuse_elsewhere(site: Site, run: str) -> None:
+    """Raise WorkFailed where a run, named by its beginning, is at work on another machine, which it alone hears now."""
+    row = newest(site.shared, site.settings.name) if site.shared is not None and run else None
+    if site.shared is None or row is None or not row.claim.run.startswith(run):
+        return
+    try:
+        Lease(site.shared, site.settings.name, site.clock, owner(site), "").refuse_held()
+    except Locked as held:
+        raise WorkFailed(
+            f"run {row.claim.run} is at work on {row.claim.host}, and hears nothing that is said elsewhere",
+            detail=held.detail,
+            hint=f"answer it on {row.claim.host}: `maint playbook approve {row.claim.run}`",
+        ) from None
 
 
 def _nowhere(until: float) -> None:

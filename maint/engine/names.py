@@ -14,12 +14,18 @@ from maint.model.plan import Playbook, StepText
 from maint.steps.registry import STEPS
 
 
-def unknown_names(playbook: Playbook, settings: SiteSettings) -> Iterator[Invalid]:
+def unknown_names(
+    playbook: Playbook, settings: SiteSettings, given: Mapping[str, Json] | None = None
+) -> Iterator[Invalid]:
     """Yield each name that the config of a site does not have, with its place.
 
     What only a parameter without a default would tell is not judged; neither is what an included playbook names itself.
+
+    Args:
+        given: the parameters of a run, where they are known.
     """
-    defaults = {item.name: item.default for item in playbook.parameters if item.default is not None}
+    defaults: dict[str, Json] = {item.name: item.default for item in playbook.parameters if item.default is not None}
+    defaults |= given or {}
     every = known_names(settings)
     for step in playbook.steps:
         if step.do is None or step.do not in STEPS:

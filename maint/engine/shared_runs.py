@@ -1,14 +1,13 @@
 """Unfinished runs in the shared state, sealed, so that another machine takes them up: journals and what undoes them.
 
 A run is a row of pieces, `<site>/runs/<run>/<number>`, each with what the journal and the state folder gained since the
-one before. `<run>.shared` beside the journal says up to which piece this machine knows it.
+one before. `<run>.shared` beside the journal says up to which piece this machine knows it. That a run has ended is told
+by `<site>/ended/<run>` alone: that its pieces are not there proves nothing, since somebody may have emptied that state.
 """
 
 import hashlib
-import hmac
-import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import islice
@@ -22,12 +21,13 @@ from maint.engine import takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease, insist_mounted, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
+from maint.engine.sealed import Sealed, key_of
 from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
 from maint.snapshots.open_windows import was_closed
-from maint.snapshots.parts import bounded, names_in
+from maint.snapshots.parts import names_in
 
 # What of a state folder belongs to a run, beside its journal and the undo objects.
 _WITH_RUNS = (
@@ -43,11 +43,13 @@ _WITH_RUNS = (
 _NEWEST = "certificates/"  # what this machine has of these is older than what a run of another one made
 _UNDO = re.compile(r"[0-9a-f]{32}")
 _DIGITS = 8
-_LARGEST = 1024 * 1024 * 1024  # bytes of a piece: what a run keeps of virtual clusters goes along with it
 _AT_ONCE = 8  # objects for undoing that a piece holds, each of 16 MiB at most where it is a part of a file
 _GAPS = 1000  # pieces that no list names and that are asked for
 _KEYS = "keys"  # folder of what was done under a `--run-key`
 _KEYS_STAY = timedelta(days=30)
+_SAID = "approval-"  # how the names of answers begin, beside a run's pieces
+_ENDED = "ended"  # folder of what tells that a run has ended
+_ENDS_STAY = 1000  # of them, the newest, and each for as long as a key: no clock of a machine decides it
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -60,47 +62,6 @@ class Piece(msgspec.Struct, frozen=True):
     undo: Mapping[str, bytes]
 
 
-class Sealed:
-    """Files of the shared state that only machines with its key can read, or have written.
-
-    Args:
-        key: an age private key; whoever writes knows it too, so that it proves who wrote as well.
-    """
-
-    def __init__(self, site: Site, store: Store, key: Secret) -> None:
-        self._seal, self._store, self._key = site.seal, store, key
-        self._recipient = site.seal.recipient_of(key)
-        words = [line.strip() for line in key.reveal().splitlines()]
-        self._proof = "\n".join(line for line in words if line and not line.startswith("#")).encode()
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a new file; FileExistsError where there is one."""
-        sealed = io.BytesIO()
-        self._seal.wrap(io.BytesIO(content).read, sealed, [self._recipient])
-        with self._store.create(name) as file:
-            file.write(self._mark(name, sealed.getvalue()) + sealed.getvalue())
-
-    def read(self, name: str) -> bytes:
-        """Return the content; FileNotFoundError: there is none, Refused: not written with this key."""
-        with self._store.open(name) as file:
-            found = b"".join(bounded(file.read, _LARGEST + 1))
-        if len(found) > _LARGEST:
-            raise Refused(
-                f"{name} in {self._store.location} is too large to be one of ours", hint="move that file away"
-            )
-        mark, sealed = found[:32], found[32:]
-        if not hmac.compare_digest(mark, self._mark(name, sealed)):
-            raise Refused(
-                f"{name} in {self._store.location} was not written with the key of the shared state that is known here",
-                hint="give all machines the same shared_state_key; where it was changed, move that file away",
-            )
-        with self._seal.unwrap(io.BytesIO(sealed), [self._key]) as stream:
-            return stream.read()
-
-    def _mark(self, name: str, sealed: bytes) -> bytes:
-        return hmac.digest(self._proof, name.encode() + b"\0" + sealed, "sha256")
-
-
 class SharedRuns:
     """The unfinished runs of a site, as all its machines see them; only the holder of the lease writes."""
 
@@ -108,7 +69,7 @@ class SharedRuns:
         self._site, self._store = site, store
         self._sealed = Sealed(site, store, key)
         self._state = site.state
-        self._folder = f"{site.settings.name}/runs"
+        self._folder, self._ends = (f"{site.settings.name}/{folder}" for folder in (RUNS, _ENDED))
         self._at, self._number = 0, 0
         self._known: dict[str, object] = {}
         self.told = False  # whether other machines may know anything of the run that is followed
@@ -133,6 +94,8 @@ class SharedRuns:
         now = dict(self._present())
         changed = [name for name, facts in now.items() if self._known.get(name) != facts]
         gone = [name for name in self._known if name not in now]
+        if not self._known_up_to(run):  # before anybody can learn of it, and end it
+            self._mark(run, 0)
         undo = [name for name in changed if name.startswith("undo/")]
         *early, last = [undo[at : at + _AT_ONCE] for at in range(0, len(undo), _AT_ONCE)] or [[]]
         for some in early:  # the last piece tells of what stands in these; without it nobody heeds them
@@ -146,11 +109,10 @@ class SharedRuns:
         return {name: self._site.undo.fetch(name.removeprefix("undo/")) for name in undo}
 
     def _add(self, run: str, piece: Piece) -> None:
-        content = msgspec.json.encode(piece)
         self.told, written = True, False
         while not written:  # one that the store did not take is tried again under its number: a hole would be no run
             with suppress(FileExistsError):  # an earlier try whose answer was lost; a later piece stands above it
-                self._sealed.write(self._name(run, self._number + 1), content)
+                self._sealed.write(self._name(run, self._number + 1), msgspec.json.encode(piece))
                 written = True
             self._number += 1
 
@@ -165,14 +127,58 @@ class SharedRuns:
     def end(self, run: str) -> None:
         """Forget a run that nobody takes up any more: its end is told, then its pieces go, the first one first."""
         self._remember_done(run)
-        if self._pieces(run):
+        if self.told:
             self.push(run)
-        self._remove(run)
+            self._close(run)
         files.remove(self._marked(run))
 
+    def _close(self, run: str) -> None:
+        own = f"{self._ends}/{run}"
+        with suppress(FileExistsError):
+            self._sealed.write(own, b"")
+        self._forget_old(own, self._ends, _ENDS_STAY)
+        self._remove(run)
+
+    def _forget_old(self, own: str, folder: str, stay: int) -> None:
+        """Remove what was written a month before `own`, by the store's clock; of the newest runs so many stay."""
+        now, names = self._store.written(own), sorted(names_in(self._store, folder), key=lambda one: one.split("/")[-1])
+        for name in names[: max(len(names) - stay, 0)]:
+            written = self._store.written(name)  # a run that began long ago may have ended just now
+            if now is None or written is None or now - written < _KEYS_STAY:
+                return
+            self._store.remove(name)
+
+    def _told_ended(self, runs: Collection[str]) -> Iterator[str]:
+        """Yield which of these runs have ended, as who ended them has told; a list may leave that out."""
+        for run in runs:
+            with suppress(FileNotFoundError):
+                self._sealed.read(f"{self._ends}/{run}")  # Refused where it is not of one of our machines
+                yield run
+
     def _remove(self, run: str) -> None:
-        for number in sorted(self._pieces(run)):
-            self._store.remove(self._name(run, number))
+        self._pieces(run)  # a list that is cut removes nothing
+        for name in sorted(names_in(self._store, f"{self._folder}/{run}")):
+            self._store.remove(name)
+
+    def say(self, run: str, name: str, content: bytes) -> bool:
+        """Let whichever machine takes a run up hear what a person says; False: no other one knows of that run.
+
+        Args:
+            name: of the file `<run>.<name>` beside the journal; of several answers the first counts, and lies there.
+        """
+        if not self._pieces(run):
+            return False
+        with suppress(FileExistsError):
+            self._sealed.write(f"{self._folder}/{run}/{name}", content)
+        self._hear()
+        return True
+
+    def _hear(self) -> None:
+        for name in names_in(self._store, self._folder):
+            run, _, said = name.removeprefix(f"{self._folder}/").partition("/")
+            if said.startswith(_SAID) and (self._state / RUNS / f"{run}.jsonl").exists():
+                with suppress(FileNotFoundError):  # the run has ended since it was listed
+                    files.create(self._state / RUNS / f"{run}.{said}", self._sealed.read(name))
 
     def _remember_done(self, run: str) -> None:
         """Let other machines know what was done under a `--run-key`, for a month; what lies there longer goes."""
@@ -180,23 +186,28 @@ class SharedRuns:
         key = str(past.options.get("run_key") or "") if past is not None else ""
         if past is None or not past.over or not key:
             return
+        own = f"{self._of_key(key)}/{run}"
         with suppress(FileExistsError):
-            journal = (self._state / RUNS / f"{run}.jsonl").read_bytes()
-            self._sealed.write(f"{self._of_key(key)}/{run}", journal)
-        oldest = f"{self._site.clock.now() - _KEYS_STAY:%Y%m%dT%H%M%S}"  # as the ids of runs begin
-        for name in list(names_in(self._store, f"{self._site.settings.name}/{_KEYS}")):
-            if name.rpartition("/")[2] < oldest:
-                self._store.remove(name)
+            self._sealed.write(own, (self._state / RUNS / f"{run}.jsonl").read_bytes())
+        self._forget_old(own, f"{self._site.settings.name}/{_KEYS}", 0)
 
     def _learn_done(self, key: str) -> Iterator[str]:
         for name in sorted(names_in(self._store, self._of_key(key))):
             run = name.rpartition("/")[2]
             path = self._state / RUNS / f"{run}.jsonl"
             if not path.exists() and not _leads_out(run):
-                content = self._sealed.read(name)
                 files.make_folder(path.parent)
-                files.replace(path, content)
+                files.replace(path, self._sealed.read(name))
                 yield f"run {run} of another machine is known here now"
+
+    def _took_done(self, past: RunState) -> bool:
+        """Take in that a run with a `--run-key` was done elsewhere: given up, it would be done again under its key."""
+        if key := str(past.options.get("run_key") or ""):
+            with suppress(FileNotFoundError):
+                done = self._sealed.read(f"{self._of_key(key)}/{past.id}")
+                files.replace(self._state / RUNS / f"{past.id}.jsonl", done)
+                return True
+        return False
 
     def _of_key(self, key: str) -> str:
         return f"{self._site.settings.name}/{_KEYS}/{hashlib.sha256(key.encode()).hexdigest()}"
@@ -209,27 +220,54 @@ class SharedRuns:
         """
         if key:
             yield from self._learn_done(key)
-        there = self._all()
+        there, marked = self._all(), {path.stem for path in (self._state / RUNS).glob("*.shared")}
+        over = {*self._told_ended({*there, *marked})}
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
-            if 1 not in numbers:  # whoever removed it was stopped on the way
+            if run in over:  # whoever removed it was stopped on the way
                 self._remove(run)
-            elif max(numbers) > mark:
+            elif 1 not in numbers and mark in (0, max(numbers)):  # here all of it is known, or nothing
+                if not mark:
+                    yield (
+                        f"{self._name(run, 1)} is missing in {self._store.location}, so run {run} is not known here;"
+                        " take it up on the machine that began it, or move that folder away"
+                    )
+            elif max(numbers) != mark:
                 if self._take_in(run, max(numbers)):
                     yield f"run {run} of another machine is known here now"
             elif (past := self._found(run)) is not None and not past.resumable:
                 self.follow(past)
                 self.end(run)
-        for path in sorted((self._state / RUNS).glob("*.shared")):
-            if path.stem not in there:
-                self._refuse_cut_list(path.stem, [], up_to=self._known_up_to(path.stem))
-                past = self._found(path.stem)
-                if past is not None and past.resumable:
-                    journals.dismiss(self._state, past, self._site.clock.now(), "another machine brought it to its end")
-                    self._drop_window(path.stem)
-                    yield f"run {path.stem} was brought to its end by another machine"
-                files.remove(path)
+        for run in sorted(marked):
+            if run in over or 1 not in there.get(run, ()):
+                yield from self._without_pieces(run, ended=run in over)
+        if there:
+            self._hear()
         self._share_fingerprint_key()
+
+    def _without_pieces(self, run: str, *, ended: bool) -> Iterator[str]:
+        """Give up a run of this machine that others are told has ended; one of which nothing tells is told anew."""
+        past, mark = self._found(run), self._known_up_to(run)
+        if not ended:
+            self._refuse_cut_list(run, self._pieces(run), up_to=mark)
+        if past is None or not past.resumable:
+            if past is not None and not ended:  # others know it still, and would tell it anew
+                self._close(run)
+            files.remove(self._marked(run))
+        elif ended:
+            if not self._took_done(past):
+                journals.dismiss(self._state, past, self._site.clock.now(), "another machine brought it to its end")
+            self._drop_window(run)
+            files.remove(self._marked(run))
+            yield f"run {run} was brought to its end by another machine"
+        elif mark:  # else it was never told whole, and whoever takes it up tells all of it
+            self._remove(run)  # of no use to anybody
+            self.follow(past)
+            self.push(run)
+            yield (
+                f"run {run} was gone from {self._store.location}, and nothing tells that it has ended: it is told anew;"
+                f" where it is over, `maint playbook dismiss {run} --reason WORDS`"
+            )
 
     def _drop_window(self, run: str) -> None:
         """Forget a window that a record says is closed: that nothing is listed of its run proves nothing."""
@@ -338,8 +376,8 @@ class SharedRuns:
     def _refuse_cut_list(self, run: str, numbers: Sequence[int], up_to: int) -> None:
         """Raise WorkFailed where a list leaves pieces out that are there: absence in a list alone proves nothing."""
         listed = frozenset(numbers)
-        left_out = islice((number for number in range(1, up_to) if number not in listed), _GAPS)
-        if any(self._store.size(self._name(run, number)) is not None for number in (max(up_to, 1), *left_out)):
+        left_out = islice((number for number in range(max(up_to, 1), 0, -1) if number not in listed), _GAPS)
+        if any(self._store.size(self._name(run, number)) is not None for number in left_out):
             raise WorkFailed(
                 f"{self._store.location} does not list all pieces of run {run}, though they are there",
                 detail=["a list that leaves files out comes from a store that is broken, or lies"],
@@ -378,19 +416,6 @@ def adopt_fingerprint_key(site: Site) -> None:
             content = sealed.read(fingerprint_key(site.settings.name))
             files.make_folder(site.state / "keys")
             files.create(site.state / "keys" / "fingerprint", content)
-
-
-def key_of(site: Site) -> Secret | None:
-    """Return the key of the shared state, None where none is configured; Invalid: it cannot be read, or is none."""
-    reference = site.settings.shared_state_key
-    if reference is None:
-        return None
-    key = site.secrets.resolve(reference)
-    try:
-        site.seal.recipient_of(key)
-    except Invalid as damaged:
-        raise Invalid(f"shared_state_key, {reference}: {damaged.message}", hint=damaged.hint) from None
-    return key
 
 
 def shared_runs(site: Site) -> SharedRuns | None:

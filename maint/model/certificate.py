@@ -35,15 +35,19 @@ def fingerprint(der: bytes) -> str:
 
 def end_of(der: bytes) -> datetime:
     """Return when a certificate (DER) ends; ValueError where it cannot be read."""
-    parts = _parts(_inside(_inside(der)[0])[0])
-    # Serial number, algorithm, issuer, validity; before them the version, which version 1 leaves out.
-    place = 4 if parts and parts[0][0] == _VERSION else 3
-    times = _parts(parts[place][1]) if len(parts) > place else []
+    parts = _fields(der)
+    times = _parts(parts[3][1]) if len(parts) > 3 else []
     if len(times) != 2:
         raise ValueError("a certificate without its times")
     tag, text = times[1]
     form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
     return datetime.strptime(text.decode("ascii", "replace"), form).replace(tzinfo=UTC)
+
+
+def is_self_signed(der: bytes) -> bool:
+    """Whether a certificate (DER) names itself as its issuer; ValueError where it cannot be read."""
+    parts = _fields(der)
+    return len(parts) > 4 and parts[2] == parts[4]
 
 
 def covers(der: bytes, host: str) -> bool:
@@ -59,6 +63,12 @@ def names_of(der: bytes) -> list[str]:
     rest = der[place + len(_ALTERNATIVES) :].removeprefix(_CRITICAL)
     listed = _inside(_inside(rest)[0])[0]
     return [content.decode("ascii", "replace").lower() for tag, content in _parts(listed) if tag == _NAME_OF_DNS]
+
+
+def _fields(der: bytes) -> list[tuple[int, bytes]]:
+    # Serial number, algorithm, issuer, validity, subject; before them the version, which version 1 leaves out.
+    parts = _parts(_inside(_inside(der)[0])[0])
+    return parts[1:] if parts and parts[0][0] == _VERSION else parts
 
 
 def _parts(der: bytes) -> list[tuple[int, bytes]]:

@@ -23,6 +23,11 @@ class Trouble(msgspec.Struct, frozen=True):
     words: str
     command: str
 
+    @property
+    def head(self) -> str:
+        """What it is, without why."""
+        return self.words.partition(": ")[0]
+
 
 def troubles(site: SiteFacts, now: datetime) -> Sequence[Trouble]:
     """Return what is wrong with a site, failures before warnings."""
@@ -49,8 +54,9 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
             how = "was partly done" if one.exit == PartlyDone.exit_code else _how(one.exit)
             words = f"the last {one.verb}, {moment(one.at, now).words}, {how}: {one.words}"
-            command = "doctor" if one.exit == CannotReach.exit_code else one.verb
-            yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"maint {command} {here}")
+            command = f"maint {'doctor' if one.exit == CannotReach.exit_code else one.verb}"
+            command = _backup(site) if command == _BACKUP else command
+            yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"{command} {here}")
     if not site.unknown:
         yield from _of_backups(site, now, here)
     for copy in site.copies:
@@ -58,7 +64,7 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
             yield Trouble(FAIL, f"the copy {copy.location} cannot be seen: {copy.problem}", f"maint doctor {here}")
         elif copy.missing:
             words = f"the copy {copy.location} lacks {show_count(copy.missing, 'snapshot')}; a backup brings them"
-            yield Trouble(WARN, words, f"maint backup create {here}")
+            yield Trouble(WARN, words, f"{_backup(site)} {here}")
     yield from _of_hosts(site, here)
 
 
@@ -83,19 +89,25 @@ def known_from(site: SiteFacts, now: datetime) -> str:
     )
 
 
-_OPENING = "--open-window takes one with its passwords, and restarts the manager twice"
+_BACKUP, _OPENING = "maint backup create", "--open-window takes one with its passwords, and restarts the manager twice"
+
+
+def _backup(site: SiteFacts) -> str:
+    """Return what takes a backup that can be restored."""
+    redacted = not site.unknown and (site.newer.get(AUDIT_ONLY) or _last_sound(site) is None)
+    return f"{_BACKUP} --open-window" if redacted else _BACKUP
 
 
 def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
-    newest, drill = site.newest, site.drilled
-    if newest is None:
-        yield Trouble(
-            FAIL, f"there is no verified restorable backup; {_OPENING}", f"maint backup create --open-window {here}"
-        )
+    newest, drill, last = site.newest, site.drilled, _last_sound(site)
+    if newest is None and last is not None and not last.good:
+        yield Trouble(FAIL, "no restorable backup is verified", f"maint backup verify {last.id} {here}")
+    elif newest is None:
+        yield Trouble(FAIL, f"there is no verified restorable backup; {_OPENING}", f"{_backup(site)} {here}")
     elif (now - newest.taken_at).total_seconds() > site.backup_limit:
         age = moment(newest.taken_at, now).words.removesuffix(" ago")
         words = f"the last verified backup is {age} old; the limit is {show_duration(site.backup_limit)}"
-        yield Trouble(FAIL, words, f"maint backup create {here}")
+        yield Trouble(FAIL, words, f"{_backup(site)} {here}")
     for shot in site.shots:
         if shot.kind == DAMAGED:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
@@ -103,7 +115,7 @@ def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
     if site.newer.get(AUDIT_ONLY):
         newer = show_count(site.newer[AUDIT_ONLY], "newer snapshot")
         words = f"{newer} cannot be restored ({AUDIT_ONLY}: to read and compare); {_OPENING}"
-        yield Trouble(WARN, words, f"maint backup create --open-window {here}")
+        yield Trouble(WARN, words, f"{_backup(site)} {here}")
     if site.ahead:
         yield Trouble(
             WARN, "a backup or drill is dated in the future: a clock is wrong, or was", f"maint doctor {here}"
@@ -159,7 +171,8 @@ def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> M
 
 
 _RESTORING, _MENDED = "A restore is unfinished", "once that is mended"
-_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not proven", _RESTORING, "")  # the worst first
+# The worst first. A backup is verified, a restore is proven by a drill.
+_HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not verified", "Not proven", _RESTORING, "")
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -181,6 +194,7 @@ class Answer(msgspec.Struct, frozen=True):
     drilled: Moment  # when that was
     drill_late: bool  # it is over its limit
     of: str  # the snapshot that it was of, beside this one
+    other: str  # that one's id; empty: this one
     snapshot: str  # empty: there is none
     verified: bool
     at: Moment  # the state that it brings back
@@ -204,8 +218,17 @@ class Answer(msgspec.Struct, frozen=True):
         """When one can be back, in a few words."""
         heads = [one.head for one in self.doubts]
         if self.snapshot and not self.after:
-            return f"in about {self.took}" if self.took else "Time not known"
+            return self._time
         return "Resume first" if _RESTORING in heads else heads[0]
+
+    @property
+    def then(self) -> str:
+        """When one can be back after what must come first, in a few words; empty: nothing must."""
+        return f"{self.after}: {self._time[0].lower()}{self._time[1:]}" if self.after else ""
+
+    @property
+    def _time(self) -> str:
+        return f"in about {self.took}" if self.took else "Time not known"
 
     @property
     def caveat(self) -> Said | None:
@@ -217,9 +240,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 def answer(site: SiteFacts, now: datetime) -> Answer:
     """Return when and from what a site can be back, as far as is known."""
-    unverified = (one for one in reversed(site.shots) if _sound(one))
     named = (one for one in reversed(site.shots) if one.note == BY_NAME)
-    shot, drill = site.newest or next(unverified, None) or next(named, None), site.drilled
+    shot, drill = site.newest or _last_sound(site) or next(named, None), site.drilled
     doubts, warnings = [*_doubts(site, now)], [*_warnings(site, now)]
     heads = {one.head for one in doubts}
     after = "for another restore after it" if _RESTORING in heads else ""
@@ -244,6 +266,7 @@ def answer(site: SiteFacts, now: datetime) -> Answer:
         else "this snapshot"
         if of == shot.id
         else f"{'an earlier' if of < shot.id else 'another'} snapshot",
+        of if shot and of != shot.id else "",
         shot.id if shot else "",
         shot is not None and shot.good,
         moment(shot.taken_at if shot else None, now),
@@ -273,10 +296,10 @@ def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
         yield Said(FAIL, "Not now", f"no store could be read; last read {away}")
     if site.ahead:
         yield Said(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
-    if not site.newest and not any(map(_sound, site.shots)):
+    if not site.newest and _last_sound(site) is None:
         yield _none(site)
     elif not any(one.good for one in site.shots):
-        yield Said(FAIL, "Not proven", "no backup is verified")
+        yield Said(FAIL, "Not verified", "no backup is, yet")
     elif site.drills and not site.drills[-1].passed:
         yield Said(FAIL, "Not proven", f"the last drill failed {moment(site.drills[-1].at, now).words}")
     elif not site.drills:
@@ -287,13 +310,17 @@ def _sound(one: Shot) -> bool:
     return one.kind == RESTORABLE and one.meant
 
 
+def _last_sound(site: SiteFacts) -> Shot | None:
+    return next((one for one in reversed(site.shots) if _sound(one)), None)
+
+
 def _none(site: SiteFacts) -> Said:
     """Return what is said where no backup is seen that is restorable: there may be one where nobody could look."""
     kinds = Counter(one.kind if one.kind != OTHER else one.note.partition(":")[0] or OTHER for one in site.shots)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     words = f"{show_count(len(site.shots), 'snapshot')}, none restorable: {told}" if told else "there is no snapshot"
     if any(one.note == BY_NAME for one in site.shots):
-        return Said(FAIL, "Not proven", "no backup, but a safety copy")
+        return Said(FAIL, "Not certain", "no backup, but a safety copy")
     if further := [one.location for one in site.copies if not one.barren and (one.snapshots or one.problem)]:
         return Said(FAIL, "Not certain", f"{words}; look into {further[0]}")
     if site.problem and site.problem != NO_BACKUP:

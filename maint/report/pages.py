@@ -87,6 +87,11 @@ def _remove(folder: Path, ends: tuple[str, str], stay: Collection[str], gone: Ca
                 path.unlink(missing_ok=True)
 
 
+def tells_no_use(page: Path) -> bool:
+    """Whether a page was written while the config of its site could not be used."""
+    return b'<meta name="maint-config" content="unusable">' in _head(page)
+
+
 def _head(path: Path) -> bytes:
     with suppress(OSError), path.open("rb") as file:
         return file.read(_HEAD)
@@ -143,6 +148,7 @@ def _site(site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) 
     loud = [one for one in site.shots if one.kind == site_facts.DAMAGED or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
+        "unusable": bool(site.unusable),
         "resume": unfinished(site.restores[0], site).command if site.restores else "",
         "drill": _drill(drill, now) if drill else None,
         "verification": newest.verified if newest else "",

@@ -11,7 +11,18 @@ from maint.deployment.judge import DeploymentSummary
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import BLOCK, blocks
 from maint.deployment.secrets import site_fingerprint
-from maint.errors import CannotReach, Invalid, LoginRefused, Refused, StoreFailed, WorkFailed
+from maint.errors import (
+    AnswerMissing,
+    CannotReach,
+    Invalid,
+    LoginRefused,
+    NotTrusted,
+    NotWritten,
+    Refused,
+    StoreFailed,
+    TimedOut,
+    WorkFailed,
+)
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.manager import Door
@@ -69,7 +80,8 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
 
     Raises:
         Refused: no private key is at hand that opens it, or nothing can be brought up here.
-        StoreFailed: the store did not give it.
+        StoreFailed: the store did not give it; NotWritten: this machine has no room to prove it.
+        WorkFailed: the throw-away manager did not answer, as on a machine that is overloaded.
         Invalid: password or key cannot be read, Mistyped: it was typed wrongly; that says nothing of the snapshot.
     """
     if not site.identities():
@@ -83,9 +95,17 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
     found = Drilled(snapshot.id, snapshot.versions.get("manager", ""), snapshot.versions.get("api", ""))
     try:
         yield from _Rehearsed(site, rehearsal, snapshot, found).run()
-    except StoreFailed:
+    except (StoreFailed, NotWritten):  # the store's, or this machine's own: neither says anything of the snapshot
         raise
-    except (WorkFailed, CannotReach, Invalid) as failure:
+    except (LoginRefused, NotTrusted) as failure:
+        found.reason, found.detail = failure.message, tuple(failure.detail)
+    except (CannotReach, TimedOut, AnswerMissing) as failure:
+        raise WorkFailed(
+            "the throw-away manager did not answer, which says nothing of the snapshot: nothing is recorded of it",
+            detail=[failure.message, *failure.detail],
+            hint="drill again when this machine has less to do, or more memory",
+        ) from failure
+    except (WorkFailed, Invalid) as failure:
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"
@@ -104,7 +124,7 @@ class _Rehearsed:
         with self._phase("verify"):
             verification = verify(self._site, self._snapshot.id, 3)
         refuse_mistyped(self._site, verification)
-        if verification.unread or verification.locked:
+        if verification.unread or verification.locked or verification.misdated:
             raise Refused(
                 f"snapshot {self._snapshot.id} cannot be drilled here and now, which says nothing of it",
                 detail=[verification.words],
@@ -212,7 +232,7 @@ def _insist_on_tls(stage: Stage) -> None:
             hint="`maint backup show` says which files of TLS the snapshot keeps; drill another one",
         )
     if presence.chain is not None:
-        raise CannotReach(
+        raise NotTrusted(
             f"the certificate on the TLS port is not to be trusted: {presence.chain}",
             hint="`manager.ca` must hold the certificate that signed the manager's",
         )

@@ -52,11 +52,15 @@ def planned(sight: Sight, action: Action) -> Snapshot:
 
 
 def as_planned(sight: Sight, action: Action, snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot that a planned action uses; Refused where its manifest is another one than when planned.
-
-    What 0.1.0 planned, and a run of it has begun, may not say which it was.
-    """
-    if action.facts.get(MANIFEST_FACT, digest(snapshot)) != digest(snapshot):
+    """Return a snapshot that a planned action uses; Refused where its manifest is another one than when planned."""
+    planned_from = action.facts.get(MANIFEST_FACT)
+    if planned_from is None:
+        raise Refused(
+            f"the plan does not say which manifest of snapshot {snapshot.id} it was made from: an older maint made it",
+            detail=[GUARDED],
+            hint="make the plan again; a run that has begun ends with `maint playbook dismiss RUN`",
+        )
+    if planned_from != digest(snapshot):
         raise Refused(
             f"the manifest of snapshot {snapshot.id} is not the one that the plan was made from",
             detail=[f"{sight.store.location} gives out another one since", GUARDED],

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
+from maint.errors import CannotReach, Invalid, NotWritten, StoreFailed, WorkFailed
 from maint.files import explaining, whole
 from maint.model.formatting import show_size
 from maint.model.manager import Account
@@ -254,6 +254,7 @@ def _said(verdict: Verdict) -> str:
 
 
 NOTE = "snapshot"  # the id, written down before anything is stored
+_LATER = "once the store answers: `maint playbook resume`"
 _SOUND = 2  # the level to which what an earlier attempt stored must be proven
 
 
@@ -261,7 +262,7 @@ def taken_once(
     site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
 ) -> Generator[str, None, Snapshot]:
     """Take a snapshot that its verification finds sound, unless an earlier attempt of this action committed one."""
-    found = committed(site, work)
+    found = committed(site, work, purpose)
     if found is not None:
         return found
     snapshot_id = new_id(site.clock.now())
@@ -269,16 +270,28 @@ def taken_once(
     return (yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)).snapshot
 
 
-def committed(site: Site, work: Work) -> Snapshot | None:
-    """Return the snapshot that an earlier attempt of this action has committed, None where there is no sound one."""
+def committed(site: Site, work: Work, purpose: Purpose) -> Snapshot | None:
+    """Return the snapshot that an earlier attempt of this action has committed, None where there is no sound one.
+
+    Raises:
+        StoreFailed, NotWritten: a safety copy cannot be read, or proven, now: another one might keep what the run
+            itself has made since.
+    """
     noted = work.noted(NOTE)
     if not isinstance(noted, str):
         return None
     try:
         snapshot = load(site, noted)
+        judged = verify(site, noted, _SOUND)
+        if judged.unread:
+            raise StoreFailed(f"snapshot {noted} could not be read: {judged.unread[0]}", hint=_LATER)
+    except (StoreFailed, NotWritten):  # neither says anything of the snapshot
+        if purpose is Purpose.SAFETY:
+            raise
+        return None
     except WorkFailed:
         return None
-    return snapshot if verify(site, noted, _SOUND).depth >= _SOUND else None
+    return snapshot if judged.depth >= _SOUND else None
 
 
 def described(snapshot: Snapshot) -> str:

@@ -245,7 +245,9 @@ def sweep(site: Site) -> int:
     swept = site.store.sweep(name)
     dead = unfinished(site.state, site.store.location)
     left = {
-        one: [f"{name}/{one}/{file}" for file in files] for one, files in folders(site).items() if MANIFEST not in files
+        one: [f"{name}/{one}/{file}" for file in files]
+        for one, files in folders(site).items()
+        if MANIFEST not in files and not _is_there(site, one)  # a list may be cut short
     }
     others = [files for one, files in left.items() if one not in dead]
     others += [[signature] for signature in _without_record(site)]
@@ -263,7 +265,24 @@ def _without_record(site: Site) -> list[str]:
     """Return the signatures whose record never came: it is written after them."""
     names = set(listing(site, f"{site.settings.name}/records"))
     alone = [name for name in names if name.endswith(".json.sig") and name.removesuffix(".sig") not in names]
-    return [name for name in alone if _has_time(name.rpartition("/")[2])]  # else it is none of ours
+    ours = (name for name in alone if _has_time(name.rpartition("/")[2]))
+    return [name for name in ours if site.store.size(name.removesuffix(".sig")) is None]  # a list may be cut short
+
+
+def concealed(sight: Sight, listed: Iterable[str]) -> Sequence[str]:
+    """Return the ids of snapshots that the store did not list, and that are there when it is asked for them by name.
+
+    Args:
+        listed: the ids that it listed.
+    """
+    told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
+    told_of = {one for kind, one in told if kind == "verify" and is_id(one)}
+    gone = {one for kind, one in told if kind == records.PRUNE}
+    return sorted(one for one in told_of - gone - {*listed} if _is_there(sight, one))
+
+
+def _is_there(sight: Sight, snapshot_id: str) -> bool:
+    return sight.store.size(f"{sight.settings.name}/{snapshot_id}/{MANIFEST}") is not None
 
 
 def _has_time(name: str) -> bool:

@@ -130,6 +130,8 @@ def _objects(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         for element in node:
             if isinstance(element, dict):
                 name, number = identity(element), 2
+                if path != ("users",):  # whose paths stay as people write them: nothing below a user is filled
+                    name = name.replace("/", "%2F")  # else `b/config` is spelled as what `config` of `b` holds
                 key = name
                 while key in taken:  # what is there twice is not taken for one
                     key, number = f"{name} ({number})", number + 1

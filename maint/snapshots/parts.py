@@ -3,14 +3,14 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import BytesIO
 from typing import BinaryIO, cast
 
 from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.reader import BLOCK
-from maint.errors import Refused, StoreFailed, WorkFailed
+from maint.errors import NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.model.snapshot import STORED_NAME, Part, Snapshot, StoredFile
@@ -160,6 +160,9 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 
     Args:
         target: takes the bytes too; they are not to be used where the answer is not "".
+
+    Raises:
+        NotWritten: the target does not take them.
     """
     digest, size = hashlib.sha256(), 0
     try:
@@ -170,7 +173,10 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
                 digest.update(block)
                 size += len(block)
                 if target is not None:
-                    target.write(block)
+                    with _spooling(sight):
+                        target.write(block)
+    except NotWritten:  # which is ours, and says nothing of the bytes
+        raise
     except FileNotFoundError:
         return "is missing"
     except StoreFailed as problem:
@@ -186,22 +192,34 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
     """Open a stored file once proven (else WorkFailed, StoreFailed: unread): the only way to use bytes of a store."""
-    spool = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
-    with spool as private:
+    private = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
+    try:
         if problem := flaw(sight, name, expected, private):
             raise (StoreFailed if problem.startswith(UNREAD) else WorkFailed)(
                 f"{name} in {sight.store.location} {problem}",
                 hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
                 "`--store` takes it from a copy",
             )
-        private.seek(0)
+        with _spooling(sight):
+            private.seek(0)  # which writes what is left
         yield private
+    finally:
+        with suppress(OSError):  # what a full disk did not take is tried once more
+            private.close()
 
 
 def _spool(sight: Sight) -> BinaryIO:
-    hint = "a part of a snapshot is proven there before it is used: make room, or mend its permissions"
-    with files.explaining(f"no private file can be made in {sight.settings.state}", hint, WorkFailed):
+    with _spooling(sight):
         return files.spool(sight.settings.state)
+
+
+@contextmanager
+def _spooling(sight: Sight) -> Iterator[None]:
+    """Turn an OSError of the block into NotWritten: a part is proven in a private file of ours before it is used."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(f"the private file in {sight.settings.state}", error) from error
 
 
 class _Content(Tally):

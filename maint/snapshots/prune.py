@@ -10,7 +10,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, Record, held, read_kinds, write_record
+from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, Record, held, place_of, read_kinds, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
@@ -150,7 +150,7 @@ def held_since(site: Site, snapshot_id: str) -> str:
     """Return in words what holds a snapshot now, "" for nothing: another machine may hold it, or begin to restore from
     it, after it was decided that it goes.
     """
-    return _standing(site, *read_kinds(site, HOLD, RELEASE, RESTORE)).get(snapshot_id, "")
+    return _standing(site, *read_kinds(site, HOLD, RELEASE, RESTORE, of=snapshot_id)).get(snapshot_id, "")
 
 
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
@@ -236,7 +236,9 @@ def _held(site: Site, other: Site) -> Mapping[str, str]:
     records, doubtful = read_kinds(other, HOLD, RELEASE, RESTORE)
     known = read_kinds(site, HOLD)[0]  # which was heeded there: what is held is encrypted anew with its hold, then goes
     own = [one for one in records if one not in known]
-    return _standing(site, [*own, *read_kinds(site, RELEASE, RESTORE)[0]], doubtful)
+    heeded = {place_of(one.site, one.at, one.kind, one.snapshot) for one in known}
+    unknown = [name for name in doubtful if name not in heeded]
+    return _standing(site, [*own, *read_kinds(site, RELEASE, RESTORE)[0]], unknown)
 
 
 def _standing(site: Site, records: Sequence[Record], doubtful: Sequence[str]) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
+_TRIES = 1000  # milliseconds in a row that other records may have taken
 _FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
 
 
@@ -35,12 +37,17 @@ class _Read(Record, frozen=True):
 
 
 def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Json], at: datetime | None = None) -> str:
-    """Sign and store what happened (`at`: now); return its name. Where its millisecond is taken, it takes the next."""
-    at, named = at or site.clock.now(), {"format": FORMAT, "kind": kind, "snapshot": snapshot_id}
-    while True:
-        content = {**named, "site": site.settings.name, "at": show_time(at), "facts": dict(facts)}
+    """Sign and store what happened (`at`: now); return its name. Where its millisecond is taken, it takes the next.
+
+    Raises:
+        StoreFailed: it was not stored, also where the store says of each name that it is taken.
+    """
+    at, head = at or site.clock.now(), {"format": FORMAT, "kind": kind, "snapshot": snapshot_id}
+    at = max([at, *(one + timedelta(milliseconds=1) for one in _later(site, snapshot_id, at))])
+    for _ in range(_TRIES):
+        content = {**head, "site": site.settings.name, "at": show_time(at), "facts": dict(facts)}
         raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
-        name = f"{site.settings.name}/records/{stamp(at)}-{kind}-{snapshot_id}.json"
+        name = place_of(site.settings.name, at, kind, snapshot_id)
         try:
             for path, written in ((f"{name}.sig", site.sign.sign(raw)), (name, raw)):
                 with site.store.create(path) as file:
@@ -49,6 +56,19 @@ def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Js
             at += timedelta(milliseconds=1)
             continue
         return name
+    raise StoreFailed(
+        f"{site.store.location} says of {_TRIES} names of records that they are taken, up to {name}",
+        hint="look what lies there: a store that says so of a new name cannot be relied on",
+    )
+
+
+def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:
+    """Yield the times of signed records about a snapshot that a clock which was ahead has put behind this moment.
+
+    Their order decides: a hold, or a failure, must not stand before the release, or the success, that it came after.
+    """
+    names = [name for name in _names(sight) if named(name)[1] == snapshot_id and name.rpartition("/")[2] >= stamp(at)]
+    yield from (one.at for one in map(partial(_read, sight), names) if one is not None)
 
 
 def read_records(sight: Sight) -> Iterator[Record]:
@@ -60,10 +80,14 @@ def read_records(sight: Sight) -> Iterator[Record]:
     yield from (one for _, one in _each(sight) if one is not None)
 
 
-def read_kinds(sight: Sight, *kinds: str) -> tuple[list[Record], list[str]]:
-    """Return the records of some kinds (none named: of all), and the names of those that cannot be verified."""
+def read_kinds(sight: Sight, *kinds: str, of: str = "") -> tuple[list[Record], list[str]]:
+    """Return the records of some kinds (none named: of all), and the names of those that cannot be verified.
+
+    Args:
+        of: the id of the snapshot that they are about; the others are not read. Empty: of all.
+    """
     records, doubtful = list[Record](), list[str]()
-    for name, record in _each(sight, kinds):
+    for name, record in _each(sight, kinds, of):
         records += [record] if record is not None else []
         doubtful += [name] if record is None else []
     return records, doubtful
@@ -91,19 +115,23 @@ def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mappin
 
 def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
     """Yield the records of one kind about one snapshot as `read_records` does; the others are not read."""
+    yield from (one for _, one in _each(sight, [kind], snapshot_id) if one is not None)
+
+
+def _each(sight: Sight, kinds: Sequence[str] = (), of: str = "") -> Iterator[tuple[str, Record | None]]:
+    yield from ((name, _read(sight, name)) for name in _names(sight, kinds, of))
+
+
+def _names(sight: Sight, kinds: Sequence[str] = (), of: str = "") -> Iterator[str]:
     for name in listing(sight, f"{sight.settings.name}/records"):
-        if name.endswith(".json") and named(name) == (kind, snapshot_id) and (one := _read(sight, name)) is not None:
-            yield one
-
-
-def _each(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[tuple[str, Record | None]]:
-    yield from ((name, _read(sight, name)) for name in _names(sight, kinds))
-
-
-def _names(sight: Sight, kinds: Sequence[str] = ()) -> Iterator[str]:
-    for name in listing(sight, f"{sight.settings.name}/records"):
-        if name.endswith(".json") and (not kinds or named(name)[0] in kinds):
+        kind, id_ = named(name)
+        if name.endswith(".json") and (not kinds or kind in kinds) and of in ("", id_):
             yield name
+
+
+def place_of(site: str, at: datetime, kind: str, snapshot_id: str) -> str:
+    """Return the name of a record in the store."""
+    return f"{site}/records/{stamp(at)}-{kind}-{snapshot_id}.json"
 
 
 def named(name: str) -> tuple[str, str]:
@@ -115,7 +143,7 @@ def named(name: str) -> tuple[str, str]:
 def _read(sight: Sight, name: str) -> Record | None:
     try:
         read = msgspec.json.decode(read_signed(sight, name, f"{name}.sig", LARGEST), type=_Read)
-        place = f"{sight.settings.name}/records/{stamp(read.at)}-{read.kind}-{read.snapshot}.json"
+        place = place_of(sight.settings.name, read.at, read.kind, read.snapshot)
     except StoreFailed:  # which says nothing of the record: without it a hold or a failure would be none
         raise
     except (WorkFailed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError, ValueError):
@@ -206,11 +234,12 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
 
     Args:
         records: in order of time.
-        doubtful: names of records that cannot be verified; what may be a restore that has begun holds, nothing frees.
+        doubtful: names of records that cannot be verified; what may be a hold, or a restore that has begun, holds until
+            a release; nothing frees.
     """
     past, found = list(records), dict[str, tuple[Hold, ...]]()
     over = {str(one.facts.get("run")) for one in past if one.kind == RESTORE and one.facts.get("state") == ENDED}
-    unread = [_doubted(name) for name in doubtful if named(name)[0] == RESTORE]
+    unread = [_doubted(name) for name in doubtful if named(name)[0] in (HOLD, RESTORE)]
     for record in sorted([*past, *(one for one in unread if one is not None)], key=lambda one: one.at):
         if record.kind == HOLD or (record.kind == RESTORE and str(record.facts.get("run")) not in over):
             found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
@@ -220,13 +249,13 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
 
 
 def _doubted(name: str) -> Record | None:
-    _, snapshot = named(name)
+    kind, snapshot = named(name)
     try:
         at = time_of(name.rpartition("/")[2])
     except ValueError:
         return None
-    words = f"a record of a restore, {name.rpartition('/')[2]}, cannot be verified: what it may need stays"
-    return Record(RESTORE, snapshot, "", at, {"reason": words})
+    words = f"a record of a {kind}, {name.rpartition('/')[2]}, cannot be verified: what it may need stays"
+    return Record(kind, snapshot, "", at, {"reason": words})
 
 
 def _hold_of(record: Record) -> Hold:
@@ -286,6 +315,7 @@ def _drill(record: Record) -> Drill:
 BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
 PART = "part"  # the rule of a finding on the bytes of one file; neither well nor wrong where it could not be read
 KEY = "key"  # the rule of a finding that no private key at hand opens the snapshot
+TIME = "time"  # the rule of a finding that it comes from the future
 DEPTHS = {
     1: "stored bytes against the signed manifest",
     2: "decrypted, decompressed, parsed, counted",
@@ -341,8 +371,15 @@ class Verification(msgspec.Struct, frozen=True):
         return any(finding.rule == KEY for finding in self.findings)
 
     @property
+    def misdated(self) -> bool:
+        """Whether nothing is wrong but that it comes from the future: one of two clocks is, and it may be ours."""
+        return bool(self.failures) and all(finding.rule == TIME for finding in self.failures)
+
+    @property
     def way_on(self) -> str:
         """What to do where it is not proven; a key that does not fit says nothing of the snapshot."""
+        if self.misdated:
+            return "look whether this machine's clock is right, then again"
         if self.unread:
             return "look whether the store answers, then again"
         if self.locked:

@@ -18,7 +18,7 @@ from maint.config.schema import BackupSettings
 from maint.config.secrets import is_typed
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, Mistyped, NoKeyFits, StoreFailed, WorkFailed
+from maint.errors import Invalid, Mistyped, NoKeyFits, NotWritten, StoreFailed, WorkFailed
 from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
@@ -29,7 +29,7 @@ from maint.snapshots.extra_parts import license_finding, truststore_finding, usa
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.parts import drain, open_part
-from maint.snapshots.records import DEPTHS, KEY, Verification, write_record
+from maint.snapshots.records import DEPTHS, KEY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
@@ -79,6 +79,7 @@ def verify(
             be read, or be asked for: that says nothing of it.
         StoreFailed: its manifest, or a part that had been read before, could not be read, which says nothing of it,
             either; what could not be read in the first place is a finding that is neither well nor wrong.
+        NotWritten: this machine has no room for the private file in which a part is proven; likewise.
     """
     if level not in DEPTHS:
         raise Invalid(f"there is no level {level} here", hint="1 to 3; level 4 is a drill")
@@ -149,23 +150,38 @@ def record(site: Site, verification: Verification) -> str:
 
     Raises:
         Mistyped: see `refuse_mistyped`.
+        StoreFailed: the store does not take the record.
+        WorkFailed: nor that of a failure, which must not be lost with it.
     """
     refuse_mistyped(site, verification)
-    if verification.unread and not verification.failures:
+    if verification.misdated or (verification.unread and not verification.failures):
         return ""
-    return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
+    try:
+        return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
+    except StoreFailed as failure:
+        if not verification.failures:
+            raise
+        raise WorkFailed(
+            f"snapshot {verification.snapshot} must not be relied on, and that could not be recorded",
+            detail=[*(finding.words for finding in verification.failures), failure.in_a_line],
+            hint=f"once the store takes it: `maint backup verify {verification.snapshot}`",
+        ) from failure
 
 
 def prove_new(
     site: Site, snapshot: Snapshot, *, opening: bool = False, files_read: datetime | None = None
 ) -> Generator[str, None, Verification]:
     """Verify a snapshot just stored as `verify` does, keep the result and yield it in words; WorkFailed: it failed."""
-    verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
-    record(site, verification)
-    yield verification.words
-    if unread := verification.unread:
+    try:
+        verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
+        yield verification.words
+        record(site, verification)
+        unread = list(verification.unread)
+    except StoreFailed as failure:
+        unread = [failure.in_a_line]
+    if unread:
         raise WorkFailed(  # and not StoreFailed: another one, in another store, would bear the same id
-            f"snapshot {snapshot.id} is stored, and could not be read back: {unread[0]}",
+            f"snapshot {snapshot.id} is stored, and is not proven: {unread[0]}",
             detail=unread[1:],
             hint=f"once the store answers: `maint backup verify {snapshot.id}`",
         )
@@ -302,7 +318,7 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
     for part in asked.snapshot.parts:
         try:
             content = _opened(sight, asked, part, content)
-        except (NoKeyFits, StoreFailed):
+        except (NoKeyFits, StoreFailed, NotWritten):
             raise
         except (OSError, WorkFailed, Invalid) as failure:
             finding = failed_finding("content", failure, part.name)
@@ -399,8 +415,8 @@ def future(sight: Sight, snapshot: Snapshot) -> Finding:
     """Say whether a snapshot is of a time that has passed: else nobody knows how old it is."""
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
-        return Finding("time", False, f"it says that it was taken in the future: {tell_time(taken)}")
-    return Finding("time", True, f"taken {tell_time(snapshot.taken_at)}")
+        return Finding(TIME, False, f"it says that it was taken in the future: {tell_time(taken)}")
+    return Finding(TIME, True, f"taken {tell_time(snapshot.taken_at)}")
 
 
 def _license(sight: Sight, content: _Content) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Write one snapshot: its parts one after the other, read back where a second look is due, the manifest last."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from msgspec.structs import asdict, replace
@@ -108,10 +108,20 @@ class SnapshotWriter:
     def write(self, name: str, source: parts.Read, pack: parts.Pack, of: int | None = None) -> Part:
         """Store one part, of so many bytes where that is known."""
         read = parts.metered(self._site, f"storing {name}", source, of)
-        part = parts.write_part(self._site.store, self._folder, name, read, pack)
-        self._stored.append(name)
+        with self._noted(name):
+            part = parts.write_part(self._site.store, self._folder, name, read, pack)
         self.parts.append(part)
         return part
+
+    @contextmanager
+    def _noted(self, name: str) -> Iterator[None]:
+        """Note a file before it is written: one that the store failed to end may stand all the same."""
+        self._stored.append(name)
+        try:
+            yield
+        except FileExistsError:  # which is not ours to take back
+            self._stored.remove(name)
+            raise
 
     def forget(self, name: str) -> None:
         """Take one part back that turned out to be worth nothing."""
@@ -130,25 +140,30 @@ class SnapshotWriter:
         """Write signature and manifest: from now on the snapshot exists."""
         content = encode(snapshot)
         for name, written in ((SIGNATURE, self._site.sign.sign(content)), (MANIFEST, content)):
-            with self._site.store.create(f"{self._folder}/{name}") as file:
+            with self._noted(name), self._site.store.create(f"{self._folder}/{name}") as file:
                 file.write(written)
-            self._stored.append(name)
         end(self._site.state, self.id)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.undo()
+        if kind is not None and not self.undo() and MANIFEST in self._stored and issubclass(kind, StoreFailed):
+            raise WorkFailed(  # and not StoreFailed: another one, in another store, would bear the same id
+                f"whether snapshot {self.id} is stored in {self._site.store.location} is not known",
+                detail=["the store fell silent while its manifest was written"],
+                hint="`maint backup list` shows it once the store answers; take the backup again",
+            )
 
-    def undo(self) -> None:
-        """Take back what was stored; what cannot be taken back now, a later sweep finds."""
+    def undo(self) -> bool:
+        """Take back what was stored, and return whether it is gone; what is not, a later sweep finds."""
         # The manifest goes first, so that no moment shows a snapshot with parts missing.
         with suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")
             end(self._site.state, self.id)
+            return True
+        return False
 
     @property
     def _for_us_too(self) -> parts.Pack:

@@ -206,7 +206,7 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
         return f"without a safety net ({waived})"
     through_window = bool(action.arguments["open_window"])
     try:
-        if through_window and committed(site, work) is None:
+        if through_window and committed(site, work, Purpose.SAFETY) is None:
             yield from _open(site, work)
         snapshot = yield from taken_once(site, work, Purpose.SAFETY)
     finally:

@@ -11,12 +11,15 @@ import msgspec
 
 from maint import files
 from maint.errors import WorkFailed
+from maint.model.json import Moment
 from maint.model.virtual_cluster import File
 from maint.ports import Undo
 from maint.ports.streams import Answer
 from maint.ports.virtual_cluster import Content
 
 KEPT_FOR = timedelta(days=30)
+_DOUBTED = timedelta(days=7)  # for so long a later reading of the clock may show that an earlier one was ahead
+_JUDGED = ".judged"  # in a folder of records: the reading by which they are judged next
 
 
 class Kept(Protocol):
@@ -57,6 +60,10 @@ class RunRecords(Generic[T]):
         files.replace(self.path(state, run), msgspec.json.encode(record))
 
 
+class _Reading(msgspec.Struct, frozen=True):
+    at: Moment  # of the clock
+
+
 class UndoRecords(RunRecords[R]):
     """Records by which runs can be undone for a time."""
 
@@ -85,12 +92,22 @@ class UndoRecords(RunRecords[R]):
         return f"; `maint {command} {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
     def expire(self, state: Path, undo: Undo, now: datetime) -> None:
-        """Drop what was kept for its time."""
-        for run, record in self.all(state):
-            if record.until < now:
+        """Drop what was kept for its time by a reading of the clock that none has contradicted for a week since."""
+        judged = self._judged(state, now)
+        for run, record in self.all(state) if judged else ():
+            if judged and record.until < judged:
                 for name in record.names:
                     undo.drop(name)
                 files.remove(self.path(state, run))
+
+    def _judged(self, state: Path, now: datetime) -> datetime | None:
+        """Return a reading of the clock that has stood for long enough, None where there is none yet."""
+        path = state / self._folder / _JUDGED
+        before = files.kept_record(path, _Reading)
+        if before is not None and timedelta() <= now - before.at < _DOUBTED:
+            return None
+        files.keep_record(path, _Reading(now))
+        return before.at if before is not None and before.at <= now else None
 
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once

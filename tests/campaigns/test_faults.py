@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -88,6 +89,20 @@ def left_over(place: Any, root: Path) -> list[str]:
     return staged + [one for one, names in folders(place).items() if MANIFEST not in names]
 
 
+class Begin:
+    """Folders as they are now, put back before each point: the hundredth one costs what the first does."""
+
+    def __init__(self, aside: Path, *folders: Path) -> None:
+        self.kept = {folder: aside / str(number) for number, folder in enumerate(folders)}
+        for folder, kept in self.kept.items():
+            shutil.copytree(folder, kept, symlinks=True)
+
+    def again(self) -> None:
+        for folder, kept in self.kept.items():
+            shutil.rmtree(folder)
+            shutil.copytree(kept, folder, symlinks=True)
+
+
 def moments(calls: int) -> Iterator[tuple[int, int, bool]]:
     for at in range(1, calls + 1, STRIDE):
         for error in (errno.ENOSPC, errno.EIO):
@@ -98,12 +113,13 @@ def moments(calls: int) -> Iterator[tuple[int, int, bool]]:
 def test_a_backup_whose_disk_fails_at_any_call_leaves_the_old_state_or_the_new(tmp_path: Path, disk: Disk) -> None:
     place: Any = Place(tmp_path, EXAMPLE.read_bytes())
     run(take(place))
+    before, begin = sound(place), Begin(tmp_path / "begin", place.root, place.state)
     place.clock.sleep(60)
     disk.break_at(0, 0, lasting=False)
     run(take(place))
     calls, struck = disk.calls, 0
     for at, error, lasting in moments(calls):
-        before = sound(place)
+        begin.again()
         place.clock.sleep(60)
         disk.break_at(at, error, lasting=lasting)
         try:
@@ -116,10 +132,8 @@ def test_a_backup_whose_disk_fails_at_any_call_leaves_the_old_state_or_the_new(t
         assert len(after) - len(before) in ((1,) if new else (0, 1)), (at, error, lasting)
         place.clock.sleep(60)
         run(take(place))
+        assert sound(place)[: len(after)] == after
         assert left_over(place, place.root) == [], (at, error, lasting)
-        for snapshot in sound(place)[1:]:  # the next round begins small again
-            for path in place.folder(snapshot).iterdir():
-                path.unlink()
     assert struck > calls // STRIDE
 
 
@@ -137,15 +151,32 @@ def test_a_backup_in_which_one_write_fails_is_not_taken(tmp_path: Path, disk: Di
     assert len(sound(place)) == 3  # signature and record of what a verification found come after a whole snapshot
 
 
+def test_a_part_that_stands_although_its_writing_failed_is_removed_by_the_next_backup(
+    tmp_path: Path, disk: Disk
+) -> None:
+    place: Any = Place(tmp_path, EXAMPLE.read_bytes())
+    disk.names = frozenset({"unlink"})
+    disk.break_at(1, errno.EIO, lasting=True)
+    with pytest.raises(WorkFailed):
+        run(take(place))
+    disk.repair()
+    assert left_over(place, place.root)
+    place.clock.sleep(60)
+    run(take(place))
+    assert left_over(place, place.root) == []
+
+
 def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run_completes_it(
     tmp_path: Path, disk: Disk
 ) -> None:
     place: Any = Place(tmp_path, EXAMPLE.read_bytes())
     snapshot = run(take(place)).snapshot.id
+    begin = Begin(tmp_path / "begin", place.root, place.state)
     disk.break_at(0, 0, lasting=False)
     place.copies = [LocalStore(tmp_path / "measured")]
     run(replicate(place))
     for number, (at, error, lasting) in enumerate(moments(disk.calls)):
+        begin.again()
         root = tmp_path / f"copy{number}"
         place.copies = [LocalStore(root)]
         copy: Any = with_store(place, place.copies[0])
@@ -226,7 +257,7 @@ WRITING = {
 
 @pytest.mark.parametrize("what", WRITING)
 def test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_nothing_open(
-    loaded: Operator, monkeypatch: pytest.MonkeyPatch, what: str
+    loaded: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     disk, config, options = FilesOfOurs(loaded.lab.folder), Path(loaded.config), loaded.options.read_bytes()
     config.write_text(config.read_text().replace("    backup:\n", "    metrics: metrics/maint.prom\n    backup:\n"))
@@ -238,11 +269,13 @@ def test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_not
         return loaded(*shlex.split(WRITING[what].replace("@", str(next(turns) % 20))))
 
     assert typed().code == 0
-    disk.seen.clear()  # keys are made once
+    begin = Begin(tmp_path / "begin", *(loaded.lab.folder / name for name in OURS))  # keys are made once
+    disk.seen.clear()
     assert typed().code == 0
     kinds = [(error, lasting) for error in (errno.ENOSPC, errno.EIO) for lasting in (True, False)]
     calls = [(one, *kind) for one in disk.seen for kind in kinds]
     for one, error, lasting in calls[:: -(-len(calls) // size(5, len(calls)))]:
+        begin.again()
         disk.choose(one, error, lasting=lasting)
         said = typed()
         disk.repair()

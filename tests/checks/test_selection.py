@@ -1,5 +1,7 @@
 """What was asked for decides what is judged, and no result is never a pass."""
 
+from datetime import timedelta
+
 import pytest
 
 from maint.checks.evaluate import judge
@@ -31,7 +33,8 @@ def test_a_choice_that_leaves_nothing_is_refused(asked: dict[str, object], words
 
 def heartbeats(*, chosen: bool) -> dict[str, State]:
     fresh = NOW.isoformat()
-    stamps = {"base-01": fresh, "base-02": "2020-01-01T00:00:00Z"}
+    ahead = (NOW + timedelta(minutes=5)).isoformat()
+    stamps = {"base-01": fresh, "base-02": "2020-01-01T00:00:00Z", "base-04": ahead}
     known = site(ManagerFacts("", hosts=[{"hostname": n, "lastHeartbeat": stamp} for n, stamp in stamps.items()]))
     for name, profiles in (("base-01", "B"), ("base-03", "B"), ("db", "D")):
         host({}, name=name, profiles=profiles, site=known)
@@ -41,4 +44,4 @@ def heartbeats(*, chosen: bool) -> dict[str, State]:
 def test_a_choice_of_hosts_leaves_out_what_the_manager_says_of_others() -> None:
     found = {"base-01": State.PASS, "base-03": State.FAIL, "db": State.SKIP}
     assert heartbeats(chosen=True) == found
-    assert heartbeats(chosen=False) == {**found, "base-02": State.FAIL}
+    assert heartbeats(chosen=False) == {**found, "base-02": State.FAIL, "base-04": State.ERROR}

@@ -19,7 +19,7 @@ from maint.cli.open_site import limited
 from maint.cli.options import Flags
 from maint.cli.screen import Screen
 from maint.engine.lock import site_lock
-from maint.errors import DeadlinePassed
+from maint.errors import DeadlinePassed, WorkFailed
 from maint.lab.create import SITE
 from maint.lab.hosts.ssh_server import COMMANDS
 from tests.steps.operator import environment, maint
@@ -317,8 +317,18 @@ def an_enum():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("make", [a_class, an_enum])  # as modules do that are imported when they are first needed
-def test_a_signal_while_a_class_is_made_is_no_bug(make, capsys):
+def a_thread():
+    limbo = {}
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except Exception:
+        del limbo["thread"]  # as `threading` does with one that has begun already
+        raise
+
+
+# As modules do that are imported when they are first needed, and what begins a thread.
+@pytest.mark.parametrize("make", [a_class, an_enum, a_thread])
+def test_a_signal_while_something_is_made_is_no_bug(make, capsys):
     assert boundary.guarded(Screen, make) == 130
     assert "error: interrupted" in capsys.readouterr().err
 
@@ -443,14 +453,26 @@ def test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_be
     assert loaded("playbook", "resume").code == 0
 
 
+def until_it_asks(begun):
+    seen = ""
+    while "[y/N]" not in seen:
+        seen += (read := begun.stderr.read(1))
+        assert read, seen
+
+
+def test_ctrl_c_at_the_question_says_that_nothing_was_done(loaded):
+    with loaded.start("cluster", "stop", "base") as begun:
+        until_it_asks(begun)
+        begun.send_signal(signal.SIGINT)
+        assert "hint: nothing of it was done" in begun.stderr.read()
+    assert (begun.returncode, loaded.sent) == (130, [])
+
+
 @pytest.mark.parametrize("words", [("restore", "run", "--confirm", "lab", "--then-start"), ("cluster", "stop", "base")])
 def test_a_command_that_was_killed_while_it_asked_is_not_taken_for_the_backup_before_it(loaded, words):
     assert [run["state"] for run in loaded("playbook", "history", "-o", "json").json["runs"]] == ["done"]
     with loaded.start(*words) as begun:
-        seen = ""
-        while "[y/N]" not in seen:
-            seen += (read := begun.stderr.read(1))
-            assert read, seen
+        until_it_asks(begun)
         begun.kill()
     said = loaded("playbook", "resume")
     assert (said.code, f"`maint {' '.join(words[:2])}`, given" in said.err) == (5, True), said.err
@@ -471,6 +493,29 @@ def test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which(loaded):
     assert (said.code, f"{loaded.state}/begun/" in said.err, "cannot be written" in said.err) == (1, True, True), (
         said.err
     )
+
+
+def test_what_nobody_reads_to_its_end_hides_no_failure(monkeypatch):
+    def failing(screen):
+        screen.emit({}, "a table")
+        raise WorkFailed("it is not sound")
+
+    for work, code in ((failing, 1), (lambda screen: screen.emit({}, "a table"), 0)):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as out:
+            monkeypatch.setattr(sys, "stdout", out)
+            assert boundary.guarded(lambda: Screen(), lambda work=work: work(Screen())) == code
+
+
+@pytest.mark.parametrize("text", ["a" * 300, {"digest": "", "plan": {}}], ids=["a long name", "without a digest"])
+def test_what_is_no_saved_plan_is_refused(loaded, tmp_path, text):
+    path = tmp_path / "plan.json"
+    if isinstance(text, dict):
+        saved = loaded("restore", "plan", "--manager-only", "-o", "json").json
+        path.write_text(json.dumps({**saved, "digest": ""}))
+    said = loaded.restore("--plan", text if isinstance(text, str) else str(path), "--dry-run")
+    assert said.code == (5 if isinstance(text, str) else 3), said.err
 
 
 def test_a_plan_file_that_is_nested_too_deeply_is_refused(loaded, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.app import app
 from maint.cli.screen import Screen
 from maint.errors import WorkFailed
 from maint.model.plan import Action, Effect, Event, Happening, Outcome, Plan
@@ -63,6 +64,11 @@ def test_under_systemd_each_line_has_its_priority(
         "<6>one", "<6>two", "<3>no", "<4>warning: mind this", "<3>error: it failed", "<3>hint: mend it",
         "<3>✗ [1/1] Take it: gone",
     ]  # fmt: skip
+    for words in ("--nope", "No such option: --nope"), ("--site", "Option '--site' requires an argument."):
+        with pytest.raises(SystemExit, match="2"):
+            app(["backup", "list", words[0]])
+        first, *more = capfd.readouterr().err.splitlines()
+        assert first.startswith(f"<3>error: {words[1]}") and {line[:3] for line in more} == {"<3>"}
     programs = Screen(color="never", output="json")
     programs.warn("mind this")
     programs.error(WorkFailed("it failed", hint="mend it"))

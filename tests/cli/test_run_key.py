@@ -79,6 +79,18 @@ def test_a_command_whose_run_was_given_up_begins_anew_under_its_key(loaded):
     assert runs(loaded) == ["dismissed", "done"]
 
 
+def test_a_run_of_which_nothing_is_known_is_not_done_again_under_a_key(loaded):
+    assert loaded(*STOP, "--run-key", "k").code == 0
+    [past] = known(loaded)
+    path = loaded.state / "runs" / f"{past.id}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"what": "run"', b'"what": "rum"', 1))
+    loaded.forget_requests()
+    said = loaded(*STOP, "--run-key", "k")
+    assert (said.code, "what that run did is not known" in said.err, loaded.sent) == (5, True, [])
+    path.unlink()
+    assert loaded(*STOP, "--run-key", "k").code == 0
+
+
 def test_a_runbook_that_was_edited_is_another_one(loaded, tmp_path):
     path = tmp_path / "own.yaml"
     text = RUNBOOK.replace("HOST", loaded.lab.manager_host)

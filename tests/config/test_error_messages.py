@@ -93,7 +93,10 @@ def test_an_unknown_key_gets_a_suggestion_or_the_known_keys() -> None:
 
 def test_further_errors_are_detail_lines_with_their_own_places_in_the_order_of_the_file() -> None:
     error = complaint("parts:\n  - prt: 1\nhost: 3\n")
-    assert (error.message, error.hint) == ("f.yaml:2:5: parts[0]: unknown key 'prt'", "did you mean port?")
+    assert (error.message, error.hint) == (
+        "f.yaml:2:5: parts[0]: unknown key 'prt' (did you mean port?)",
+        "correct each at its place",
+    )
     assert error.detail == (
         "f.yaml:2:5: parts[0]: the key 'name' is missing",
         "f.yaml:3:7: host: must be text, not a number",

@@ -15,7 +15,7 @@ from hypothesis.strategies import integers, sampled_from
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
 from maint.engine import lease as leases
-from maint.engine.lease import Lease, LeaseLost, Terms, newest
+from maint.engine.lease import Lease, LeaseLost, Terms, insist_fit, newest
 from maint.errors import DeadlinePassed, Interrupted, Locked, Refused, StoreFailed, WorkFailed
 from maint.snapshots import parts
 
@@ -125,6 +125,13 @@ def test_a_machine_that_finds_the_lease_taken_is_told_who_holds_it_and_for_what(
     assert caught.value.exit_code == 6
     assert "playbook backup" in caught.value.detail[0]
     assert "lapses in" in caught.value.hint
+
+
+def test_a_machine_that_was_cloned_with_its_state_folder_finds_the_lease_of_its_twin_taken(one, other, monkeypatch):
+    taken(one, "one")
+    monkeypatch.setattr("socket.gethostname", lambda: "twin")
+    with pytest.raises(Locked, match="another machine works on site prod"):
+        taken(other, "one")
 
 
 def test_a_lease_that_was_given_back_is_free_at_once(one, other):
@@ -262,8 +269,13 @@ def test_a_store_that_lets_a_file_be_created_twice_is_refused(world):
             yield content
             self.world.files[name] = (content.getvalue(), START)
 
+    store = Overwriting(world, 0.0)
     with pytest.raises(StoreFailed, match="cannot hold a lease"):
-        taken(Overwriting(world, 0.0), "one")
+        taken(store, "one")
+    world.files.clear()
+    with pytest.raises(StoreFailed, match="cannot hold a lease"):
+        insist_fit(store, "prod/trial")
+    assert not world.files
 
 
 def test_a_row_that_is_none_of_ours_is_refused_with_its_name(world, one):

@@ -26,12 +26,21 @@ from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine import lease as leases
 from maint.engine import session, takeovers
-from maint.engine.lease import Lease, LeaseLost, Terms, newest
+from maint.engine.lease import Lease, LeaseLost, Terms, newest, refuse_elsewhere
 from maint.engine.lock import site_lock, works_on
-from maint.engine.shared_runs import _WITH_RUNS, Piece, Sealed, SharedRuns, at_work, owner, unless_held
+from maint.engine.shared_runs import (
+    _WITH_RUNS,
+    Piece,
+    Sealed,
+    SharedRuns,
+    at_work,
+    owner,
+    unless_held,
+)
 from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
+from maint.steps import flow as approval
 from maint.steps.manager.window_record import RECORD, Window, remembered
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
@@ -340,6 +349,14 @@ def test_a_run_that_another_machine_ended_is_not_taken_up_again_by_the_first(one
     assert (past.state, "another machine" in past.detail) == ("dismissed", True)
 
 
+def test_that_a_run_has_ended_is_asked_for_by_name_since_a_list_may_leave_it_out(one, other, tmp_path):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    take_up(other, past.id)
+    one.site.__dict__["shared"] = Forgetful(tmp_path / "shared", range(0), but="/ended/")
+    assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
+
+
 def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_on_with(one, other):
     one.fails(FAILING)
     (stale,) = journals.history(one.site.state)
@@ -381,33 +398,130 @@ def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp
         alone.run(stale.plan, past=stale)
 
 
-def test_a_run_that_was_given_up_while_the_shared_state_was_away_is_forgotten_there_too(one, other):
+@pytest.mark.parametrize("lost", ["", "00000001", "0000000?"])
+def test_a_run_that_was_given_up_while_the_shared_state_was_away_is_forgotten_there_too(one, other, tmp_path, lost):
     one.fails(FAILING)
     (past,) = journals.history(one.site.state)
+    learn(other)
     journals.dismiss(one.site.state, past, one.site.clock.now(), "mended by hand")
+    for piece in (tmp_path / "shared/prod/runs" / past.id).glob(lost) if lost else ():
+        piece.unlink()
     assert learn(one) == []
-    assert (shared_runs(one), learn(other)) == ([], [])
+    assert (shared_runs(one), learn(other)) == ([], [f"run {past.id} was brought to its end by another machine"])
+    assert learn(one) == learn(other) == []
 
 
-def test_a_run_whose_removal_was_stopped_on_the_way_is_removed_and_known_to_nobody(one, other):
+class Stopping(LocalStore):
+    """A shared state that is gone once the first piece of a run was removed."""
+
+    gone = False
+
+    def remove(self, name):
+        """Remove one."""
+        if "/runs/" in name and self.gone:
+            raise StoreFailed("it is away")
+        self.gone = "/runs/" in name
+        super().remove(name)
+
+
+def test_a_run_whose_removal_was_stopped_on_the_way_is_removed_and_known_to_nobody(one, other, tmp_path):
     one.fails(FAILING)
-    min((other.site.state.parent / "shared/prod/runs").rglob("00000001")).unlink()
+    (past,) = journals.history(one.site.state)
+    learn(other)
+    one.site.__dict__["shared"] = Stopping(tmp_path / "shared")
+    one.run(past.plan, past=past)
     assert shared_runs(other) != []
-    assert (learn(other), shared_runs(other), journals.history(other.site.state)) == ([], [], [])
+    third = machine(tmp_path, "third")
+    assert (learn(third), shared_runs(other), journals.history(third.site.state)) == ([], [], [])
+    assert learn(other) == [f"run {past.id} was brought to its end by another machine"]
+
+
+@pytest.mark.parametrize("lost", ["all", "the first piece"])
+def test_a_run_that_is_only_gone_from_the_shared_state_has_not_ended_and_is_told_anew(one, other, tmp_path, lost):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    folder = tmp_path / "shared/prod/runs" / past.id
+    if lost == "all":
+        shutil.rmtree(folder.parent)
+    else:
+        (folder / "00000001").unlink()
+        there = shared_runs(one)
+        (words,) = learn(other)
+        assert f"{past.id}/00000001 is missing" in words and shared_runs(other) == there
+    (words,) = learn(one)
+    assert f"run {past.id} was gone from" in words and f"maint playbook dismiss {past.id}" in words
+    assert (journals.find(one.site.state, past.id).state, learn(one)) == ("failed", [])
+    take_up(other, past.id)
+    assert one.did == ["a", "b", "closed", "b", "closed"]
+    assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
+    assert (journals.find(one.site.state, past.id).state, shared_runs(one)) == ("dismissed", [])
+
+
+def test_that_a_run_has_ended_is_believed_of_who_has_the_key_alone_and_the_newest_ends_stay(one, other, monkeypatch):
+    one.fails(FAILING)
+    (past,) = journals.history(one.site.state)
+    with one.site.shared.create(f"prod/ended/{past.id}") as file:
+        file.write(b"x" * 99)
+    with pytest.raises(Refused, match="was not written with the key"):
+        learn(one)
+    assert journals.find(one.site.state, past.id).state == "failed"
+    one.site.shared.remove(f"prod/ended/{past.id}")
+    monkeypatch.setattr("maint.engine.shared_runs._ENDS_STAY", 1)
+    one.run(HEAD + "steps:\n" + A)
+    take_up(other, past.id)  # it began before that one, and ends after it
+    assert len(list(one.site.shared.names("prod/ended"))) == 2
+    assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
+    monkeypatch.setattr("maint.engine.shared_runs._KEYS_STAY", timedelta(0))
+    one.run(HEAD + "steps:\n" + A)
+    (last,) = one.site.shared.names("prod/ended")
+    assert last == f"prod/ended/{journals.history(one.site.state)[-1].id}"
+
+
+def test_an_answer_given_on_another_machine_is_heard_by_whoever_takes_the_run_up_and_goes_with_it(one, other, tmp_path):
+    one.site.person = None
+    one.fails(HEAD + "steps:\n" + A + "  - {name: Ask, do: approve, with: {question: go on}}\n" + B)
+    learn(other)
+    (past,) = journals.history(other.site.state)
+    token = past.record(1).notes["token"]
+    shared = [SharedRuns(bench.site, bench.site.shared, Secret(KEY)) for bench in (other, one)]
+    words = [approval.Approval(yes, "ann@desk", SystemClock().now().isoformat()) for yes in (True, False)]
+    for told, word in zip(shared, words, strict=True):  # the first one counts
+        assert told.say(past.id, f"approval-{token}", msgspec.json.encode(word))
+    assert approval.answered(one.site.state, past.id, token) == words[0]
+    third = machine(tmp_path, "third")
+    assert not SharedRuns(third.site, third.site.shared, Secret(KEY)).say("none", f"approval-{token}", b"{}")
+    third.site.person = None
+    take_up(third, past.id)
+    assert (one.did, shared_runs(one)) == (["a", "b"], [])
+
+
+def test_who_answers_a_run_that_is_at_work_on_another_machine_is_told_where(one, other):
+    held = Lease(one.site.shared, "prod", one.site.clock, owner(one.site), "playbook x")
+    list(held.take())
+    held.works_on("20260101T000000.000Z-0000")
+    held.renew("")
+    with pytest.raises(WorkFailed, match=f"is at work on {os.uname().nodename}") as told:
+        refuse_elsewhere(other.site, "20260101")
+    assert "maint playbook approve 20260101T000000.000Z-0000" in told.value.hint
+    refuse_elsewhere(other.site, "20260102")
+    refuse_elsewhere(one.site, "20260101")
+    held.give_back()
+    refuse_elsewhere(other.site, "20260101")
 
 
 class Forgetful(LocalStore):
-    """A store whose list leaves out pieces of runs that are there."""
+    """A store whose list leaves out pieces of runs that are there, and what else is told."""
 
-    def __init__(self, root: Path, left_out: range) -> None:
+    def __init__(self, root: Path, left_out: range, but: str = "//") -> None:
         super().__init__(root)
-        self.left_out = left_out
+        self.left_out, self.but = left_out, but
 
     def names(self, prefix=""):
         """Yield the names of a folder, but those of such pieces."""
         for name in super().names(prefix):
             number = name.rpartition("/")[2]
-            if not ("/runs/" in name and number.isdigit() and int(number) in self.left_out):
+            gone = "/runs/" in name and number.isdigit() and int(number) in self.left_out
+            if not gone and self.but not in name:
                 yield name
 
 
@@ -492,7 +606,7 @@ PIECES = {
 def test_a_piece_that_makes_no_sense_is_refused_although_it_was_written_with_the_key(one, monkeypatch, words):
     name = "prod/runs/20260101T000000.000Z-0000/00000001"
     Sealed(one.site, one.site.shared, Secret(KEY)).write(name, PIECES[words])
-    monkeypatch.setattr("maint.engine.shared_runs._LARGEST", 9_000)
+    monkeypatch.setattr("maint.engine.sealed._LARGEST", 9_000)
     with pytest.raises(Refused, match=words):
         learn(one)
     assert journals.history(one.site.state) == []
@@ -618,7 +732,7 @@ def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypa
 
 
 def test_however_much_a_run_sealed_another_machine_can_read_it(one, other, monkeypatch):
-    monkeypatch.setattr("maint.engine.shared_runs._LARGEST", 2 << 20)
+    monkeypatch.setattr("maint.engine.sealed._LARGEST", 2 << 20)
     apply, names, contents = Changing.apply, list[str](), [os.urandom(160_000) for _ in range(20)]
 
     def keeping(step, action, site, work):
@@ -669,12 +783,27 @@ def test_a_run_that_another_machine_ended_under_the_key_a_moment_ago_is_not_begu
     assert one.did == ["a"]
 
 
-def test_what_was_done_under_a_run_key_is_forgotten_after_a_month(one, other, monkeypatch):
+def test_a_run_that_another_machine_took_up_and_did_is_done_under_its_key_on_the_first_one_too(one, other):
+    one.fails(FAILING, options={"run_key": "night/1", "asked": "this"})
+    (past,) = journals.history(one.site.state)
+    take_up(other, past.id)
+    assert learn(one, "night/1") == [f"run {past.id} was brought to its end by another machine"]
+    found = journals.of_key(one.site.state, "night/1")
+    assert found is not None and (found.id, found.state) == (past.id, "done")
+
+
+def test_what_was_done_under_a_run_key_is_forgotten_after_a_month_by_the_clock_of_the_store(
+    one, other, tmp_path, monkeypatch
+):
     begin = SystemClock().now()
-    for number, days in ((1, 0), (2, 20), (3, 40)):
-        now = begin + timedelta(days=days)
-        monkeypatch.setattr(SystemClock, "now", lambda clock, now=now: now)
+    for number, days in ((1, 40), (2, 20), (3, 0)):
+        ahead = begin + timedelta(days=number * 4000)
+        monkeypatch.setattr(SystemClock, "now", lambda clock, now=ahead: now)
         one.run(HEAD + "steps:\n" + A, options={"run_key": str(number), "asked": "this"})
+        written = begin.timestamp() - days * 86400
+        for path in (tmp_path / "shared/prod/keys").glob(f"*/{ahead:%Y%m%d}*"):
+            os.utime(path, (written, written))
+    assert len(list((tmp_path / "shared/prod/keys").glob("*/*"))) == 2
     for number in (1, 2, 3):
         learn(other, str(number))
     assert [journals.of_key(other.site.state, str(number)) is not None for number in (1, 2, 3)] == [False, True, True]

@@ -166,6 +166,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "cannot be changed: Permission denied": "steps/test_troubles.py::test_a_folder_of_units_that_belongs_to_another_names_the_ways_out",
         "`systemctl …` failed": "cli/schedule/test_schedule.py::test_what_the_service_manager_refuses_is_told",
         "warning: …, which it writes to": "cli/playbooks/test_schedule.py::test_a_folder_that_a_run_writes_to_and_that_is_not_there_is_warned_of",
+        "warning: a backup would fail": "cli/schedule/test_schedule.py::test_a_manager_that_is_down_or_lets_nobody_in_is_told_before_the_first_night",
         "there is no retention policy": "cli/schedule/test_schedule.py::test_what_could_never_work_is_not_scheduled",
         "a scheduled run has nobody to ask": "cli/schedule/test_schedule.py::test_a_secret_that_is_typed_cannot_be_scheduled",
     },

@@ -152,6 +152,13 @@ def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None
     assert found.command == "maint doctor --site well"
     nothing = troubles(well(shots=[shot(DAY, kind="audit-only", good=False)], drills=[]), NOW)
     assert [one.command for one in nothing] == ["maint backup create --open-window --site well"]
+    (unverified,) = troubles(well(shots=[held := shot(DAY, good=False)]), NOW)
+    assert unverified.command == f"maint backup verify {held.id} --site well"
+    half, behind = Ended("backup create", 7, NOW - DAY, "redacted"), Copy("/copy", 0, 1)
+    audit = troubles(well(shots=newest(kind="audit-only", good=False), ended=[half], copies=[behind]), NOW)
+    assert {one.command for one in audit} == {"maint backup create --open-window --site well"}
+    late = troubles(well(shots=[shot(9 * DAY)], ended=[half], copies=[behind]), NOW)
+    assert {one.command for one in late} == {"maint backup create --site well"}
     run = Run("7-r", "export", "interrupted", NOW - DAY, "root@ops", True)
     close, resume = troubles(well(runs=[run], windows=["since 10:00, by run 7-r"]), NOW)
     assert "--close-window" in close.command and "sees passwords" in close.words
@@ -171,6 +178,7 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert page.count("too old") == 2 and "Limit: a drill every 35d." in page
     assert "Limit: a verified backup every 1d 2h" in page
     assert "5.0 MB; verified, level 3<" in page
+    assert f"of an earlier snapshot <code>{ill().shots[0].id}</code>; real" in page
     assert "too old" not in (folder / "well.html").read_text()
     assert page.index('class="answer"') < page.index('id="todo"') < page.index('id="back"') < page.index('id="shots"')
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
@@ -208,7 +216,10 @@ def newest(**more: Any) -> list[Shot]:
 
 
 BACK = ["ack in about 42s", "to the state of 3h ago", f"from snapshot {newest()[-1].id}"]
-MEASURED = "Measured in a good drill 4d ago 2026-02-25 12:00 UTC of an earlier snapshot; real hosts' time not"
+MEASURED = (
+    "Measured in a good drill 4d ago 2026-02-25 12:00 UTC of an earlier snapshot"
+    f" {well().shots[4].id}; real hosts' time"
+)
 BAD = Drill(NOW - DAY, "x", False, None, "what came back differs in 3 places")
 UNKNOWN = {"shots": [], "drills": [], "problem": "cannot list in /b: permission denied for uid 1000"}
 SAFETY = shot(DAY, kind="other", good=False, meant=False, note=BY_NAME)
@@ -287,7 +298,7 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a safety copy alone": (
         {"shots": [SAFETY]},
-        ["Not proven: no backup, but a safety copy", "to the state of 1d ago", SAFETY.id, "~No way back"],
+        ["Not certain: no backup, but a safety copy", "to the state of 1d ago", SAFETY.id, "~No way back"],
     ),
     "virtual clusters alone": (
         {"shots": [msgspec.structs.replace(SAFETY, note="virtual clusters alone")]},
@@ -310,7 +321,7 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "nothing verified": (
         {"shots": [shot(timedelta(hours=3), good=False)]},
-        ["Not proven: no backup is verified", *BACK, "not verified"],
+        ["Not verified: no backup is, yet", *BACK, "not verified"],
     ),
     "all at once": (
         {name: getattr(ill(), name) for name in ("shots", "drills", "store", "runs", "windows", "copies")},
@@ -336,14 +347,16 @@ def test_the_estate_puts_the_worst_first_and_says_of_no_site_less_than_its_sente
         "unverified": {"shots": [shot(DAY / 8, good=False)]},
         "audit": {"shots": newest(kind="audit-only", good=False)},
         "ahead": {"shots": [*newest(), shot(-365 * DAY)]},
+        "away": {"problem": "s3://b: timed out", "store": "s3://b", "read": NOW - DAY},
         "well": {},
     }
     facts = [(name, well(name, **more)) for name, more in sites.items()]
     page = write_estate(tmp_path, facts, NOW).read_text()
-    order = ["unverified", "window", "late", "never-drilled", "ahead", "audit", "well"]
+    order = ["away", "unverified", "window", "late", "never-drilled", "ahead", "audit", "well"]
     assert re.findall(r"<h3>([a-z-]+) <", page) == order
+    assert "<span>once one answers: in about 42s</span>" in page
     assert page.index('id="well"') > page.index("<h3>audit")
-    assert [state_of(troubles(dict(facts)[one], NOW)) for one in order] == ["fail"] * 4 + ["warn"] * 2 + ["pass"]
+    assert [state_of(troubles(dict(facts)[one], NOW)) for one in order] == ["fail"] * 5 + ["warn"] * 2 + ["pass"]
 
 
 def test_no_command_is_told_that_a_config_which_cannot_be_used_would_refuse(tmp_path: Path) -> None:

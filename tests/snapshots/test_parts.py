@@ -4,13 +4,13 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from msgspec.structs import replace
 
 from maint.config.schema import PartsSettings
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.restore.conflicts import planned_cluster
@@ -193,9 +193,12 @@ def test_a_file_with_a_long_name_comes_back(place: Any) -> None:
 def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapshot: Any, read: Any) -> None:
     action = Action("put", "deployment.put", "manager", Effect.DESTROY, "replace", {"snapshot": snapshot.id})
     assert read(place, replace(action, facts=manifest_fact(snapshot))) == snapshot
-    action = replace(action, facts={"manifest": "0" * 64})
-    with pytest.raises(Refused, match="not the one that the plan was made from"):
-        read(place, action)
+    for facts, words in (
+        ({"manifest": "0" * 64}, "not the one that the plan was made from"),
+        ({}, "does not say which"),
+    ):
+        with pytest.raises(Refused, match=words):
+            read(place, replace(action, facts=facts))
 
 
 def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_path: Any) -> None:
@@ -234,7 +237,7 @@ def test_without_room_for_a_private_file_nothing_is_used(
     monkeypatch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
     shutil.rmtree(place.state)
     place.state.write_text("")
-    with pytest.raises(WorkFailed, match="no private file can be made"):
+    with pytest.raises(WorkFailed, match=r"the private file in .* cannot be written"):
         read_part(place, snapshot, LICENSE if snapshot.has(LICENSE) else REDACTED_COPY)
 
 
@@ -245,3 +248,15 @@ def test_a_store_that_fails_while_it_is_read_is_told(place: Any, snapshot: Any) 
     place.store = Liar(place.store, fail)
     with pytest.raises(WorkFailed, match="cannot be read"):
         read_part(place, snapshot, REDACTED_COPY)
+
+
+def test_a_store_that_calls_every_name_taken_gets_an_error_and_no_endless_tries(place: Any, run: Any) -> None:
+    snapshot = run(take(place)).snapshot
+
+    def taken(name: str) -> BinaryIO:
+        raise FileExistsError(name)
+
+    place.store = Liar(place.store, lambda *_: None)
+    place.store.create = taken
+    with pytest.raises(StoreFailed, match="names of records that they are taken"):
+        write_record(place, "verify", snapshot.id, {"result": "passed"})

@@ -130,6 +130,23 @@ def test_a_held_snapshot_stays_until_it_is_released(aged: Place) -> None:
     assert oldest in prune.verdict(aged).removed
 
 
+def test_a_hold_and_a_failure_count_although_a_clock_was_ahead_before(aged: Place) -> None:
+    oldest, *_ = ids(aged)
+    now = aged.clock.time
+    aged.clock.time = now + 400 * DAY
+    records.release_holds(aged, oldest, "audit is over", "ops")
+    record(aged, verify(aged, oldest, 1))
+    aged.clock.time = now
+    records.add_hold(aged, oldest, "asked for by another audit", None, "ops")
+    assert oldest not in prune.verdict(aged).removed
+    part = next(path for path in aged.folder(oldest).iterdir() if path.name.startswith("deployment.json"))
+    part.write_bytes(part.read_bytes()[:-1])
+    record(aged, verify(aged, oldest, 1))
+    assert not entries(aged)[0].restorable
+    records.release_holds(aged, oldest, "audit is over", "ops")
+    assert entries(aged)[0].holds == ()
+
+
 def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
     oldest, today = ids(aged)[0], aged.clock.now().date()
     records.add_hold(aged, oldest, "audit", records.end_of(today), "ops")
@@ -139,11 +156,18 @@ def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
     assert oldest in prune.verdict(aged).removed
 
 
-def test_a_hold_whose_record_was_edited_holds_nothing(aged: Place) -> None:
+def test_a_hold_whose_record_has_rotted_keeps_and_is_told_until_it_is_released(aged: Place) -> None:
     oldest = ids(aged)[0]
     name = records.add_hold(aged, oldest, "audit", None, "ops")
     path = aged.root / name
     path.write_bytes(path.read_bytes().replace(b"audit", b"other"))
+    assert oldest not in prune_all(aged)
+    assert (
+        "a record of a hold" in prune.held_since(aged, oldest)
+        and "cannot be verified" in entries(aged)[0].holds[0].words
+    )
+    aged.clock.time += timedelta(seconds=1)
+    records.release_holds(aged, oldest, "audit is over", "ops")
     assert entries(aged)[0].holds == ()
 
 
@@ -297,15 +321,20 @@ def test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended(age
 
 
 def test_what_another_machine_holds_or_restores_from_while_others_are_pruned_stays(aged: Place) -> None:
-    first, second, third, *_ = ids(aged)
+    first, second, third, *_, last = ids(aged)
+    records.add_hold(aged, last, "of no one's business here", None, "ann@two")
     (action,) = PruneSnapshots().plan(PruneArguments(), aged)
-    said = list[str]()
+    said, opened, real = list[str](), list[str](), aged.store.open
+    aged.store.open = lambda name: opened.append(name) or real(name)  # type: ignore[func-returns-value, method-assign]
     for words in PruneSnapshots().apply(action, aged, Notes()):
         said.append(words)
         if words.startswith("reading "):  # which takes hours where there is much
             records.add_hold(aged, first, "a person needs it", None, "ann@two")
         if words.startswith(f"removed {second}"):
             records.begin_restore(aged, third, "run-1", "ann@two")
+            opened.clear()
+        if words.startswith(f"{third} stays"):
+            assert len(opened) == 2, opened  # of all records that of this restore, and its signature
     assert ids(aged)[:2] == [first, third]
     assert f"{third} stays: held by ann@two: restore run-1 has begun, and may have to be resumed" in said
 

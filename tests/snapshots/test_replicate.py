@@ -3,11 +3,12 @@
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -230,18 +231,66 @@ def test_a_copy_that_could_not_be_read_back_is_told_and_looked_at_again_until_it
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
 
 
+class Deaf(Liar):
+    """Takes a file whose name fits `unheard`, says that it did not, and from then on gives and removes nothing."""
+
+    unheard, gone, dies = "", False, False
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        with self._store.create(name) as file:
+            yield file
+        if self.unheard and re.search(self.unheard, name):
+            self.gone = self.dies
+            raise StoreFailed(f"cannot write {name}")
+
+    def remove(self, name: str) -> None:
+        if self.gone:
+            raise StoreFailed(f"cannot remove {name}")
+        self._store.remove(name)
+
+
+@pytest.mark.parametrize(("silent", "unheard", "dies", "words"), [
+    (DEPLOYMENT, "", False, "is stored, and is not proven"),
+    (MANIFEST, "", False, "is stored, and is not proven"),
+    ("", "-verify-", False, "is stored, and is not proven"),
+    ("", f"/{MANIFEST}$", True, "whether snapshot .* is stored in .* is not known"),
+])  # fmt: skip
 def test_what_the_first_store_took_and_does_not_give_back_is_not_taken_again_under_the_same_id(
-    place: Any, second: Path, run: Run
+    place: Any, second: Path, run: Run, silent: str, unheard: str, dies: bool, words: str
 ) -> None:
     def fail(name: str, _: int) -> None:
-        if name.endswith(DEPLOYMENT) and list(place.root.glob("prod/*/manifest.json")):
+        if silent and name.endswith(silent) and list(place.root.glob("prod/*/manifest.json")):
             raise StoreFailed(f"cannot read {name}")
 
-    place.store = Liar(place.store, fail)
-    with pytest.raises(WorkFailed, match="is stored, and could not be read back"):
+    place.store = Deaf(first := place.store, fail)
+    place.store.unheard, place.store.dies = unheard, dies
+    with pytest.raises(WorkFailed, match=words) as failed:
         run(take(place))
-    assert len(ids(place, place.store)) == 1
+    assert not isinstance(failed.value, StoreFailed)
+    assert len(ids(place, first)) == 1
     assert ids(place, place.copies[0]) == []
+
+
+def test_a_manifest_of_which_the_answer_was_lost_is_taken_back_before_a_copy_takes_the_snapshot(
+    place: Any, second: Path, run: Run
+) -> None:
+    place.store = Deaf(first := place.store, lambda *_: None)
+    place.store.unheard = f"/{MANIFEST}$"
+    snapshot = run(take(place)).snapshot
+    assert list(first.names("prod")) == []
+    assert ids(place, place.copies[0]) == [snapshot.id]
+
+
+def test_a_failure_that_the_store_does_not_record_is_told_all_the_same(place: Any, second: Path, run: Run) -> None:
+    snapshot = taken(place, run)
+    rot(place.folder(snapshot) / DEPLOYMENT)
+    place.store = Deaf(place.store, lambda *_: None)
+    place.store.unheard = "-verify-"
+    with pytest.raises(WorkFailed, match="must not be relied on, and that could not be recorded") as failed:
+        record(place, verify(place, snapshot, 1))
+    assert not isinstance(failed.value, StoreFailed)
+    assert "other bytes" in failed.value.in_a_line and "cannot write" in failed.value.in_a_line
 
 
 def test_a_copy_that_rots_is_told_apart_from_its_original(place: Any, second: Path, run: Run) -> None:

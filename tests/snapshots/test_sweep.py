@@ -14,6 +14,7 @@ from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import begin, others_storing, storing, unfinished
 from maint.snapshots.manifest import new_id, stamp
 from maint.snapshots.records import add_hold, read_kinds, read_records
+from tests.snapshots.liar import Liar
 
 Run = Callable[..., Any]
 
@@ -52,6 +53,18 @@ def test_what_another_machine_began_goes_after_a_day_of_the_store(
     assert sweep(place) == 0  # no record: nothing tells how late it is there
     run(take(place))
     assert sweep(place) == removed
+
+
+def test_a_snapshot_whose_manifest_is_not_listed_is_no_leftover(place: Any, run: Run) -> None:
+    old = run(take(place)).snapshot
+    for path in place.folder(old.id).iterdir():
+        age(place, f"prod/{old.id}/{path.name}", 25)
+    place.clock.sleep(60)
+    run(take(place))
+    place.store = Liar(place.store, lambda *_: None)
+    place.store.hidden = {f"{old.id}/manifest.json"}
+    assert sweep(place) == 0
+    assert len(list(place.folder(old.id).iterdir())) == len(old.parts) + 2
 
 
 @pytest.mark.parametrize("days", [-2, 2])
@@ -96,6 +109,18 @@ def test_a_record_with_its_signature_stays(place: Any, run: Run) -> None:
     before = list(place.store.names())
     assert sweep(place) == 0
     assert list(place.store.names()) == before
+
+
+def test_a_record_that_is_not_listed_keeps_its_signature(place: Any, run: Run) -> None:
+    taken = run(take(place)).snapshot
+    signature = f"{add_hold(place, taken.id, 'an audit', None, 'ops')}.sig"
+    age(place, signature, 25)
+    place.store = Liar(place.store, lambda *_: None)
+    place.store.hidden = {"-hold-"}
+    names = place.store.names
+    place.store.names = lambda prefix="": (*names(prefix), signature)
+    assert sweep(place) == 0
+    assert place.store.size(signature) is not None
 
 
 def test_flags_of_whom_nobody_knows_stay_and_are_told_until_they_are_a_day_old(place: Any) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import Invalid, NotWritten, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import capture, prune, writer
 from maint.snapshots.capture import take
@@ -319,9 +319,13 @@ def test_the_date_of_a_licence_is_noted_and_never_fails_a_verification(place: An
     assert [one.passed for one in verify(place, taken.id).findings if one.rule == "license"] == [True]
 
 
-def test_a_snapshot_from_the_future_fails(place: Any, taken: Any) -> None:
+def test_a_snapshot_from_the_future_fails_and_no_clock_that_is_behind_brands_it(place: Any, taken: Any) -> None:
     place.clock.time -= timedelta(hours=1)
-    assert "in the future" in words(verify(place, taken.id))
+    found = verify(place, taken.id)
+    assert "in the future" in words(found) and "clock" in found.way_on
+    assert record(place, found) == ""
+    place.clock.time += timedelta(hours=2)
+    assert newest_restorable(place).id == taken.id
 
 
 def test_a_failed_snapshot_is_no_longer_offered(place: Any, taken: Any) -> None:
@@ -442,6 +446,20 @@ def test_a_password_that_cannot_be_read_says_nothing_of_a_snapshot(place: Any, t
     place.keys = identities
     (place.folder(taken.id) / DEPLOYMENT).write_bytes(b"rotten")
     assert "is not what was stored" in words(verify(place, taken.id))
+
+
+@pytest.mark.parametrize("size", [1 << 13, 1 << 24], ids=["as it is written", "at its end"])
+def test_a_full_disk_of_this_machine_says_nothing_of_a_snapshot(
+    place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+    monkeypatch.setattr("maint.files.spool", lambda _: Path("/dev/full").open("r+b", buffering=size))  # noqa: SIM115
+    with pytest.raises(NotWritten, match=r"the private file in .* No space left"):
+        verify(place, taken.id)
+    with pytest.raises(NotWritten, match=r"the private file in .* No space left"):
+        verdict_of(place, taken)
+    (entry,) = entries(place)
+    assert entry.offered
 
 
 def test_latest_is_the_newest_backup_however_its_manifest_looks_and_no_safety_copy(

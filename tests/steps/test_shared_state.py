@@ -149,3 +149,20 @@ def test_a_machine_that_slept_in_its_window_leaves_that_of_the_one_that_took_ove
     assert other.returncode == 0, err
     assert (loaded.options.read_bytes(), redacts(loaded)) == (before, True)
     assert [one["restorable"] for one in there("backup", "list", "-o", "json").json["snapshots"]] == [True, True]
+
+
+ASKING = """name: x
+summary: X.
+steps:
+  - {name: Take, do: snapshot.take}
+  - {name: Ask, do: approve, with: {question: go on}}
+"""
+
+
+def test_a_run_that_waits_is_approved_on_another_machine_and_goes_on_here(loaded, tmp_path):
+    share(loaded)
+    (tmp_path / "own.yaml").write_text(ASKING)
+    run = loaded.run_of(loaded("playbook", "run", str(tmp_path / "own.yaml")))["id"]
+    said = Elsewhere(loaded, trusted=False)("playbook", "approve", run)
+    assert (said.code, "approved: go on" in said.err) == (0, True), said.err
+    assert "approved by" in loaded("playbook", "resume", run).err

@@ -1,6 +1,7 @@
 """A redaction window is seen and closed from other machines and state folders, as far as signed records tell."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -52,6 +53,11 @@ def records(operator):
 def test_another_machine_sees_the_window_and_closes_it_byte_for_byte(left_open):
     here, before = left_open
     there = Elsewhere(here)
+    config, figures = here.lab.folder / "config.yaml", here.lab.folder / "maint.prom"
+    config.write_text(config.read_text().rstrip() + "\n    metrics: maint.prom\n")
+    open_here = re.compile(r"^maint_redaction_window_open\S+ 1$", re.M)
+    assert here("backup", "verify", "--level", "1").code == 0
+    assert open_here.search(figures.read_text())
     ((state, words),) = there.window()
     assert (state, "opened at" in words) == ("FAIL", True)
     assert "opened at" in there("site", "status", "-o", "json").json["redaction_window"]
@@ -61,6 +67,8 @@ def test_another_machine_sees_the_window_and_closes_it_byte_for_byte(left_open):
     assert said.code == 0, said.err
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
     assert there.window() == [("ok", "closed")]
+    assert here("backup", "verify", "--level", "1").code == 0
+    assert (here.window, open_here.search(figures.read_text())) == (True, None)
     assert here("manager", "export", "--close-window", "--yes").code == 0
     assert (here.window, here.kept) == (False, [])
 

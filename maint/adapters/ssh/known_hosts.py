@@ -56,9 +56,13 @@ class KnownHosts:
                 for pattern in line.patterns:
                     self._exact.setdefault(pattern.lower(), []).append(line)
 
+    def keys(self, names: Sequence[str]) -> tuple[HostKey, ...]:
+        """Return the keys that are believed of a host."""
+        return tuple(dict.fromkeys(line.key for line in self._lines(names) if not line.marker))
+
     def types(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the types of the keys recorded for a host: those that it should be asked for first."""
-        return tuple(dict.fromkeys(line.key.type for line in self._lines(names) if not line.marker))
+        return tuple(dict.fromkeys(key.type for key in self.keys(names)))
 
     def judge(self, names: Sequence[str], key: HostKey) -> Standing:
         """Return how a key stands for a host, under the first of its names that is recorded; see `recorded_name`."""
@@ -125,10 +129,11 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
 
 def _without(line: str, names: set[str]) -> str | None:
     # None: nothing else was recorded there.
-    words = line.split(" ")
-    if len(words) < 3 or not words[0] or words[0][0] in "#@":
+    words = line.split(maxsplit=1)  # by blanks and tabs, as they are read
+    if len(words) < 2 or words[0][0] in "#@":
         return line
     if words[0].startswith("|"):  # hashed: ask the one that can read it
         return None if any(KnownHosts([line]).types([name]) for name in names) else line
-    kept = [name for name in words[0].split(",") if name.lower() not in names]
-    return " ".join([",".join(kept), *words[1:]]) if kept else None
+    recorded = words[0].split(",")
+    kept = [name for name in recorded if name.lower() not in names]
+    return line if kept == recorded else f"{','.join(kept)} {words[1]}" if kept else None

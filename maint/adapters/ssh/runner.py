@@ -77,6 +77,8 @@ class SudoGate:
         if ready:
             self.opened = True
             return rest, b""
+        if len(self._seen) > _LONGEST:
+            raise self.refusal()
         if self._seen.count(self._prompt.encode()) <= self._asked:
             return b"", b""
         self._asked += 1
@@ -88,7 +90,7 @@ class SudoGate:
         words = self._seen.decode("utf-8", "replace").replace(self._prompt, "").split("\n")
         return LoginRefused(
             f"{self._host}: sudo refused to run a command",
-            detail=[word.strip() for word in words if word.strip()][:5],
+            detail=[word.strip()[:_SHOWN] for word in words if word.strip()][:5],
             hint="give the account the right in sudoers, or a password by ssh.sudo.password",
         )
 
@@ -96,7 +98,8 @@ class SudoGate:
 SHELL = "exec /bin/sh -s"  # no rc files are read, nothing stands in `ps`, no argument is too long
 LARGEST = 64 * 1024 * 1024  # bytes that a command may print, where nobody gives another limit
 _BLOCK = 32 * 1024
-_LONGEST = 64 * 1024  # bytes of error output that are kept of a command that is read while it runs
+_LONGEST = 64 * 1024  # bytes of what sudo says, and of error output that are kept of a command read while it runs
+_SHOWN = 400  # characters of a line of what sudo says
 _WINDOW_PAUSE = 0.02  # seconds; paramiko tells nobody when the far side makes room for more input
 _IDLE_PAUSE = 1.0
 KILLED = -1

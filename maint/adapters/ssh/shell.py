@@ -14,7 +14,7 @@ from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.runner import Command, Lost, Sudo, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Invalid, WorkFailed
+from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
 from maint.ports import Answer, Ran, Secrets
 
 MISSING = 44  # status of the script that reads a file, where there is none
@@ -138,9 +138,16 @@ class FabricShell:
 
     def _run(self, host: str, command: str, stdin: bytes, timeout: float | None, *, repeatable: bool) -> Ran:
         kept = self._host(host)
-        connection, channel, reused = kept.session()
+        try:
+            connection, channel, reused = kept.session()
+        except CannotReach as away:
+            away.untouched = True
+            raise
         try:
             return self._command(kept, channel, stdin, timeout).begin(command).finish()
+        except LoginRefused as refusal:  # sudo's, before the command
+            refusal.untouched = True
+            raise
         except Lost as lost:
             kept.drop(connection)
             failure = kept.connections.blamed(kept.address, lost)

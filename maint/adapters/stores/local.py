@@ -36,7 +36,7 @@ _HINTS = {
     errno.EACCES: "look at who owns the folder, and who runs maint",
     errno.EPERM: "look at who owns the folder, and who runs maint",
     errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",
-    errno.ENOENT: "backup.store and its copies name folders that can be made: look at the path, and what is mounted",
+    errno.ENOENT: "stores and shared_state are folders that can be made: look at the path, and at what is mounted",
     errno.ENOTDIR: "a file is where a folder must be: look at the path",
     errno.ELOOP: "symbolic links inside a store are not followed; put real files there",
 }

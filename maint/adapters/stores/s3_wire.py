@@ -24,6 +24,7 @@ UP = "is the service up, and its endpoint right?"
 _AT_ONCE = 10  # connections that are kept
 _LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each piece
 _READS = ("GET", "HEAD")
+_CONFLICT = 409
 _BUSY = (500, 502, 503, 504)  # which S3 asks its clients to try again
 
 
@@ -59,10 +60,13 @@ class Wire:
         self._transport = Transport(peer, _LIMITS, lambda _: None)
 
     def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
-        """Send a request and return its answer, read whole unless it is a file's; reads are tried three times."""
-        for pause in delays(0.5, 1.0, times=2) if request.method in _READS else ():
+        """Send a request and return its answer, read whole unless it is a file's.
+
+        Reads are tried three times, and so is a write that was turned away for another one under the same name.
+        """
+        for pause in delays(0.5, 1.0, times=2):
             answer = self._sent(request)
-            if answer.status_code not in _BUSY:
+            if answer.status_code not in (_BUSY if request.method in _READS else ()) and not _met(request, answer):
                 return answer
             SystemClock().sleep(pause)
         return self._sent(request)
@@ -78,6 +82,11 @@ class Wire:
         answer = self._transport.stream(call, Signed(request.url, headers))
         raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
         return AWSResponse(request.url, answer.status_code, answer.headers, raw)
+
+
+def _met(request: Any, answer: AWSResponse) -> bool:
+    """Whether another write under a condition was under way: nothing came of this one, and S3 asks to send it again."""
+    return answer.status_code == _CONFLICT and "If-None-Match" in request.headers
 
 
 class _Whole(io.BytesIO):

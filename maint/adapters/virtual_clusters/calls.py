@@ -17,13 +17,24 @@ from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.tokens import Tokens
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import AnswerMissing, CannotReach, Conflict, LoginRefused, MaintError, Rejected, TimedOut, WorkFailed
+from maint.errors import (
+    AnswerMissing,
+    CannotReach,
+    Conflict,
+    Invalid,
+    LoginRefused,
+    MaintError,
+    Rejected,
+    TimedOut,
+    WorkFailed,
+)
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object
 from maint.ports import Clock, Secrets
 from maint.retry import delays
 
+_NO_NAMES = frozenset({"", ".", ".."})  # nothing is called so
 _AT_ONCE = 16  # connections that are kept open
 _NOTICED = 5.0  # seconds from which on a wait that the server asks for is shown
 _QUIET = 60.0  # seconds in which no second wait is shown: several threads wait for the same thing
@@ -79,7 +90,14 @@ class Calls:
         self._transport.close()
 
     def url(self, *segments: str, path: str = "", query: Query = ()) -> str:
-        """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (J3.1)."""
+        """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (J3.1).
+
+        Raises:
+            Invalid: a segment is no name, and would lead elsewhere on the way: to a list, or to another object.
+        """
+        for segment in segments:
+            if segment in _NO_NAMES:
+                raise Invalid(f"{segment!r} is not the name of anything", hint="`maint vc job list` shows names")
         parts = [self.settings.base_url.rstrip("/"), *(_quoted(segment, "") for segment in segments)]
         if path:
             parts.append(_quoted(path, "/"))
@@ -88,6 +106,8 @@ class Calls:
 
     def json(self, *segments: str, query: Query = ()) -> Object | None:
         """Return the object that a GET is answered with; None where there is no such thing."""
+        if not _NO_NAMES.isdisjoint(segments):
+            return None
         call = self.get(self.url(*segments, query=query))
         value = self.value(call)
         if value is not None and not isinstance(value, dict):
@@ -323,8 +343,11 @@ def _unreachable(connect_to: str | None, root: BaseException) -> str:
 
 # The message is the only detail that a program can read; codes differ between versions.
 _MISSING = re.compile(r"\bnot found\b|does not exist|no such", re.IGNORECASE)
+# Of a 5xx, what is missing may be the server's own: its database, or the host of that.
+_ASKED = r"\b(job|resource|run|file|object|record|log)\b[^:;]*\b(not found|does not exist)\b"
+_MISSING_HERE = re.compile(_ASKED, re.IGNORECASE)
 _TAKEN = re.compile(r"already exists", re.IGNORECASE)
-_FINAL = re.compile(r"already exists|not found|does not exist|paused|cannot use resource|invalid|must ", re.IGNORECASE)
+_FINAL = re.compile(r"already exists|paused|cannot use resource|invalid|must ", re.IGNORECASE)
 PROXY = "is there a proxy or a login page between us and the virtual cluster?"
 
 
@@ -334,14 +357,15 @@ class Missing(Rejected):
 
 def is_passing(reply: Reply) -> bool:
     """Whether another try may be answered otherwise: a 5xx whose message, if it has one, does not settle it."""
-    return reply.status >= 500 and not _FINAL.search(reply.message or "")
+    return reply.status >= 500 and not (_FINAL.search(reply.message or "") or is_missing(reply))
 
 
 def is_missing(reply: Reply) -> bool:
     """Whether an answer says that the thing is not there, whatever its code."""
     if reply.status == 404:
         return True
-    return reply.status >= 400 and bool(_MISSING.search(reply.message or ""))
+    said = _MISSING if reply.status < 500 else _MISSING_HERE
+    return reply.status >= 400 and bool(said.search(reply.message or ""))
 
 
 def refusal(what: str, reply: Reply, user: str) -> MaintError:

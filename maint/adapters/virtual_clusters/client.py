@@ -49,7 +49,7 @@ class Listing(Struct, frozen=True):
     order: tuple[tuple[str, str], ...]  # further parameters, the order above all
 
     def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
-        """Return one page, and whether there are more; `hasNext` alone tells; all filters must match.
+        """Return one page, and whether there are more: as `hasNext` says, else if it is full; all filters must match.
 
         An answer that is not a list is WorkFailed: an empty one is never assumed.
         """
@@ -61,7 +61,8 @@ class Listing(Struct, frozen=True):
         found = items if isinstance(items, list) else []
         if not all(isinstance(item, dict) for item in found):
             raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
-        return cast(list[Object], found), part_of(answer, "meta").get("hasNext") is True
+        more = part_of(answer, "meta").get("hasNext")
+        return cast(list[Object], found), len(found) >= limit if more is None else more is True
 
     def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
         """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""

@@ -24,7 +24,7 @@ from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
-from maint.snapshots.records import Drill, drills, last_good
+from maint.snapshots.records import DRILL, Drill, drills, drills_in, last_good, read_of
 from maint.snapshots.verify import record, verify
 
 _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "STORED", "NOTE"]
@@ -56,7 +56,8 @@ def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginnin
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):
         found = find(site, snapshot)
-        data, text = _described(found, last_verification(site, found))
+        *_, drill = (None, *drills_in(read_of(site, found.id, DRILL)))
+        data, text = _described(found, last_verification(site, found), drill)
         screen.emit({"snapshot": data}, text)
 
 
@@ -183,9 +184,9 @@ def _facts(snapshot: Snapshot) -> dict[str, Json]:
     }
 
 
-def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Json], str]:
+def _described(snapshot: Snapshot, seen: Verified | None, drill: Drill | None) -> tuple[dict[str, Json], str]:
     """Return all that is known of one snapshot, as JSON and for people."""
-    judgement, entry = snapshot.judgement, Entry(snapshot.id, snapshot, None, seen)
+    judgement, entry = snapshot.judgement, Entry(snapshot.id, snapshot, None, seen, drilled=drill)
     marks, told = {True: "ok", False: "FAILED", None: "could not tell"}, as_json(snapshot)
     data: dict[str, Json] = {
         **_facts(snapshot),
@@ -200,6 +201,7 @@ def _described(snapshot: Snapshot, seen: Verified | None) -> tuple[dict[str, Jso
         f"snapshot {snapshot.id} of {snapshot.site} ({snapshot.manager}), for {snapshot.purpose.value}",
         f"restorable: {'yes' if entry.restorable else 'no'}; redaction: {judgement.redaction.value}"
         + (f"; last verification: {seen.words}" if seen else ""),
+        *([f"ITS DRILL FAILED: {drill.reason}"] if drill and entry.rejected else []),
         *_healed(snapshot),
         "versions: " + ", ".join(f"{key} {value}" for key, value in snapshot.versions.items()),
         "holds: " + ", ".join(_held(key.replace("_", " "), count) for key, count in judgement.counts.items()),

@@ -184,7 +184,8 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
         whole = judged.depth == 2 and not judged.broken_bytes
         words = "is whole, and not restorable" if whole else "is not sound"
-        raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=_AUDIT if whole else _OTHERS)
+        hint = judged.way_on if judged.misdated else _AUDIT if whole else _OTHERS
+        raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=hint)
     if why is not None:
         raise why
     if judged.proven and judged.doubts:

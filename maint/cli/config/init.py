@@ -132,6 +132,8 @@ def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None)
         bootstrap = lab.manager.bootstrap
         draft.add("manager", bootstrap={"username": bootstrap.username, "password": bootstrap.password})
         draft.add("manager", license=str(lab.manager.license))
+        if kdc := lab.manager.kdc:
+            draft.add("manager", kdc={"username": kdc.username, "password": kdc.password})
     draft.screen.say("2 of 6: the login")
     where = "where its password is (file:PATH, which only you can read; env:NAME; command:PROGRAM)"
     asker.settle(

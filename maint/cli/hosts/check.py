@@ -196,6 +196,9 @@ def _gathered(
 ) -> tuple[SiteFacts, Sequence[Check], Sequence[Accepted], str]:
     ids = ["ecs.plan"] if request.plan and not request.chosen else request.ids
     checks = select(ids, request.groups, request.phase or RUNNING)
+    if flags.dry_run and (writing := [check.id for check in checks if check.opt_in]):
+        screen.say(f"would try {', '.join(writing)}, which writes")
+        checks = [check for check in checks if not check.opt_in]
     plan, matrix = _plan(request.plan), _matrix(request.matrix)
     with opened(flags, limited_here=False) as (configured, _):  # hosts that answered in time are judged
         settings = configured.settings

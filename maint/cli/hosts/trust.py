@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from maint.adapters.ssh.connections import jump_address
+from maint.adapters.ssh.connections import Connections, jump_address
 from maint.adapters.ssh.fleet import FabricFleet
 from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
@@ -43,6 +43,7 @@ def trust(
         if wanted and not flags.dry_run:
             ask_change(screen, f"record {show_count(len(wanted), 'host key')}?", yes=flags.yes)
             recorded = _recorded(site, wanted)
+            _warn_of_others(screen, site, recorded)
         refused = [one for one in differing if not replace]
         refused += [one for one in seen if not one.reason and one.standing is Standing.REVOKED]
         for one in refused:
@@ -87,6 +88,21 @@ def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presente
         for one in seen
     ]  # fmt: skip
     screen.emit({"hosts": data}, f"{show_count(len(kept), 'key')} recorded" if kept else "no key recorded")
+
+
+def _warn_of_others(screen: Screen, site: ConfiguredSite, recorded: Sequence[Presented]) -> None:
+    """Say where an older key is believed all the same: in another file, or under a pattern."""
+    if site.settings.ssh is None:
+        return
+    known = Connections(site.settings.ssh).known
+    for one in recorded:
+        others = [key for key in known.keys([one.recorded_as]) if key.fingerprint != one.fingerprint]
+        if others:
+            screen.warn(
+                f"{one.host}: {show_count(len(others), 'other key')} of it still believed, such as {others[0].type}"
+                f" {others[0].fingerprint}: take out the lines of {one.recorded_as}, or of a pattern that fits it, in"
+                f" {' and '.join(map(str, site.settings.ssh.trusted_files))}"
+            )
 
 
 def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:

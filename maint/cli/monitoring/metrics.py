@@ -18,7 +18,7 @@ from maint.cli.screen import Screen
 from maint.config.schema import BackupSettings
 from maint.engine import journal, takeovers
 from maint.engine.lease import newest as newest_row
-from maint.errors import MaintError, Stopped
+from maint.errors import MaintError, Refused, Stopped
 from maint.files import replace
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
@@ -28,7 +28,7 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window_record import RECORD
+from maint.steps.manager.window_record import RECORD, left_open, remembered
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -119,9 +119,17 @@ def _scheduled(site: ConfiguredSite) -> Collection[str]:
 
 
 def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool | None:
-    if (site.state / RECORD).exists() or (stores and announced(site).open):  # the record may also be damaged
+    if _left_open(site, stores=stores) or (stores and announced(site).open):
         return True
     return None if reached is False or not stores else False
+
+
+def _left_open(site: ConfiguredSite, *, stores: bool = True) -> bool:
+    """Whether a window that this machine opened may be open: `stores` tell of one that another machine closed."""
+    try:
+        return (left_open(site) if stores else remembered(site.state)) is not None
+    except Refused:  # its record is damaged
+        return True
 
 
 def _added(known: Sequence[Entry]) -> int | None:
@@ -270,6 +278,7 @@ class AtWork:
         self._mutex, self._bytes, self._told = RLock(), 0, site.clock.monotonic()
         site.watched = self._moved
         self._since = round(site.clock.now().timestamp(), 3)
+        self._over = b"" if _left_open(site) else self._record()
         self._window = self._is_open()
         leased = {_LEASE: 1.0} if site.shared is not None else {}
         self._say({**_IDLE, _AT_WORK: self._since, **leased, **({_WINDOW: 1.0} if self._window else {})})
@@ -301,7 +310,12 @@ class AtWork:
                 self._say({_MOVED: self._bytes})
 
     def _is_open(self) -> bool:
-        return (self._site.state / RECORD).exists()
+        return self._record() not in (b"", self._over)
+
+    def _record(self) -> bytes:
+        with suppress(FileNotFoundError):
+            return (self._site.state / RECORD).read_bytes()
+        return b""
 
     def _say(self, values: Mapping[str, float]) -> None:
         path = self._site.settings.metrics

@@ -6,19 +6,24 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from maint import __version__
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, number, option, seconds_of
+from maint.cli.run_playbook import learn
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.actor import actor
 from maint.config.suggestions import meant
 from maint.engine import journal
 from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, Record, RunState
+from maint.engine.lease import refuse_elsewhere
 from maint.engine.lock import is_held, site_lock
-from maint.errors import Refused, UsageError
+from maint.engine.shared_runs import shared_runs
+from maint.errors import Locked, Refused, UsageError
 from maint.model.formatting import parse_duration, show_count, show_duration, show_time, tell_time
 from maint.model.json import Json
 from maint.model.plan import Action
@@ -37,6 +42,11 @@ def approve(
 ) -> int:
     """Answer the question that a run waits for; who, when and why stands in its journal."""
     with opened(flags) as (site, screen):
+        here = is_held(site.state)  # it may be a run that waits on this machine
+        if not (flags.dry_run or here):
+            refuse_elsewhere(site, run_id)
+            with suppress(Locked):  # what is known here will do
+                learn(flags, site, screen)
         past = journal.find(site.state, run_id)
         action, record = _question(past)
         question, token, now = str(action.arguments["question"]), str(record.notes["token"]), site.clock.now()
@@ -48,7 +58,12 @@ def approve(
         if flags.dry_run:
             screen.say(f"would be {said}: {question}")
             return 0
-        answer(site.state, past.id, token, Approval(not reject, actor(), show_time(now), note))
+        word = Approval(not reject, actor(), show_time(now), note)
+        shared = None if here else shared_runs(site)
+        if shared is None or not shared.say(past.id, f"approval-{token}", msgspec.json.encode(word) + b"\n"):
+            answer(site.state, past.id, token, word)
+        elif answered(site.state, past.id, token) != word:
+            refuse_answered(site.state, past.id, token)
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
             screen.say(f"`maint playbook resume {past.id}` {'ends with that' if reject else 'goes on'}")

@@ -1,5 +1,6 @@
 """`maint playbook lint`: all mistakes of all playbooks at once, each with its place."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,9 @@ from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count
 from maint.model.json import Json
 
+_KEY = re.compile(rb"^([a-z_]+):", re.MULTILINE)
+_OTHERS = {b"sites": "a config", b"playbook": "a test of a playbook"}
+
 
 @command()
 def lint(
@@ -26,7 +30,7 @@ def lint(
     """Check playbooks without touching a site; where there is a config, the hosts and names in them too."""
     screen, shipped = flags.screen(), library()
     settings = _settings(flags)
-    checked = [one for name in names or sorted(shipped.texts) for one in _spread(name, shipped)]
+    checked = [one for name in names or sorted(shipped.texts) for one in _spread(name, shipped, screen)]
     found: dict[str, Invalid] = {}
     for name in checked:
         mistakes = _mistakes(name, shipped, settings)
@@ -38,15 +42,29 @@ def lint(
     _show(screen, checked, list(found.values()))
 
 
-def _spread(name: str, shipped: Library) -> Sequence[str]:
+def _spread(name: str, shipped: Library, screen: Screen) -> Sequence[str]:
     """Return the playbooks of a folder, Invalid where it has none; a name or a file stands for itself."""
     folder = Path(name)
     if name in shipped.texts or not folder.is_dir():
         return [name]
-    found = [str(path) for path in sorted(folder.glob("*.y*ml"))]
+    found = []
+    for path in sorted(folder.glob("*.y*ml")):
+        if other := _other(path):
+            screen.say(f"{path}: {other}, passed over")
+        else:
+            found.append(str(path))
     if not found:
         raise Invalid(f"there is no playbook in {name}", hint="name a folder with .yaml files, or a file")
     return found
+
+
+def _other(path: Path) -> str:
+    """Return what a file is that lies beside playbooks and is none by its keys: a config or a test; else nothing."""
+    try:
+        keys = set(_KEY.findall(path.read_bytes()))
+    except OSError:  # told as a mistake
+        return ""
+    return "" if b"steps" in keys else next((words for key, words in _OTHERS.items() if key in keys), "")
 
 
 def _settings(flags: Flags) -> SiteSettings | None:

@@ -15,16 +15,19 @@ import msgspec
 import maint
 from maint.cli.command import command
 from maint.cli.configless import settings_of
+from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, number, option, pairs_of, seconds_of
 from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
-from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away
+from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar
+from maint.config.error_messages import together
 from maint.config.paths import absolute
 from maint.engine.hosts import limited_to
 from maint.engine.load import Library, library
+from maint.engine.names import unknown_names
 from maint.engine.parameters import render
-from maint.engine.plan import parameters
+from maint.engine.plan import make_plan, parameters
 from maint.engine.read_step import is_file, is_template
 from maint.errors import Refused, UsageError
 from maint.model.json import Json
@@ -171,9 +174,8 @@ def schedule(
         settings = settings_of(flags)
         found = own(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
-    filled = parameters(
-        playbook, pairs_of("--set", values, "cluster=base")
-    )  # what is missing is told now, not every night
+    given = pairs_of("--set", values, "cluster=base")
+    filled = parameters(playbook, given)  # what is missing is told now, not every night
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
     words += ["--yes", *_confirmed(flags, playbook)]
@@ -183,8 +185,15 @@ def schedule(
         print_one(flags, Dag(at, every), playbook.name, words)
         return 0
     settings = settings_of(flags)
-    limited_to(settings.site(), limit.replace(",", " ").split())
+    only = limit.replace(",", " ").split()
+    limited_to(settings.site(), only)
+    if unknown := list(unknown_names(playbook, settings.site(), filled)):
+        wrong = together(unknown)
+        raise UsageError(wrong.message.removeprefix(f"{wrong.at}: "), hint=wrong.hint) if values else wrong
     rhythm = calendar(at, every, jitter)
+    with told_if_it_fails(flags, "a run"), opened(flags, warn_of_window=False) as (site, _):
+        site.works_on(kinds_of(playbook))
+        make_plan(playbook, given, site, shipped, flags.no_safety_net, only)
     by = f"maint playbook schedule {shlex.quote(word)}"
     read = [Path(word)] if is_file(name) else []
     read += [Path(one) for one in _local(playbook, filled, shipped, "reads") if one.startswith("/")]

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -92,7 +93,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     changed = [file for file in files if installed.state_of(file) != "installed"]
     stale = _stale(site, files, request)
     if request.own is None:
-        _warn_of_redaction(flags)
+        _ask_manager(flags)
     _warn(site, screen)
     for words in _troubles(site, request):
         screen.warn(f"{words}: every scheduled run would fail")
@@ -245,25 +246,31 @@ def _refuse_own_crontab(request: ScheduleRequest) -> None:
         raise UsageError("a user's own crontab is not written by maint", hint=hint)
 
 
-def _warn_of_redaction(flags: Flags) -> None:
-    """Say that a manager which redacts makes every scheduled backup end with 7; nothing where it cannot be asked."""
+@contextmanager
+def told_if_it_fails(flags: Flags, what: str) -> Iterator[None]:
+    """Try what a scheduled run begins with, and say why it fails now; that may pass, so nothing is refused."""
     try:
-        with opened(flags, warn_of_window=False) as (site, screen):
-            backup = site.settings.backup
-            if backup is None or backup.on_redacted != "problem" or not redacts(site.manager.settings()):
-                return
-            screen.warn(
-                f"{site.settings.manager.host} redacts its API, and backup.on_redacted is `problem`: "
-                "every scheduled backup would be for audit only, and end with 7"
-            )
-            screen.warn(
-                "two ways out: `on_redacted: window` takes restorable ones, restarting the manager twice each time; "
-                "`on_redacted: accept` is content with redacted ones"
-            )
+        yield
     except Stopped:
         raise
-    except MaintError:  # nobody is there, or lets us in: nothing is told
-        return
+    except MaintError as error:
+        flags.screen().warn(f"{what} would fail now: {error.in_a_line}")
+
+
+def _ask_manager(flags: Flags) -> None:
+    """Say that a manager which redacts makes every scheduled backup end with 7, or why it cannot be asked."""
+    with told_if_it_fails(flags, "a backup"), opened(flags, warn_of_window=False) as (site, screen):
+        found, backup = site.manager.settings(), site.settings.backup
+        if backup is None or backup.on_redacted != "problem" or not redacts(found):
+            return
+        screen.warn(
+            f"{site.settings.manager.host} redacts its API, and backup.on_redacted is `problem`: "
+            "every scheduled backup would be for audit only, and end with 7"
+        )
+        screen.warn(
+            "two ways out: `on_redacted: window` takes restorable ones, restarting the manager twice each time; "
+            "`on_redacted: accept` is content with redacted ones"
+        )
 
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None, shared: bool = False) -> list[Path]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
+from maint.adapters.stores.stored_files import trial_name
 from maint.cli.after_run import tell_age
 from maint.cli.backup.drill import left_behind
 from maint.cli.command import command
@@ -30,9 +31,9 @@ from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import journal
-from maint.engine.lease import insist_mounted, newest
+from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
-from maint.engine.shared_runs import key_of
+from maint.engine.sealed import key_of
 from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -46,9 +47,9 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import escrow
-from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
+from maint.steps.services.commands import uses_kerberos
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
@@ -127,7 +128,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
             "lock": lambda: _lock(site),
-            "lease": lambda: _lease(site),
+            "lease": lambda: _lease(site, tried=not flags.dry_run),
             "keys": lambda: _keys(site),
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
@@ -214,13 +215,15 @@ def _lock(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("lock", OK, "free")
 
 
-def _lease(site: ConfiguredSite) -> Iterator[Line]:
-    """Look who works on the site on any machine; nothing where no state is shared."""
+def _lease(site: ConfiguredSite, *, tried: bool) -> Iterator[Line]:
+    """Look who works on the site on any machine, and whether one could; nothing where no state is shared."""
     if site.shared is None:
         return
     insist_mounted(site)
     row = newest(site.shared, site.settings.name)
     if row is None or not row.claim.token:
+        if tried:
+            insist_fit(site.shared, trial_name(site.settings.name))
         yield Line("lease", OK, f"{site.shared.location}: free")
     else:
         words = f"{site.shared.location}: {row.words}"
@@ -279,6 +282,9 @@ def _manager(site: ConfiguredSite) -> Iterator[Line]:
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
     yield from _guarded("truststore", partial(_truststore, site))
+    if site.settings.manager.kdc is None and uses_kerberos(site.manager):
+        words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
+        yield Line("kerberos", SKIP, words, "name it in `manager.kdc`, or have its password at hand")
 
 
 def _truststore(site: ConfiguredSite) -> Iterator[Line]:
@@ -450,15 +456,8 @@ def _switched(one: Switch) -> Line | None:
     """Say where redaction is off on a host, whoever switched it; None where it is on."""
     if one.problem:
         return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
-    if one.running:
-        words = f"the server on {one.host} runs with redaction off: whoever may read the API sees passwords"
-    elif one.written:
-        words = f"{PATH} on {one.host} has redaction switched off" + (
-            f", which counts from the next start of {UNIT}" if one.running is False else ""
-        )
-    else:
-        return None
-    return Line("redaction window", WARN, words, f"{CLOSE_COMMAND}; what somebody else wrote into the file it leaves")
+    hint = f"{CLOSE_COMMAND}; what somebody else wrote into the file it leaves"
+    return Line("redaction window", WARN, one.words, hint) if one.words else None
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from maint.cli.site.page_facts import CHECKS, KEPT, gather, seen
 from maint.config.precedence import Settings
 from maint.files import keep_record, kept_record, locked, replace
 from maint.report import plots
-from maint.report.pages import write_estate, write_site
+from maint.report.pages import tells_no_use, write_estate, write_site
 from maint.report.plots import Plot
 from maint.report.site_facts import SiteFacts
 
@@ -93,9 +93,9 @@ def _seen(state: Path, unusable: str, config: str) -> SiteFacts | None:
 
 
 def _is_older(page: Path, state: Path) -> bool:
-    """Whether a page is missing, or older than what is kept of its site."""
+    """Whether a page is missing, older than what is kept of its site, or tells of a config that was mended since."""
     kept = [path.stat().st_mtime_ns for path in (state / KEPT, state / CHECKS) if path.exists()]
-    return not page.exists() or page.stat().st_mtime_ns < max(kept, default=0)
+    return not page.exists() or page.stat().st_mtime_ns < max(kept, default=0) or tells_no_use(page)
 
 
 def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
@@ -106,10 +106,7 @@ def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
 
 
 def _written(folder: Path, state: Path, facts: SiteFacts, now: datetime) -> Path:
-    page = write_site(folder, facts, _drawn(state, facts), now)
-    if facts.unusable:
-        os.utime(page, (0, 0))  # older than all that is kept: it is written anew once the config is mended
-    return page
+    return write_site(folder, facts, _drawn(state, facts), now)
 
 
 def keep(site: ConfiguredSite, facts: SiteFacts) -> None:

@@ -22,7 +22,7 @@ from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
 from maint.retry import delays, heed
-from maint.snapshots.catalogue import entries
+from maint.snapshots.catalogue import concealed, entries
 from maint.snapshots.in_progress import others_storing
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
 
@@ -223,7 +223,10 @@ def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
         return Unused()
     if busy := others_storing(sight):
         return Unused(waits=f"another machine has been storing files since {busy[0]}")
-    kept = [entry for entry in entries(sight) if entry.id not in going]
+    listed = entries(sight)
+    if unlisted := concealed(sight, [entry.id for entry in listed]):
+        return Unused(waits=f"{sight.store.location} does not list {unlisted[0]}, which is there, and may need them")
+    kept = [entry for entry in listed if entry.id not in going]
     doubtful = [entry.id for entry in kept if entry.snapshot is None]
     if doubtful:
         return Unused(waits=f"{doubtful[0]} cannot be believed, and may need them")

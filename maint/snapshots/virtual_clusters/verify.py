@@ -7,7 +7,7 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from maint.deployment.reader import BLOCK
-from maint.errors import NoKeyFits, Refused, StoreFailed, WorkFailed
+from maint.errors import NoKeyFits, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_counts
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
 from maint.ports import Sight
@@ -71,7 +71,7 @@ def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding]
             continue
         try:
             document = read_document(sight, snapshot, summary.name)
-        except (NoKeyFits, StoreFailed):
+        except (NoKeyFits, StoreFailed, NotWritten):
             raise
         except (OSError, WorkFailed) as failure:
             inside.append(Finding("content", False, f"{part_name(summary.name)}: {failure}"))
@@ -111,7 +111,7 @@ def _opened(
     try:
         with open_object(sight, one) as stream:
             found = _signature(stream)
-    except NoKeyFits:
+    except (NoKeyFits, NotWritten):
         raise
     except StoreFailed as failure:
         return f"{object_name(site, one.place)} {UNREAD}{failure.in_a_line}", ()

@@ -370,7 +370,7 @@ def _reboot(site: Site, host: str) -> None:
         ran = site.shell.run(host, "systemctl reboot", timeout=60.0)
     except (CannotReach, TimedOut):
         return  # the connection goes down with the host; whether it is back is looked at
-    if not ran.ok and ran.status != 255:
+    if ran.status > 0 and ran.status != 255:  # below 0, the host's going down has killed it
         raise WorkFailed(
             f"{host} could not be rebooted",
             detail=[error_text(ran)],

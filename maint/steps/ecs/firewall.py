@@ -72,7 +72,11 @@ class FlushFirewall(Step[ClusterArguments]):
         refuse_running(site.manager, str(action.arguments["cluster"]))
         found = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)
-        undo.keep(site, work.run, {host: found[host] for host in closed}, NAME)
+        cut_off = {host: kept for host in closed if (kept := _cut_off(site, host, found[host])) is not None}
+        more = [host for host, kept in cut_off.items() if not _own(found[host]) <= kept]
+        undo.keep(site, work.run, {host: found[host] for host in more}, REPLACED)
+        whole = {host: found[host] for host in closed if host not in cut_off}
+        undo.keep(site, work.run, whole, NAME, dict.fromkeys(whole, undo.BEGUN))
 
         def flush(host: str) -> None:
             run_script(site.shell, host, script("ecs-firewall-flush"), timeout=_LIMIT)
@@ -82,10 +86,15 @@ class FlushFirewall(Step[ClusterArguments]):
                     hint="something on that host puts its rules back: stop it, then `maint playbook resume`",
                 )
 
-        yield from map_hosts(site, closed, flush, "flushing firewall rules")
+        _end(site, *open_)
+        yield from map_hosts(site, closed, flush, "flushing firewall rules", done=lambda host: _end(site, host))
         if not closed:
             return unchanged(f"no rules on {host_list(open_)}")
-        return done(f"rules of {host_list(closed)} flushed, and kept for `maint playbook run restore-firewall`")
+        words = f"rules of {host_list(closed)} flushed, and kept for `maint playbook run restore-firewall`"
+        if more:
+            words += f", which on {host_list(more)} brings back what was kept before an earlier run was cut off"
+            words += "; with `--set replaced=true`, what stood there now"
+        return done(words)
 
 
 def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
@@ -138,13 +147,21 @@ class RestoreFirewall(Step[RestoreArguments]):
         name, other = (REPLACED, NAME) if action.arguments.get("replaced") is True else (NAME, REPLACED)
         live = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         stale = [host for host in hosts if not _same(live[host], _kept(site, host, name))]
-        undo.keep(site, work.run, {host: live[host] for host in stale if beyond_policies(live[host])}, other)
+        more = [host for host in stale if not _own(live[host]) <= (_cut_off(site, host, live[host]) or set())]
+        undo.keep(site, work.run, {host: live[host] for host in more}, other, dict.fromkeys(more, undo.BEGUN))
 
         def restore(host: str) -> None:
             rules = _kept(site, host, name)
             output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
+            if lacking := _own(rules) - _own(rules_of(site.shell, host)):
+                raise WorkFailed(
+                    f"{host}: {show_count(len(lacking), 'rule')} did not come back, such as"
+                    f" {min(lacking).decode('utf-8', 'replace')}",
+                    hint="something on that host changes its rules: stop it, then `maint playbook resume`",
+                )
 
-        yield from map_hosts(site, stale, restore, "putting firewall rules back")
+        _end(site, *(host for host in hosts if host not in stale))
+        yield from map_hosts(site, stale, restore, "putting firewall rules back", done=lambda host: _end(site, host))
         if not stale:
             return unchanged(f"the kept rules stand on {host_list(hosts)}")
         return done(f"rules put back on {host_list(stale)}")
@@ -158,6 +175,29 @@ def _kept(site: Site, host: str, name: str) -> bytes:
             hint="the copy in the state folder is gone: set its rules by hand",
         )
     return site.undo.fetch(found.sealed)
+
+
+def _cut_off(site: Site, host: str, rules: bytes) -> set[bytes] | None:
+    """Return all rules that are kept of a host where those that stand may be what a run that was cut off left of them.
+
+    None where they are no such rest, so that they are to be kept as the whole.
+    """
+    newest = {name: undo.newest(site.state, host, name) for name in (NAME, REPLACED)}
+    if not any(one and one.is_under_way for one in newest.values()):
+        return None
+    kept = {name: site.undo.fetch(one.sealed) for name, one in newest.items() if one}
+    if REPLACED in kept and _same(rules, kept[REPLACED]):
+        return None
+    return set().union(*map(_own, kept.values()))
+
+
+def _end(site: Site, *hosts: str) -> None:
+    for name in (NAME, REPLACED):
+        undo.end(site, hosts, name)
+
+
+def _own(rules: bytes) -> set[bytes]:
+    return {re.sub(_COUNTED, b"", line.encode("utf-8", "replace")) for line in beyond_policies(rules)}
 
 
 def _same(rules: bytes, kept: bytes) -> bool:

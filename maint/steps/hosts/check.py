@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal, Self
 
+from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from maint.checks.check import RUNNING, Check
@@ -17,7 +18,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.steps.hosts.fan_out import host_list, texts
-from maint.steps.hosts.selection import HostsArguments, chosen_hosts
+from maint.steps.hosts.selection import HostsArguments, choose, chosen_hosts
 from maint.steps.step import Progress, Step, done, in_a_template
 
 _TOLD = 12  # findings that are told one by one
@@ -53,7 +54,7 @@ class CheckHosts(Step[CheckArguments]):
     locks = False
 
     def plan(self, args: CheckArguments, sight: Sight) -> Iterable[Action]:
-        hosts = chosen_hosts(sight, args)
+        hosts = chosen_hosts(sight, args) or [host.name for host in sight.settings.hosts_in("manager")]
         checks = select(args.checks, args.checks_in, args.phase)
         what = ", ".join(check.id for check in checks) if len(checks) <= 4 else show_count(len(checks), "check")
         then = {"fail": "stop at a failure", "warn": "warn of failures", "register": "register the findings"}
@@ -70,6 +71,8 @@ class CheckHosts(Step[CheckArguments]):
         chosen = set(names) != {host.name for host in site.settings.hosts}
         facts = ask_site(site, _enquiry(site, checks, names, args.phase), site.fleet, timeout=work.timeout)
         findings = judge(checks, facts, site.settings.accepted, chosen=chosen)
+        if all(one.state is State.SKIP for one in findings):  # no result is never a pass
+            findings = [replace(one, state=State.ERROR) for one in findings]
         wrong = [one for one in findings if one.state in (State.FAIL, State.ERROR)]
         warned = [one for one in findings if one.state is State.WARN]
         lines, value = _lines(facts, wrong), _value(facts, findings)
@@ -88,6 +91,7 @@ class CheckHosts(Step[CheckArguments]):
 def _enquiry(sight: Sight, checks: Sequence[Check], names: Sequence[str], phase: str) -> Enquiry:
     settings = sight.settings
     known = {host.name: host for host in (*settings.hosts_in("manager"), *settings.hosts)}
+    choose(list(known.values()), names, ())  # one may have left the config since the plan
     hosts = [known[name] for name in names]
     profiles = {host.name: profiles_of(host, settings) for host in hosts}
     return Enquiry(hosts, checks, setting_of(settings, phase, None), profiles, {"authorities": authorities(settings)})

@@ -2,6 +2,8 @@
 
 import shlex
 from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
+from threading import Lock
 
 from pydantic import Field
 
@@ -72,11 +74,17 @@ class RunCommand(Step[RunArguments]):
                 f"nobody saw whether `{args.command}` ended on {host_list(begun)}, so it is not run again",
                 hint="look there; `unless: COMMAND` in its step says where it is done, `repeatable: true` lets it run",
             )
-        open_, ran = list(left), dict[str, Ran]()
+        open_, ran, touched = list(left), dict[str, Ran](), Touched()
         work.note("begun", list(open_))
 
         def run(host: str) -> None:
-            ran[host] = _ran(site, host, args, work)
+            touched.add(host)
+            try:
+                ran[host] = _ran(site, host, args, work)
+            except CannotReach as failure:
+                if failure.untouched:
+                    touched.remove(host)
+                raise
 
         def note(host: str) -> None:
             if ran[host].ok:
@@ -88,12 +96,45 @@ class RunCommand(Step[RunArguments]):
                 open_.remove(host)
                 work.note("begun", list(open_))
 
-        yield from _raising_all(map_hosts(site, left, run, "running", done=note), ran)
+        try:
+            yield from _raising_all(map_hosts(site, left, run, "running", done=note), ran)
+        except BaseException:
+            hosts = touched.close()
+            with suppress(WorkFailed):  # what is written down already names more hosts than these
+                work.note("begun", [host for host in open_ if host in hosts])
+            raise
         over = [host for host in args.hosts if host in ended]
         if not over:
             return unchanged(f"nothing to run on {host_list(args.hosts)}")
         value = {host: _output(ran[host]) if host in ran else work.noted(f"output of {host}") for host in over}
         return done(f"run on {host_list(over)}", value if args.output else None)
+
+
+class Touched:
+    """The hosts where a command may have begun, as threads tell; once they have been counted, it begins nowhere."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._hosts = set[str]()
+        self._is_closed = False
+
+    def add(self, host: str) -> None:
+        """Count a host before anything begins there; WorkFailed once they have been counted."""
+        with self._lock:
+            if self._is_closed:
+                raise WorkFailed(f"{host}: nothing is begun any more", hint="`maint playbook resume`")
+            self._hosts.add(host)
+
+    def remove(self, host: str) -> None:
+        """Take a host out where nothing has begun after all."""
+        with self._lock:
+            self._hosts.discard(host)
+
+    def close(self) -> set[str]:
+        """Return the hosts; from now on it begins on no other."""
+        with self._lock:
+            self._is_closed = True
+            return set(self._hosts)
 
 
 def _raising_all(running: Generator[str, None, object], ran: Mapping[str, Ran]) -> Generator[str, None, None]:

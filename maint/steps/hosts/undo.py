@@ -14,6 +14,7 @@ from maint.ports import Site
 
 _RECORD = "host-files.json"
 _AT_MOST = 5  # of each thing; what is older is forgotten
+BEGUN, _ENDED = "begun", "ended"  # stand for what is put in place in several steps
 
 
 class UndoRecord(msgspec.Struct, frozen=True):
@@ -28,6 +29,11 @@ class UndoRecord(msgspec.Struct, frozen=True):
     group: str = ""
     mode: str = ""
     put: tuple[str, ...] = ()  # stand for what the run put in its place, its attempts included; none in older records
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether what it was kept for has begun, and nobody has seen its end."""
+        return self.put[-1:] == (BEGUN,)
 
 
 def records(state: Path) -> Sequence[UndoRecord]:
@@ -81,6 +87,14 @@ def keep(
     for one in old:
         if one.sealed:
             site.undo.drop(one.sealed)
+
+
+def end(site: Site, hosts: Sequence[str], name: str) -> None:
+    """Note that what was kept last of hosts under a name is under way no more."""
+    newest_ones = {host: newest(site.state, host, name) for host in hosts}
+    for run in {one.run for one in newest_ones.values() if one and one.is_under_way}:
+        of_run = [host for host, one in newest_ones.items() if one and one.run == run and one.is_under_way]
+        keep(site, run, {}, name, dict.fromkeys(of_run, _ENDED))
 
 
 def _last(records: Sequence[UndoRecord]) -> list[UndoRecord]:

@@ -9,7 +9,7 @@ from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.hosts.fan_out import host_list, map_hosts, map_hosts_now, output_of, texts
+from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as, require_ssh
 from maint.steps.manager.commands import wait_until
 from maint.steps.manager.java_options import UNIT
@@ -18,28 +18,40 @@ from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchang
 
 AGENT, SUPERVISOR = "cloudera-scm-agent", "cloudera-scm-supervisord"
 _LIMIT = 300.0  # seconds for one host
+_AT_REST, _UP = ("inactive", "failed", "unknown"), ("active", "reloading", "refreshing")
 _HEARTBEAT = timedelta(seconds=60)  # older ones are no sign of life (M10.1: an agent beats every 15 seconds)
 
 
 def switch_units(site: Site, hosts: Sequence[str], verb: str, units: Sequence[str]) -> Generator[str, None, list[str]]:
     """Start or stop (`verb`) units on hosts where they are not yet as wanted; return the hosts that changed."""
-    when = verb == "stop"  # only units that are active, or only others, are touched
+    wanted = _AT_REST if verb == "stop" else _UP
 
     def switch(host: str) -> bool:
         changed = False
         for unit in units:
-            if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok is when:
+            if _state_of(site.shell, host, unit) not in wanted:
                 output_of(host, site.shell.run(host, f"systemctl {verb} {unit}", timeout=_LIMIT))
                 changed = True
-                if site.shell.ask(host, f"systemctl is-active --quiet {unit}").ok and when:
+                if verb == "stop" and (state := _state_of(site.shell, host, unit)) not in wanted:
                     raise WorkFailed(
-                        f"{host}: {unit} still runs after `systemctl stop`",
+                        f"{host}: {unit} is {state} after `systemctl stop`",
                         hint=f"`systemctl status {unit}` and `journalctl -u {unit}` on that host say why",
                     )
         return changed
 
     found = yield from map_hosts(site, hosts, switch, f"{verb} {units[0]}")
     return [host for host, changed in found.items() if changed]
+
+
+def _state_of(shell: ShellSight, host: str, unit: str) -> str:
+    """Return what systemd says of a unit: one that it starts again and again is not at rest between two attempts."""
+    ran = shell.ask(host, f"systemctl is-active {unit}")
+    if (state := ran.words.strip()) in (*_AT_REST, *_UP, "activating", "deactivating", "maintenance"):
+        return state
+    raise WorkFailed(
+        f"{host}: systemd does not say whether {unit} runs: {error_text(ran)}",
+        hint=f"`systemctl status {unit}` on that host must answer",
+    )
 
 
 class _ServerUnit(Step[NoArguments]):

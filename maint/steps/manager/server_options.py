@@ -70,6 +70,16 @@ class Switch(msgspec.Struct, frozen=True):
     running: bool | None = None
     problem: str = ""  # why the host told nothing
 
+    @property
+    def words(self) -> str:
+        """Where it is off; empty: nowhere that the host tells of."""
+        if self.running:
+            return f"the server on {self.host} runs with redaction off: whoever may read the API sees passwords"
+        if not self.written:
+            return ""
+        counts = f", which counts from the next start of {java_options.UNIT}" if self.running is False else ""
+        return f"{java_options.PATH} on {self.host} has redaction switched off{counts}"
+
 
 def switches(sight: Sight) -> list[Switch]:
     """Look at each host of the manager; none where the config names no way to them."""

@@ -36,6 +36,15 @@ def missing_principals(manager: ManagerSight) -> Sequence[str]:
     return [str(one.get("principal", "")) if isinstance(one, dict) else str(one) for one in listed]
 
 
+def uses_kerberos(manager: ManagerSight) -> bool:
+    """Tell whether the manager says that its clusters use Kerberos."""
+    try:
+        found = manager.get("/cm/kerberosInfo")
+    except WorkFailed:  # not every server, nor every account, tells
+        return False
+    return isinstance(found, dict) and found.get("kerberized") is True
+
+
 class _Credentials(Step[NoArguments]):
     effect = Effect.CHANGE
     command: str
@@ -56,9 +65,8 @@ class _Credentials(Step[NoArguments]):
         if sight.settings.manager.kdc is None:
             if self.command == _IMPORT:
                 words = f"WARNING: {lacking}, and roles that need them do not start; set `manager.kdc` in the config"
-                yield self.action(
-                    "the manager", f"{words}, or import the KDC's account in the manager", effect=Effect.READ
-                )
+                words += " and begin anew, or have them made in the manager"
+                yield self.action("the manager", words, effect=Effect.READ)
             return
         yield self.action("the manager", f"{self.words} ({lacking})", facts={"missing": len(missing)})
 

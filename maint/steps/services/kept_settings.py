@@ -57,10 +57,9 @@ def kept_settings(state: Path, run: str) -> Sequence[KeptSetting]:
     return found.settings if found else ()
 
 
-def promised(state: Path, now: datetime) -> dict[str, str]:
+def promised(state: Path) -> dict[str, str]:
     """Return the runs whose settings can be put back still, each with the day until which that was said."""
-    records = _RECORDS.all(state)
-    return {run: f"{record.until:%Y-%m-%d}" for run, record in records if record.until >= now}
+    return {run: f"{record.until:%Y-%m-%d}" for run, record in _RECORDS.all(state)}
 
 
 def changed_since(state: Path, place: Place, name: str, moment: datetime) -> str:

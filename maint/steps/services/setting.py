@@ -238,7 +238,6 @@ def _summary(snapshot: str, found: Sequence[Action], unread: Sequence[str]) -> s
     words = "" if found else f"nothing that can be read differs from snapshot {snapshot}"
     if not unread:
         return words
-    more = (
-        f"not compared, since the manager hides them: {len(unread)}; put one back by its name: {', '.join(unread[:3])}"
-    )
+    few = ", ".join(unread[:3])
+    more = f"not compared, since the manager hides them: {len(unread)}; put one back by its name (`--property`): {few}"
     return f"{words}; {more}{', …' if len(unread) > 3 else ''}" if words else more

@@ -237,7 +237,7 @@ def alone_once(
     site: Site, work: Work, name: str, purpose: Purpose, *, accept_empty: bool
 ) -> Generator[str, None, Snapshot]:
     """Take a snapshot of one virtual cluster, unless an earlier attempt of this action committed a sound one."""
-    if (found := committed(site, work)) is not None:
+    if (found := committed(site, work, purpose)) is not None:
         return found
     snapshot_id = new_id(site.clock.now())
     work.note(NOTE, snapshot_id)

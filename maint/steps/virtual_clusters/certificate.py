@@ -6,20 +6,28 @@ of its own (J11.3), so a good one is sealed before, and put back.
 
 import json
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import repeat
 
 import msgspec
 
 from maint.config.schema import VirtualClusterSettings
-from maint.errors import WorkFailed
+from maint.errors import NotKept, WorkFailed
 from maint.files import explaining, whole
-from maint.model.certificate import covers, end_of, first_of
+from maint.model.certificate import covers, end_of, first_of, is_self_signed, names_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
 from maint.retry import looks
 from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, address_of
-from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
+from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets, Manifest, contents_of
+from maint.steps.virtual_clusters.safety_net import (
+    CERTIFICATE,
+    came_back,
+    replaced_since,
+    sealed_certificate,
+    sealed_in,
+)
 
 SOON = timedelta(days=30)
 _NOTE = "shared"
@@ -64,18 +72,20 @@ def lasting(address: Address, held: Mapping[str, bytes], now: datetime) -> bool:
     return shared is not None and covers(shared, address.gateway) and end_of(shared) > now + SOON
 
 
-def keep_shared(site: Site, work: Work, host: str, address: Address) -> Generator[str, None, None]:
-    """Seal the gateway's certificate with its key, once in all attempts of a run."""
-    if work.noted(_NOTE) is not None:
-        return
-    found = KubernetesSecrets(host, address.service_namespace).read(site.shell, [SHARED_SECRET])
-    if SHARED_SECRET in found:
-        work.note(_NOTE, site.undo.keep(json.dumps(found[SHARED_SECRET]).encode()))
-        yield f"the certificate of {address.gateway} is sealed in the state folder: it is to stay"
+def keep_shared(site: Site, work: Work, vc: str, cabinet: KubernetesSecrets) -> None:
+    """Note that the gateway's certificate, which `seal_certificates` has sealed, is to be put back by this run."""
+    there = cabinet.read(site.shell, [SHARED_SECRET]).get(SHARED_SECRET)
+    if there is not None and (one := sealed_certificate(site, work.run, vc, SHARED_SECRET, there)) is not None:
+        work.note(_NOTE, one.definition)
 
 
-def put_shared_back(site: Site, work: Work, host: str, address: Address) -> Generator[str, None, None]:
+def put_shared_back(
+    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, address: Address, *, left: bool = False
+) -> Generator[str, None, None]:
     """Put the gateway's certificate back, as far as an attempt of this run has sealed one.
+
+    Args:
+        left: what is there was left by an earlier attempt, or is somebody's newer one, which stays.
 
     Raises:
         WorkFailed: it could not be put back; it stays sealed.
@@ -83,14 +93,46 @@ def put_shared_back(site: Site, work: Work, host: str, address: Address) -> Gene
     sealed = work.noted(_NOTE)
     if not isinstance(sealed, str):
         return
-    cabinet = KubernetesSecrets(host, address.service_namespace)
-    wanted = json.loads(site.undo.fetch(sealed))
+    kept = sealed_in(site.state, work.run, vc, CERTIFICATE)
+    one = next((each for each in kept if each.definition == sealed), None)
+    try:
+        wanted = json.loads(site.undo.fetch(sealed))
+    except NotKept:
+        if one is not None:
+            raise
+        work.note(_NOTE, None)  # `maint vc undo` has brought it back
+        return
     there = cabinet.read(site.shell, [SHARED_SECRET]).get(SHARED_SECRET)
     if there is None or there.get("data") != wanted["data"]:
+        if left and not _is_ours(site, work, vc, address, wanted, there):
+            yield f"{address.gateway} has another certificate than this run left there: it stays"
+            work.note(_NOTE, None)
+            return
         yield f"putting the certificate of {address.gateway} back"
         cabinet.put(site.shell, wanted)
     work.note(_NOTE, None)
-    site.undo.drop(sealed)
+    if one is not None:
+        came_back(site, work.run, one)
+    else:  # an earlier version sealed it
+        site.undo.drop(sealed)
+
+
+def _is_ours(site: Site, work: Work, vc: str, address: Address, sealed: Manifest, there: Manifest | None) -> bool:
+    """Whether the gateway's certificate is one that the utility made for this run, and the sealed one still good."""
+    before, now = (_der(secret) for secret in (sealed, there))
+    if before is None or not lasting(address, {SHARED_SECRET: before}, site.clock.now()):
+        return False
+    made = now is None or (is_self_signed(now) and (covers(now, address.host) or not names_of(now)))
+    return made and not replaced_since(site.state, work.run, vc, SHARED_SECRET)
+
+
+def _der(secret: Manifest | None) -> bytes | None:
+    """Return the certificate (DER) that a secret holds, None where there is none, or none that can be read."""
+    with suppress(ValueError):
+        der = first_of((contents_of(secret) or {}).get("tls.crt", b""))
+        end_of(der), names_of(der)
+        return der
+    return None
 
 
 def served(

@@ -102,11 +102,13 @@ class InitCluster(Step[InitClusterArguments]):
         pair = pair_of(settings, site.secrets, (address.host, address.gateway))
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
-        yield from put_shared_back(site, work, host, address)
+        cabinet = KubernetesSecrets(host, address.service_namespace)
+        yield from put_shared_back(site, work, settings.name, cabinet, address, left=True)
         held = certificates(site.shell, host, address)
-        before, now = work.noted("before"), _prints(held)
-        # A certificate that an earlier attempt of this run had made is not made once more.
-        renew = action.arguments["renew"] is True and before in (None, now)
+        before, now, own = work.noted("before"), _prints(held), address.certificate_secret
+        # A certificate that an earlier attempt of this run had made is not made once more; the gateway's alone is half.
+        made = isinstance(before, Mapping) and before.get(own) != now.get(own)
+        renew = action.arguments["renew"] is True and not made
         if there := _good(pair, address, held, site.clock.now(), renew=renew):
             words, seen = yield from served(site, settings, held)
             kept = _trusted(site, settings, held) if pair is None and before is not None else ""
@@ -115,10 +117,11 @@ class InitCluster(Step[InitClusterArguments]):
         require_ingress(found, address)
         work.note("before", now)
         stays = pair is None and not renew and lasting(address, held, site.clock.now())
-        going = [address.certificate_secret, *([] if stays else [SHARED_SECRET])]
-        cabinet = KubernetesSecrets(host, address.service_namespace)
-        yield from seal_certificates(site, work, settings.name, cabinet, going)
-        yield from self._install(site, work, found, settings, pair, stays=stays)
+        ours = pair.chain if pair else b""
+        yield from seal_certificates(site, work, settings.name, cabinet, [own, SHARED_SECRET], ours)
+        if stays:
+            keep_shared(site, work, settings.name, cabinet)
+        yield from self._install(site, work, found, settings, pair, cabinet)
         held = certificates(site.shell, host, address)
         _verify(address, host, pair, held, now)
         words, seen = yield from served(site, settings, held)
@@ -132,22 +135,26 @@ class InitCluster(Step[InitClusterArguments]):
 
     @staticmethod
     def _install(
-        site: Site, work: Work, found: Found, settings: VirtualClusterSettings, pair: Pair | None, *, stays: bool
+        site: Site,
+        work: Work,
+        found: Found,
+        settings: VirtualClusterSettings,
+        pair: Pair | None,
+        cabinet: KubernetesSecrets,
     ) -> Generator[str, None, None]:
         """Call the script; the gateway's certificate is put back where it is to stay, whatever becomes of the call."""
         address = address_of(settings)
-        if pair is None and stays:
-            yield from keep_shared(site, work, found.host, address)
         yield f"calling the utility script on {found.host}"
         files = {} if pair is None else {"cert.pem": pair.chain, "key.pem": pair.key.reveal()}
         how = "-a" if pair is None else '-c "$d/in/cert.pem" -k "$d/in/key.pem"'
         try:
             call_utility(site, found, settings, f"init-virtual-cluster -h {address.host} {how}", files)
         except (MaintError, KeyboardInterrupt):
-            sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
-            yield from put_shared_back(site, work, found.host, address)
+            if not work.heir():  # else it is that machine's now, and the seal stays for whoever takes the run up
+                sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
+                yield from put_shared_back(site, work, settings.name, cabinet, address)
             raise
-        yield from put_shared_back(site, work, found.host, address)
+        yield from put_shared_back(site, work, settings.name, cabinet, address)
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
         settings = site.settings.virtual_cluster(str(action.arguments["vc"]))

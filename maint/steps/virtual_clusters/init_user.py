@@ -334,7 +334,7 @@ class _Change:
         live = self._cabinet.read(site.shell, both)
         path = record_of(site.state, self._address.namespace, self._names.keytab)
         now, earlier = digest(both, live), list[str]()
-        kept = keep(path, site.undo, both, live, self._fresh, work.run, lambda one: earlier.append(replaced(one, now)))
+        kept = keep(path, site.undo, both, live, self._wanted, work.run, lambda one: earlier.append(replaced(one, now)))
         yield from (f"the secrets of {user} before these are kept{words}" for words in earlier if words)
         if now == self._fresh:
             replaced(kept, now)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from maint import files
 from maint.errors import NotKept, Refused, WorkFailed
@@ -33,6 +34,7 @@ class _Record(msgspec.Struct, frozen=True):
     sealed: str  # name of the sealed secrets that were there before
     fresh: str  # digest of those that are to be written
     run: str = ""  # whose change that is; empty in old records
+    written: Sequence[str] = ()  # digests of all single secrets that were to be written since; empty in old records
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -199,42 +201,47 @@ def keep(
     undo: Undo,
     names: Sequence[str],
     live: Mapping[str, Manifest],
-    fresh: str,
+    fresh: Mapping[str, Manifest],
     run: str,
     replaced: Callable[[OldSecrets], None],
 ) -> OldSecrets:
     """Seal the secrets that are to come back on failure, on disk before this returns.
 
     What an earlier attempt or run had sealed counts instead, unless it got as far as the new secrets or had not begun:
-    what is there now may be half of a change.
+    what is there now may be half of a change. It is not where it holds what nobody meant to write here.
 
     Args:
         names: both secrets.
         live: what is there now.
-        fresh: digest of the secrets that are to be written.
+        fresh: the secrets that are to be written.
         run: the run that is to write them.
-        replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets.
+        replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets, or was overtaken.
     """
-    before = _read_record(path, undo)
+    before, record = _read_record(path, undo), _Record("", digest(names, fresh), run, _each(names, fresh))
     if before is not None:
-        kept, wanted = before
-        now = digest(names, live)
-        if now not in (wanted, digest(names, kept.old)):
-            return _written(OldSecrets(kept.old, kept.sealed, path, run), fresh)
-        if now == wanted:
+        kept, earlier = before
+        now, single = digest(names, live), {*earlier.written, *_each(names, kept.old), *_each(names, {})}
+        if now == digest(names, kept.old):
+            forget(kept, undo)
+        elif now == earlier.fresh or (earlier.written and not single.issuperset(_each(names, live))):
             replaced(kept)
         else:
-            forget(kept, undo)
+            both = (*earlier.written, *record.written)
+            return _written(OldSecrets(kept.old, kept.sealed, path, run), replace(record, written=both))
     old: dict[str, Manifest | None] = {name: live.get(name) for name in names}
-    return _written(OldSecrets(old, undo.keep(json.dumps(old).encode()), path, run), fresh)
+    return _written(OldSecrets(old, undo.keep(json.dumps(old).encode()), path, run), record)
 
 
-def _written(kept: OldSecrets, fresh: str) -> OldSecrets:
-    files.replace(kept.path, msgspec.json.encode(_Record(kept.sealed, fresh, kept.run)))
+def _each(names: Sequence[str], secrets: Mapping[str, Manifest | None]) -> Sequence[str]:
+    return [digest([name], secrets) for name in names]
+
+
+def _written(kept: OldSecrets, record: _Record) -> OldSecrets:
+    files.replace(kept.path, msgspec.json.encode(replace(record, sealed=kept.sealed)))
     return kept
 
 
-def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
+def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, _Record] | None:
     try:
         record = files.load(path, _Record)
         if record is None:
@@ -248,7 +255,7 @@ def _read_record(path: Path, undo: Undo) -> tuple[OldSecrets, str] | None:
             detail=[str(error)],
             hint="look at the user's secrets in the cluster; then move the file away",
         ) from None
-    return OldSecrets(old, record.sealed, path, record.run), record.fresh
+    return OldSecrets(old, record.sealed, path, record.run), record
 
 
 def forget(kept: OldSecrets, undo: Undo) -> None:

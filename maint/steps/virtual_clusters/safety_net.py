@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from maint import files
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.model.formatting import show_count, show_size, show_some
+from maint.model.formatting import show_count, show_lines, show_size, show_some
 from maint.model.json import Json, Moment
 from maint.model.virtual_cluster import File, Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Clock, Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
@@ -24,7 +24,14 @@ from maint.snapshots.virtual_clusters.blobs import retry_truncated
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.dag_source import Dag, live_dag
 from maint.steps.undo_records import KEPT_FOR, KeptFile, UndoRecords, seal_file
-from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets, OldSecrets, digest, forget
+from maint.steps.virtual_clusters.kubernetes_secrets import (
+    KubernetesSecrets,
+    Manifest,
+    OldSecrets,
+    contents_of,
+    digest,
+    forget,
+)
 from maint.steps.virtual_clusters.recreation import RECREATIONS, old
 from maint.steps.virtual_clusters.step import own_prefix
 
@@ -107,17 +114,43 @@ def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False)
 
 
 def seal_certificates(
-    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, names: Sequence[str]
+    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, names: Sequence[str], ours: bytes = b""
 ) -> Generator[str, None, None]:
-    """Seal certificates with their keys that are about to be replaced, once in all attempts of the run."""
+    """Seal certificates with their keys that are about to be replaced, each once in all attempts of the run.
+
+    Args:
+        ours: what the run itself installs (PEM), which need not be sealed.
+    """
     drop_unfinished(site, work)
-    known = {one.name for one in sealed_in(site.state, work.run, vc, CERTIFICATE)}
-    for name, secret in cabinet.read(site.shell, [one for one in names if one not in known]).items():
+    for name, secret in cabinet.read(site.shell, names).items():
+        chain = (contents_of(secret) or {}).get("tls.crt", b"")
+        if (ours and chain == ours) or sealed_certificate(site, work.run, vc, name, secret) is not None:
+            continue
         yield f"sealing {name}"
         sealed = site.undo.keep(json.dumps(secret).encode())
         work.note("sealed", [sealed])
         remember(site, work.run, vc, Sealed(CERTIFICATE, name, sealed))
     work.note("sealed", None)
+
+
+def sealed_certificate(site: Site, run: str, vc: str, name: str, secret: Manifest) -> Sealed | None:
+    """Return what a run has sealed of this very certificate, None where that is nothing."""
+    return next(
+        (
+            one
+            for one in sealed_in(site.state, run, vc, CERTIFICATE)
+            if one.name == name and json.loads(site.undo.fetch(one.definition)).get("data") == secret.get("data")
+        ),
+        None,
+    )
+
+
+def replaced_since(state: Path, run: str, vc: str, name: str) -> bool:
+    """Whether a run that began later replaced a certificate, too."""
+    return any(
+        later > run and any((one.vc, one.what, one.name) == (vc, CERTIFICATE, name) for one in record.named())
+        for later, record in _RECORDS.all(state)
+    )
 
 
 def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> str:
@@ -271,7 +304,21 @@ def _sealed(
     one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths, races=starts)
     words = remember(site, work.run, cluster.settings.name, one)
     work.note("sealed", None)
+    if isinstance(live, Resource):
+        _refuse_newer(cluster.resource(live.name), live, paths)
     return words
+
+
+def _refuse_newer(now: Resource | None, sealed: Resource, paths: Collection[str]) -> None:
+    """Refuse to take for sealed what came while the files were: that may take long."""
+    signatures_ = signatures(sealed.raw)
+    files = [file for file in now.files if not paths or file.path in paths] if now is not None else []
+    if newer := [file.path for file in files if signatures_.get(file.path) != file.signature]:
+        raise WorkFailed(
+            f"{show_count(len(newer), 'file')} came or changed while the others were sealed",
+            detail=show_lines(newer, _SHOWN),
+            hint="find out who uploads there, then again",
+        )
 
 
 def _source(cluster: VirtualClusterSight, job: Job) -> Dag | None:

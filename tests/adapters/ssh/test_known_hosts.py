@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
+from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, record, recorded_name
+from maint.model.fleet import Presented
 
 
 def key(number: int, kind: str = "ssh-ed25519") -> HostKey:
@@ -92,3 +93,16 @@ def test_what_ssh_keygen_hashes_is_found_as_ssh_keygen_finds_it(tmp_path: Path) 
         found = subprocess.run(["ssh-keygen", "-F", name, "-f", path], capture_output=True).returncode == 0
         ours = any(judge(path.read_text(), name, key(number)) is Standing.KNOWN for number in (1, 2, 3))
         assert ours == found, name
+
+
+@pytest.mark.parametrize("spelled", ["\t", "  ", " \t"])
+def test_a_key_that_is_replaced_is_believed_no_more_however_its_line_is_spelled(tmp_path: Path, spelled: str) -> None:
+    path = tmp_path / "known_hosts"
+    old = line("h,other", key(1)).replace(" ", spelled)
+    path.write_text(f"# mine\n{old}\t{old}{line('apart', key(3))}")
+    new = key(2)
+    record(path, [Presented("h", "h", new.type, base64.b64encode(new.blob).decode(), new.fingerprint)])
+    text = path.read_text()
+    assert (judge(text, "h", new), judge(text, "h", key(1))) == (Standing.KNOWN, Standing.CHANGED)
+    assert judge(text, "other", key(1)) is Standing.KNOWN
+    assert text.startswith("# mine\n") and line("apart", key(3)) in text

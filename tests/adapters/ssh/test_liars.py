@@ -13,10 +13,11 @@ from paramiko import Channel, SFTPError
 
 from maint.adapters.ssh import sftp
 from maint.adapters.ssh.connections import BROKEN, Connections
+from maint.adapters.ssh.runner import SudoGate
 from maint.adapters.ssh.sftp import Session
 from maint.adapters.ssh.shell import FabricShell
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach
+from maint.errors import CannotReach, LoginRefused
 
 VERSION, STATUS, HANDLE, NAME, ATTRS = 2, 101, 102, 104, 105
 
@@ -204,3 +205,11 @@ def test_a_host_that_sends_more_than_it_was_given_room_for_is_left(
             assert POURED.wait(60)  # meanwhile nobody reads on
             while answer.read():
                 pass
+
+
+def test_a_host_whose_sudo_talks_without_end_is_left_before_it_fills_the_memory() -> None:
+    gate = SudoGate("host", None)
+    with pytest.raises(LoginRefused) as caught:
+        for _ in range(100):
+            assert gate.feed(b"lecture " * 4096) == (b"", b"")
+    assert len("".join(caught.value.detail)) < 4096

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -308,6 +309,20 @@ def test_a_write_that_the_service_answers_with_an_error_is_not_sent_again(httpse
     puts = [r for r, _ in httpserver.log if r.path == "/backups/x/a" and r.method == "PUT"]
     assert [r.headers["If-None-Match"] for r in puts] == ["*"]
     assert puts[0].headers["x-amz-checksum-sha256"]
+
+
+@pytest.mark.parametrize("then", [200, 412])
+def test_a_write_that_met_another_one_is_sent_again_and_finds_what_that_one_wrote(
+    httpserver: HTTPServer, then: int
+) -> None:
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data(status=412)
+    httpserver.expect_oneshot_request("/backups/x/a", method="PUT", data=b"content").respond_with_data(status=409)
+    httpserver.expect_request("/backups/x/a", method="PUT", data=b"content").respond_with_data(status=then)
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    with pytest.raises(FileExistsError) if then == 412 else nullcontext():
+        put(store, "a", b"content")
+    assert [response.status_code for r, response in httpserver.log if r.path == "/backups/x/a"][1:] == [409, then]
 
 
 def test_a_process_that_lives_is_told_from_one_that_is_dead_or_of_another_boot() -> None:

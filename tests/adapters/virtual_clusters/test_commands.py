@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maint.errors import Refused
+from maint.errors import Invalid, Refused
 from maint.steps.virtual_clusters.jobs import CreateJob, CreateJobArguments
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
@@ -45,6 +45,30 @@ def test_lists_carry_the_schema_where_json_is_asked_for(vc, api):
     assert vc("resource", "describe", "--name", "r", "-o", "json").json["resource"]["files"][0]["path"] == "a.py"
     assert vc("job", "describe", "--name", "j", "-o", "json").json == {"schema": "maint/1", "job": api.jobs["j"]}
     assert "NAME" in vc("job", "list", "-o", "table").out
+
+
+@pytest.mark.parametrize("name", ["", "..", "."])
+def test_what_is_no_name_reaches_nothing_else(vc, api, name):
+    api.add_file("r", "etl", b"")
+    local = written(vc.folder, "etl")
+    for words in (
+        ("job", "delete"),
+        ("job", "run"),
+        ("resource", "delete"),
+        ("resource", "delete-file", "--resource-path", "r/etl"),
+        ("resource", "upload", "--resource-path", "r/etl", "--local-path", local),
+    ):
+        said = vc(*words, "--name", name, "--yes")
+        assert (said.code, "there is no" in said.err) == (5, True), said.err
+    assert api.writes() == []
+
+
+@pytest.mark.parametrize("name", ["", "..", "."])
+def test_no_address_leads_from_what_is_no_name_to_another_object(client, api, name):
+    for act in (client.delete_job, client.delete_resource, client.pause):
+        with pytest.raises(Invalid, match="is not the name of anything"):
+            act(name)
+    assert api.writes() == []
 
 
 def test_a_user_who_sees_nothing_is_told_of_the_role(vc, api):

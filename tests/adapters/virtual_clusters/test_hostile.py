@@ -1,11 +1,13 @@
 """Answers that no virtual cluster should give are errors that name what was expected, never empty lists."""
 
+import json
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from maint.adapters.virtual_clusters.calls import Patience
 from maint.errors import CannotReach, WorkFailed
@@ -36,6 +38,21 @@ def test_an_answer_that_is_no_list_is_not_an_empty_one(bench: Bench, scripted: H
 def test_an_empty_list_is_one(bench: Bench, scripted: HTTPServer, body: Any) -> None:
     scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
     assert bench.client().jobs() == ()
+
+
+@pytest.mark.parametrize("count", [100, 230])
+def test_a_list_that_does_not_say_whether_it_goes_on_is_read_to_its_end(
+    bench: Bench, scripted: HTTPServer, count: int
+) -> None:
+    names = [f"job-{number:03}" for number in range(count)]
+
+    def shown(request: Request) -> Response:
+        offset = int(request.args["offset"])
+        jobs = [{"name": name} for name in names[offset : offset + int(request.args["limit"])]]
+        return Response(json.dumps({"jobs": jobs}), content_type="application/json")
+
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_handler(shown)
+    assert [job.name for job in bench.client().jobs()] == names
 
 
 @pytest.mark.parametrize("body", [{"types": []}, [], None, {"types": None}])
@@ -81,6 +98,18 @@ def test_the_servers_words_hold_no_secret(bench: Bench, scripted: HTTPServer) ->
     with pytest.raises(WorkFailed, match="no ••• here") as failure:
         bench.client().job("j")
     assert failure.value.hint
+
+
+@pytest.mark.parametrize("words", ["dial tcp: lookup db: no such host", 'database "dex" does not exist'])
+def test_a_server_that_misses_its_own_database_says_nothing_of_what_was_asked_for(
+    bench: Bench, scripted: HTTPServer, words: str
+) -> None:
+    refused = {"status": "error", "message": f"could not get job from storage: {words}"}
+    scripted.expect_request("/dex/api/v1/jobs/j").respond_with_json(refused, 500)
+    client = bench.client(Patience(attempts=1))
+    for asked in (client.job, client.delete_job):
+        with pytest.raises(WorkFailed, match="500"):
+            asked("j")
 
 
 def test_an_answer_that_is_cut_is_asked_for_again(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from werkzeug import Response
 
+from maint.steps import undo_records
 from maint.steps.virtual_clusters import safety_net
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
@@ -124,11 +125,32 @@ def test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given(there,
     assert "without a safety net (it is in git)" in said.err
 
 
+@pytest.mark.parametrize("came", ["new.py", "app.py"])
+def test_a_file_that_comes_while_the_others_are_sealed_is_not_deleted_with_them(there, monkeypatch, came):
+    plain = Api._file
+
+    def written_meanwhile(api, method, resource, path, body):
+        answer = plain(api, method, resource, path, body)
+        if path == "lib/data.bin":
+            api.files[resource][came] = b"newer"
+        return answer
+
+    delete = ("resource", "delete", "--name", "code", "--yes")
+    with monkeypatch.context() as busy:
+        busy.setattr(Api, "_file", written_meanwhile)
+        said = there(*delete)
+    assert (said.code, there.api.writes(), f"\n  {came}" in said.err) == (5, [], True), said.err
+    before = dict(there.api.files["code"])
+    assert there("undo", run_of(there(*delete)), "--yes").code == 0
+    assert there.api.files["code"] == before
+
+
 def test_what_was_kept_for_its_time_goes_with_the_next_deletion(there, monkeypatch):
+    monkeypatch.setattr(undo_records, "_DOUBTED", timedelta())
     first = run_of(there("job", "delete", "--name", "etl", "--yes"))
-    monkeypatch.setattr(safety_net, "KEPT_FOR", timedelta(days=-1))
+    monkeypatch.setattr(safety_net, "KEPT_FOR", timedelta(days=-2))
     second = run_of(there("job", "delete", "--name", "report", "--yes"))
-    monkeypatch.undo()
+    monkeypatch.setattr(safety_net, "KEPT_FOR", timedelta(days=30))
     records = there.state / "vc-undo"
     path = records / f"{first}.json"
     path.write_text(path.read_text().replace(f"{datetime.now(UTC) + timedelta(days=30):%Y-%m-%d}", "2020-01-01"))

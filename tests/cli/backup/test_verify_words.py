@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.open_site import opened
+from maint.cli.options import Flags
+from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
 from tests.cli.monitoring.test_notices import configured
 from tests.steps.conftest import back_up
@@ -71,6 +74,10 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
     shown, text = loaded("backup", "show", first, "-o", "json").json["snapshot"], loaded("backup", "show", first).out
     assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
     assert "failed, level 0 of 3" in loaded("backup", "list").out
+    with opened(Flags(config=loaded.config)) as (site, _):
+        write_record(site, "drill", newest, {"result": "failed", "reason": "a role is gone"})
+    assert "ITS DRILL FAILED: a role is gone" in loaded("backup", "show", newest).out
+    assert "ITS DRILL FAILED" not in loaded("backup", "show", first).out
 
 
 def test_stale_chooses_by_itself(loaded):

@@ -84,6 +84,7 @@ def test_five_commands_of_the_readme_lead_to_a_verified_restorable_backup(tmp_pa
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"backup +yes +verified, level 3", ran.stdout)
     assert "maint backup drill --config" in ran.stderr
+    assert "kdc:" in (tmp_path / "work/maint.yaml").read_text()  # so that what is restored starts
     assert (tmp_path / "work/recovery.key").stat().st_mode & 0o777 == 0o600
 
 

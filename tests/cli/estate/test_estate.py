@@ -273,6 +273,7 @@ def test_a_broken_file_is_an_outcome_of_its_own_and_the_others_are_worked_on(mis
     down = mistaken.parent / "pages" / "down.html"
     assert "Not now" not in down.read_text() and said(mistaken, "site", "report", "--site", "one").code == 0
     assert "Not now" in down.read_text()  # as that of all sites says
+    assert down.stat().st_mtime >= (mistaken.parent / "sites.d" / "down.yaml").stat().st_mtime
     (mistaken.parent / "sites.d" / "down.yaml").write_text(mended)
     assert said(mistaken, "site", "report", "--site", "one").code == 0
     assert "Not now" not in down.read_text()

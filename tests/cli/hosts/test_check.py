@@ -31,6 +31,13 @@ def test_a_clean_lab_has_nothing_to_complain_about(operator: Operator) -> None:
     }  # fmt: skip
 
 
+def test_a_dry_run_does_not_try_what_writes(operator: Operator) -> None:
+    words = ("--check", "ldap.ad_rights", "--check", "os.umask", "--ldap-ou", "OU=x", "--ldap-url", "ldap://x.invalid")
+    said = operator("host", "check", *words, "--dry-run", "-v")
+    assert said.code == 0 and "ldap.ad_rights" not in said.out
+    assert "would try ldap.ad_rights, which writes" in said.err
+
+
 PLANTED = {
     "disk-97": ({"disk.space": "fail"}, 1),
     "clock-7s": ({"time.skew": "warn"}, 0),

@@ -62,6 +62,17 @@ def test_a_key_that_differs_is_replaced_only_when_told_so(operator: Operator, kn
     assert operator("host", "check", "--host", FIRST, "--check", "os.swappiness").code == 0
 
 
+def test_an_older_key_that_a_pattern_still_believes_is_told_where_one_is_replaced(
+    operator: Operator, known: Path
+) -> None:
+    old = next(line for line in known.read_text().splitlines() if line.startswith("[127.0.0.1]"))
+    known.write_text(f"[127.0.0.?]:* {old.partition(' ')[2]}\n")
+    operator.lab.break_(FIRST, "wrong-key")
+    said = operator("host", "trust", FIRST, "--yes", "--replace")
+    assert said.code == 0, said.err
+    assert f"{FIRST}: 1 other key of it still believed" in said.err and str(known) in said.err
+
+
 def test_a_host_that_does_not_answer_is_named_and_the_others_are_recorded(operator: Operator, known: Path) -> None:
     lines = known.read_text().splitlines()
     known.write_text("")

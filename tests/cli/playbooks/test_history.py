@@ -143,9 +143,13 @@ def test_a_run_whose_settings_can_be_put_back_stays_until_then_and_is_named(oper
     assert first not in [past.id for past in found.runs]
     expire(operator.state, SealedUndo(operator.state, AgeSeal()), began + timedelta(days=40))
     assert kept_settings(operator.state, first)
+    for days in (900, 45, 52):  # what one reading of the clock says, and the next one denies, counts for nothing
+        assert kept_settings(operator.state, first)
+        expire(operator.state, SealedUndo(operator.state, AgeSeal()), began + timedelta(days=days))
     late = began + timedelta(days=60)
-    assert first in [past.id for past in history.prunable(operator.state, late, last=0, age=86400).runs]
+    assert first in history.prunable(operator.state, late, last=0, age=86400).kept
     expire(operator.state, SealedUndo(operator.state, AgeSeal()), late)
+    assert first in [past.id for past in history.prunable(operator.state, late, last=0, age=86400).runs]
     assert not kept_settings(operator.state, first)
     assert operator.kept == []
 

@@ -14,6 +14,8 @@ state: {state}
 sites:
   prod:
     manager: {{host: 127.0.0.1, plain_port: 1, tls_port: 2, password: "file:{state}/password"}}
+    ssh: {{user: root, key: /nowhere}}
+    hosts: [{{name: cm, address: 127.0.0.1}}]
 """
 
 
@@ -135,6 +137,7 @@ def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str
         (("probe", "--at", "25:00"), 2, "no time of day"),
         (("probe", "--airflow"), 2, "neither a timer nor a line"),
         (("probe", "--limit", "nowhere"), 2, "no host or group 'nowhere'"),
+        (("smoke-test", "--set", "vc=etll"), 2, "site prod has no virtual cluster 'etll'"),
     ],
 )
 def test_what_would_fail_every_night_is_refused_now(
@@ -143,6 +146,23 @@ def test_what_would_fail_every_night_is_refused_now(
     said = type_(*words, "--form", "systemd")
     assert (said.code, told in said.err) == (code, True)
     assert type_.files == []
+
+
+def test_a_plan_that_cannot_be_made_is_told_before_the_first_night(type_: Scheduler, tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(
+        "name: one\nsummary: X.\nparameters:\n  host: {type: string}\nsteps:\n"
+        '  - {name: A, do: host.run, with: {hosts: ["{{ host }}"], command: x}}\n'
+    )
+    book = tmp_path / "each.yaml"
+    book.write_text(
+        "name: each\nsummary: X.\nparameters:\n  hosts: {type: list}\nsteps:\n"
+        '  - {name: A, each: "{{ hosts }}", playbook: one.yaml, with: {host: "{{ item }}"}}\n'
+    )
+    said = type_(str(book), "--set", "hosts=cm,elsewhere", "--form", "cron", "--dry-run")
+    assert (said.code, "a run would fail now: there is no host 'elsewhere'" in said.err) == (0, True), said.err
+    assert "would fail" not in type_(str(book), "--set", "hosts=cm", "--form", "cron", "--dry-run").err
+    said = type_("start-cluster", "--set", "cluster=base", "--form", "cron", "--dry-run")
+    assert (said.code, "a run would fail now: " in said.err) == (0, True)  # nobody is at the manager's address
 
 
 def test_a_folder_that_a_run_writes_to_and_that_is_not_there_is_warned_of(type_: Scheduler, tmp_path: Path) -> None:

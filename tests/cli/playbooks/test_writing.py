@@ -1,6 +1,8 @@
 """Writing a playbook: a skeleton, all mistakes at once, a schema for the editor, help on its parameters."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,9 @@ def test_a_new_playbook_has_no_mistakes_and_brings_its_schema(here: Path) -> Non
     assert first == "# yaml-language-server: $schema=playbook.schema.json"
     assert json.loads((here / "playbook.schema.json").read_text())["title"]
     assert maint("playbook", "lint", "patch-hosts.yaml").code == 0
+    if program := shutil.which("yamllint"):  # with its defaults, 80 columns among them
+        ran = subprocess.run([program, "patch-hosts.yaml"], capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout) == (0, ""), ran.stdout
     again = maint("playbook", "new", "patch-hosts")
     assert (again.code, "is there already" in again.err) == (3, True)
     assert maint("playbook", "new", "../x").code == 2
@@ -85,6 +90,17 @@ def test_a_folder_is_known_by_its_plain_name_and_one_without_playbooks_is_a_mist
         assert (said.code, f"there is no playbook in {name}" in said.err) == (3, True)
     (here / "books/good.yaml").write_text(playbooks()["probe"])
     assert maint("playbook", "lint", "books", "-o", "json").json["checked"] == ["books/good.yaml"]
+
+
+def test_a_config_and_tests_that_lie_beside_playbooks_are_passed_over(here: Path) -> None:
+    (here / "maint.yaml").write_text(f"# mine\n{CONFIG}")
+    (here / "test-probe.yaml").write_text("playbook: probe\nplan: []\n")
+    assert maint("playbook", "lint", ".").code == 3  # no playbook among them
+    assert maint("playbook", "new", "patch-hosts").code == 0
+    said = maint("playbook", "lint", ".")
+    told = "maint.yaml: a config, passed over", "test-probe.yaml: a test of a playbook, passed over"
+    assert (said.code, [line in said.err for line in told]) == (0, [True, True]), said.err
+    assert maint("playbook", "lint", "maint.yaml").code == 3  # by its name it is meant
 
 
 def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:

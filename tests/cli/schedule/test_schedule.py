@@ -406,6 +406,17 @@ def test_that_every_backup_would_end_with_7_is_said_beforehand(loaded, units, wo
     assert "redacts" not in maint(*asked, MAINT_BACKUP_ON_REDACTED="window").err
 
 
+def test_a_manager_that_is_down_or_lets_nobody_in_is_told_before_the_first_night(loaded, units):
+    asked = ("schedule", "install", "--form", "systemd", "--folder", str(units), "--dry-run", "--config")
+    asked = (*asked, str(loaded.config))
+    for wrong in ({"TLS_PORT": "1", "PLAIN_PORT": "2"}, {"PASSWORD": "env:WRONG", "BOOTSTRAP_PASSWORD": "env:WRONG"}):
+        more = {f"MAINT_MANAGER_{key}": value for key, value in wrong.items()}
+        said = maint(*asked, WRONG="wrong", MAINT_BACKUP_ON_REDACTED="window", **more)
+        told = re.search("would fail now: (no port of|.* lets in none of)", said.err)
+        assert (said.code, bool(told)) == (0, True), said.err
+    assert "would fail now" not in maint(*asked).err
+
+
 def test_older_snapshots_are_verified_by_a_timer_of_their_own(config, units):
     path = config()
     assert install(path, units, "--form", "systemd", "--verify", "Sat 05:00").code == 0

@@ -95,6 +95,26 @@ def test_who_holds_the_lease_is_told_and_only_where_a_state_is_shared(loaded):
     held.give_back()
 
 
+def test_a_shared_state_that_can_hold_no_lease_fails_with_why_and_a_dry_run_writes_nothing(loaded, httpserver):
+    page = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+    httpserver.expect_request("/states", method="GET").respond_with_data(page, content_type="application/xml")
+    httpserver.expect_request(re.compile("/.*"), method="HEAD").respond_with_data(status=404)
+    httpserver.expect_request(re.compile("/.*")).respond_with_data("")  # it overwrites what is there
+    path, service = loaded.lab.folder / "config.yaml", httpserver.url_for("").rstrip("/")
+    key = f"file:{path.parent}/secret"
+    s3 = f"      s3: {{endpoint: '{service}', access_key: '{key}', secret_key: '{key}'}}\n"
+    (path.parent / "secret").write_text("secret")
+    (path.parent / "secret").chmod(0o600)
+    path.write_text(path.read_text().replace("    backup:\n", f"    shared_state: s3://states/x\n    backup:\n{s3}", 1))
+    line = checks(loaded("doctor", "-o", "json"))["lease"]
+    assert (line["state"], "ignores the condition If-None-Match" in line["words"]) == ("FAIL", True)
+    assert "honours conditional writes" in line["hint"]
+    assert httpserver.log[-1][0].method == "DELETE"
+    httpserver.clear_log()
+    assert states(loaded("doctor", "--dry-run", "-o", "json"))["lease"] == "ok"
+    assert {request.method for request, _ in httpserver.log} == {"GET"}
+
+
 def test_a_held_lock_is_told(loaded):
     with (loaded.state / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -146,8 +146,8 @@ def test_an_interrupted_drill_leaves_nothing(loaded: Operator) -> None:
     process = loaded.start("backup", "drill", "--switch", "put-seconds=600")
     until_it_has_a_lab(process)
     process.terminate()
-    assert process.wait(200) == 143
-    process.communicate()
+    _, err = process.communicate(timeout=200)
+    assert process.returncode == 143, err
     assert left_over(process.pid) == []
     assert records(loaded) == []
 

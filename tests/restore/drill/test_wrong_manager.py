@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.errors import Invalid, MaintError, StoreFailed
+from maint.errors import AnswerMissing, CannotReach, Invalid, MaintError, NotUp, StoreFailed, WorkFailed
 from maint.model.manager import Account, Door, Presence
 from maint.restore.drill import drill
 from maint.snapshots.capture import take
@@ -107,3 +107,19 @@ def test_what_says_nothing_of_a_snapshot_fails_no_drill_of_it(place: Any, run: A
         run(drill(place, rehearsal, snapshot))  # type: ignore[arg-type]
     store.silent = ""
     assert drills(place) == []
+
+
+@pytest.mark.parametrize("failure", [NotUp("not up"), CannotReach("gone"), AnswerMissing("no answer", whole=True)])
+def test_a_throw_away_manager_that_falls_silent_fails_no_drill_of_a_snapshot(
+    place: Any, run: Any, failure: MaintError
+) -> None:
+    snapshot = run(take(place)).snapshot
+    rehearsal = Rehearsal("")
+
+    def silent() -> None:
+        raise failure
+
+    rehearsal.restart = silent  # type: ignore[method-assign]
+    with pytest.raises(WorkFailed, match="says nothing of the snapshot") as caught:
+        run(drill(place, rehearsal, snapshot))  # type: ignore[arg-type]
+    assert (caught.value.detail, drills(place)) == ((failure.message,), [])

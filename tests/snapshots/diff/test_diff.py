@@ -14,6 +14,7 @@ from maint.lab.create import SITE
 from maint.model.manager import Door, Presence
 from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import meaning, preview, tree_of_server
+from maint.restore.select_snapshot import manifest_fact
 from maint.snapshots.capture import take
 from maint.snapshots.diff import differences, latest, of_server, of_snapshot, unified
 from maint.snapshots.diff import place as told
@@ -132,6 +133,7 @@ def test_nor_is_it_in_what_a_restore_would_change_or_has_not_brought_back(place:
     assert "Canary" not in str(losses)
     step = CompareDeployment()
     action = step.action("manager", "compare", {"snapshot": out.snapshot.id, "edit": Edit().to_json()})
+    action = replace(action, facts=manifest_fact(out.snapshot))
     with pytest.raises(WorkFailed, match="differs") as caught:
         run(step.apply(action, place, NO_NOTES))
     assert "one fp:" in str(caught.value.detail)

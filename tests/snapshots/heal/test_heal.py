@@ -48,6 +48,16 @@ def test_two_things_of_one_name_are_filled_each_with_its_own() -> None:
     assert document == {"items": twins}
 
 
+def test_a_service_whose_name_holds_a_slash_is_not_taken_for_what_another_one_holds() -> None:
+    secret = {"name": "password", "value": "of b", "sensitive": True}
+    full = {"services": [{"name": "b", "config": {"items": [secret]}}, {"name": "b/config", "password": "its own"}]}
+    document = hidden(full)
+    assert fill(document, values_of(full).get) == (1, [])
+    assert document == full
+    document = hidden(full)
+    assert fill(document, values_of({"services": full["services"][1:]}).get) == (0, ["services/b/config/password"])
+
+
 @pytest.fixture
 def pair(place: Any, run: Any) -> Any:
     """A full snapshot and a redacted one of a day later, in which a host has moved; both with the database."""

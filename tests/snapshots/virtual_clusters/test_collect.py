@@ -35,6 +35,7 @@ from maint.snapshots.writer import SnapshotWriter
 from maint.steps.snapshots.retention import PruneArguments, PruneSnapshots
 from tests.adapters.virtual_clusters.server import Api
 from tests.snapshots.conftest import EXAMPLE, Place
+from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes, lie_about
 
 Run = Callable[[Any], Any]
@@ -161,6 +162,20 @@ def test_where_one_snapshot_cannot_be_believed_nothing_goes(place: Place) -> Non
     assert to_the_end(collect(place)) == 0
     assert len(there(place)) == 2
     assert unused(place, [broken]).names == (object_name("prod", f"{1:064x}"),)
+
+
+def test_a_snapshot_that_the_store_does_not_list_keeps_its_files(place: Place) -> None:
+    unlisted = commit(place, [1])
+    record(place, verify(place, unlisted, 1))
+    commit(place, [2])
+    whole = place.store
+    place.store = liar = Liar(whole, lambda *_: None)  # type: ignore[assignment]
+    liar.hidden = {f"/{unlisted}/"}
+    found = unused(place)
+    assert (found.names, f"does not list {unlisted}, which is there" in found.waits) == ((), True)
+    place.store = whole
+    shutil.rmtree(place.folder(unlisted))
+    assert unused(place).names == (object_name("prod", f"{1:064x}"),)
 
 
 def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(place: Place, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from maint.errors import CannotReach, Conflict, MaintError, Refused, WorkFailed
+from maint.errors import CannotReach, Conflict, MaintError, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.plan import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.restore.conflicts import fresh_names
-from maint.snapshots.capture import recipients_of
+from maint.snapshots.capture import committed, recipients_of
 from maint.snapshots.catalogue import entries
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
@@ -172,6 +172,37 @@ def test_replacing_leaves_the_snapshot_and_nothing_else(
     again = run(take_alone(ground, VC, recipients_of(ground))).snapshot
     assert normal(ground, again) == normal(ground, snapshot)
     assert awake(api) == set()
+
+
+@pytest.mark.parametrize("silent", ["{}/manifest", "{}/vc/"])
+def test_a_safety_snapshot_that_a_store_does_not_give_is_waited_for_and_no_other_one_takes_its_place(
+    ground: Ground,
+    api: Api,
+    run: Run,
+    work: Notes,
+    snapshot: Snapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    silent: str,
+) -> None:
+    fill(api)
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    action = plan(ground, on_conflict="replace")
+    with monkeypatch.context() as patch:
+        _die_after(patch, ground, "delete_job", [0], 0)
+        with pytest.raises((Killed, MaintError)):
+            run(RestoreCluster().apply(action, ground, work))
+    work.resumed, before, kept = True, str(work.noted("snapshot")), ground.store
+    ground.store = liar = Liar(kept, lambda *_: None)
+    liar.silent = silent.format(before)
+    with pytest.raises(StoreFailed):
+        run(RestoreCluster().apply(action, ground, work))
+    ground.store = kept
+    with monkeypatch.context() as patch, pytest.raises(NotWritten):
+        patch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+        patch.setattr("maint.files.spool", lambda _: Path("/dev/full").open("r+b"))  # noqa: SIM115
+        committed(ground, work, Purpose.SAFETY)
+    run(RestoreCluster().apply(action, ground, work))
+    assert {one.id for one in entries(ground)} == {snapshot.id, before}
 
 
 def race(api: Api) -> None:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.steps.ecs.hosts import ONE, TWO, did, trees
+from maint.lab.hosts.shell.call import Failed
+from tests.steps.ecs.hosts import ONE, TWO, did, machine, on, trees
 
 
 def play(operator, kind, *words):
@@ -40,3 +41,67 @@ def test_a_base_cluster_is_not_taken_for_an_ecs_one(loaded):
     said = loaded("playbook", "run", "retire-ecs-cluster", "--set", "cluster=base", "--confirm", "base")
     assert said.code == 5, said.err
     assert "cluster base is not an ECS cluster (BASE_CLUSTER, CDH7)" in said.err
+
+
+def cut_off(operator, host, change):
+    """Let a host's firewall take no further change from this one on, counted from 1; return what ends that."""
+    files, changes = machine(operator, host).files, []
+    write = files.write
+
+    def refusing(path, *content):
+        changes.extend([path] if path == "/proc/net/.iptables" else [])
+        if len(changes) >= change:
+            raise Failed("the host went down", 4)
+        write(path, *content)
+
+    files.write = refusing
+    return lambda: setattr(files, "write", write)
+
+
+def put_rules(operator, *tables):
+    words = "".join(f"*{table}\\n:OUTPUT ACCEPT [0:0]\\n-A OUTPUT -j {rule}\\nCOMMIT\\n" for table, rule in tables)
+    on(operator, ONE, f"printf '{words}' | iptables-restore")
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_a_flush_that_was_cut_off_and_begun_anew_leaves_the_whole_rules_to_come_back(loaded, more):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    put_rules(loaded, ("nat", "LOG"), ("raw", "ACCEPT"))
+    whole = on(loaded, ONE, "iptables-save")
+    mend = cut_off(loaded, ONE, 4)
+    assert play(loaded, "ecs.firewall").code == 1
+    mend()
+    if more:
+        put_rules(loaded, ("mangle", "MARK"))
+    half = on(loaded, ONE, "iptables-save")
+    assert "-A OUTPUT -j LOG" in half and "cali-INPUT" not in half
+    said = play(loaded, "ecs.firewall")
+    assert said.code == 0, said.err
+    assert loaded("playbook", "run", "restore-firewall", "--yes").code == 0
+    assert set(whole.splitlines()) <= set(on(loaded, ONE, "iptables-save").splitlines())
+    if more:
+        said = loaded("playbook", "run", "restore-firewall", "--set", f"hosts={ONE}", "--set", "replaced=true", "--yes")
+        assert said.code == 0, said.err
+        assert on(loaded, ONE, "iptables-save") == half
+    put_rules(loaded, ("nat", "RETURN"))
+    later = on(loaded, ONE, "iptables-save")
+    for words in (("ecs.firewall",), ()):
+        said = play(loaded, *words) if words else loaded("playbook", "run", "restore-firewall", "--yes")
+        assert said.code == 0, said.err
+    assert on(loaded, ONE, "iptables-save") == later
+
+
+def test_a_putting_back_that_was_cut_off_and_begun_anew_keeps_what_stood_there_as_the_replaced_rules(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    put_rules(loaded, ("nat", "LOG"))
+    assert play(loaded, "ecs.firewall").code == 0
+    put_rules(loaded, ("nat", "RETURN"), ("raw", "ACCEPT"))
+    theirs = on(loaded, ONE, "iptables-save")
+    mend = cut_off(loaded, ONE, 1)
+    assert loaded("playbook", "run", "restore-firewall", "--yes").code == 1
+    mend()
+    put_rules(loaded, ("nat", "LOG"))  # the first of its tables had come back
+    assert loaded("playbook", "run", "restore-firewall", "--yes").code == 0
+    said = loaded("playbook", "run", "restore-firewall", "--set", f"hosts={ONE}", "--set", "replaced=true", "--yes")
+    assert said.code == 0, said.err
+    assert {"-A OUTPUT -j RETURN", "-A OUTPUT -j ACCEPT"} <= set(on(loaded, ONE, "iptables-save").splitlines()), theirs

@@ -1,6 +1,10 @@
 """Hosts are judged within a run; what is wrong stops it, is told, or decides what follows."""
 
+import json
+
 import pytest
+
+from tests.steps.hosts.conftest import run
 
 FIRST = "base-01.example.internal"
 
@@ -75,3 +79,27 @@ def test_a_host_that_is_not_reached_is_one_line(lab):
     assert said.code == 1
     assert len(said.error["detail"]) == 1
     assert "was not reached" in said.error["detail"][0]
+
+
+def test_a_host_that_has_left_the_config_is_named_when_the_run_is_taken_up(lab):
+    lab.lab.break_(FIRST, "swappiness-60")
+    other = "base-02.example.internal"
+    said = lab.play(run(other, "true"), check(hosts=[FIRST], groups=[]))
+    assert said.code == 1, said.err
+    before = lab.config.read_text()
+    lab.config.write_text(before.replace(f'"{FIRST}"', '"elsewhere"'))
+    try:
+        said = lab("playbook", "resume", json.loads(said.out)["run"])
+    finally:
+        lab.config.write_text(before)
+    assert said.code not in (0, 70), said.err
+    assert f"there is no host '{FIRST}'" in said.err
+
+
+def test_what_no_check_had_anything_to_say_about_is_no_pass(lab):
+    step = check(checks=["cm.server"], hosts=["base-02.example.internal"], groups=[])
+    said = lab.play(step)
+    assert said.code == 1 and "none of these hosts is in manager" in str(said.error["detail"]), said.err
+    step["with"]["on_failure"] = "register"
+    found = lab.play(step).json["actions"][0]["value"]
+    assert (found["ok"], found["unclear"]) == (False, ["cm.server"])

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from maint.errors import WorkFailed
 from maint.model.plan import Plan
+from maint.steps.hosts.run import Touched
 from tests.steps.hosts.conftest import run
 
 THREE = ["base-01.example.internal", "base-02.example.internal", "ds-01.example.internal"]
@@ -192,3 +194,29 @@ def test_a_step_whose_hosts_are_all_left_out_says_so_once(lab):
     said = lab.play(touch(lab, "a", hosts=THREE[:1], max_fail=1))
     detail = said.json["actions"][0]["detail"]
     assert (said.code, detail.count("left out"), detail.count(THREE[0])) == (7, 1, 1), detail
+
+
+def test_a_command_is_run_on_resume_where_the_host_was_away_before_it_could_begin(lab):
+    step = run(THREE[0], f"echo x >> {lab.folder}/log")
+    step["with"]["hosts"] = THREE
+    lab.lab.break_(THREE[0], "unreachable")
+    try:
+        said = lab.play(step)
+        assert said.code == 1, said.err
+    finally:
+        lab.lab.repair()
+    said = lab("playbook", "resume", json.loads(said.out)["run"])
+    assert said.code == 0, said.err
+    assert [(lab.lab.machines[name].root / f"{lab.folder}/log".lstrip("/")).read_text() for name in THREE] == [
+        "x\n"
+    ] * 3
+
+
+def test_no_command_begins_on_a_host_once_it_has_been_counted_where_it_may_have_begun():
+    touched = Touched()
+    touched.add("a")
+    touched.add("b")
+    touched.remove("b")
+    assert touched.close() == {"a"}
+    with pytest.raises(WorkFailed):
+        touched.add("c")

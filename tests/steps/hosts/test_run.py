@@ -133,6 +133,40 @@ def test_the_manager_server_and_agents_stop_start_and_are_waited_for(lab_hosts, 
     assert all(unit.active() and unit.properties()["InvocationID"] != before[name] for name, unit in units.items())
 
 
+class Flapping:
+    """A unit whose process ends at once, and that systemd starts again and again until it is stopped."""
+
+    stopped = False
+
+    def stop(self):
+        self.stopped = True
+
+    def active(self):
+        return False
+
+    def properties(self):
+        return {"ActiveState": "inactive" if self.stopped else "activating"}
+
+
+def test_a_unit_that_systemd_starts_again_and_again_is_stopped_and_one_of_which_it_says_nothing_is_no_stopped_one(
+    lab_hosts, tmp_path
+):
+    lab_hosts.local = tmp_path
+    machine = lab_hosts.lab.machines[lab_hosts.names[0]]
+    stop = {"do": "agents.stop", "with": {"hosts": [lab_hosts.names[0]]}}
+    before = dict(machine.units)
+    machine.units["cloudera-scm-agent"] = flapping = Flapping()
+    try:
+        assert outcomes(lab_hosts.play(stop, stop)) == ["done", "unchanged"]
+        assert flapping.stopped
+        machine.facts["lacks"] = "systemctl"
+        said = lab_hosts.play(stop)
+        assert said.code == 1 and "does not say whether cloudera-scm-agent runs" in said.err, said.err
+    finally:
+        machine.facts["lacks"] = ""
+        machine.units.update(before)
+
+
 def test_a_secret_that_a_host_prints_is_kept_and_shown_nowhere(lab_hosts, tmp_path):
     hosts, (host, _) = lab_hosts, lab_hosts.names
     hosts.local, secret = tmp_path, (lab_hosts.lab.folder / "password").read_text().strip()

@@ -227,11 +227,16 @@ def test_a_self_made_certificate_that_is_not_for_the_gateway_is_told_as_half_of_
     assert (said.code, "NOT for service." in said.err) == (7, True)
 
 
-def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certificate(keeper):
+def given_by_the_first(keeper):
+    """Return the gateway's certificate once the first cluster has one, and the second none yet."""
     for name in (FIRST, SECOND):
         del keeper.vc(name)["tls"]
     assert keeper(*INIT, "--confirm", FIRST).code == 0
-    shared = held(keeper)["tls-dex-base"]
+    return held(keeper)["tls-dex-base"]
+
+
+def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certificate(keeper):
+    shared = given_by_the_first(keeper)
     keeper.lab.break_("kubectl-replace", "vc-kubectl-hangs")
     process = keeper.start("vc", "init", SECOND, "--confirm", SECOND)
     keeper.struck()
@@ -244,10 +249,7 @@ def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certifica
 
 
 def test_where_the_script_fails_the_gateway_keeps_its_certificate(keeper):
-    for name in (FIRST, SECOND):
-        del keeper.vc(name)["tls"]
-    assert keeper(*INIT, "--confirm", FIRST).code == 0
-    shared = held(keeper)["tls-dex-base"]
+    shared = given_by_the_first(keeper)
     keeper.lab.break_("kubectl-apply-own", "vc-kubectl-fails")
     said = keeper("vc", "init", SECOND, "--confirm", SECOND)
     assert (said.code, "InternalError" in said.err) == (1, True)
@@ -255,6 +257,62 @@ def test_where_the_script_fails_the_gateway_keeps_its_certificate(keeper):
     assert keeper("playbook", "resume").code == 0
     assert held(keeper)["tls-dex-base"] == shared
     assert keeper.cluster(SECOND).tls_ready
+
+
+@pytest.fixture
+def left_behind(keeper):
+    """What the gateway had, and a run that stopped while the utility's own certificate was there in its place."""
+    shared = given_by_the_first(keeper)
+    keeper.lab.break_("kubectl-replace", "vc-kubectl-fails")
+    said = keeper("vc", "init", SECOND, "--confirm", SECOND)
+    assert (said.code, held(keeper)["tls-dex-base"] != shared) == (1, True), said.err
+    return shared, max(path.stem for path in (keeper.state / "runs").glob("*.jsonl"))
+
+
+def by_hand(keeper):
+    pair = issued(keeper, names(keeper, SECOND))
+    kubernetes = keeper.lab.kubernetes
+    kubernetes.put(kubernetes.base, "tls-dex-base", {"tls.key": pair.key_pem, "tls.crt": pair.pem})
+
+
+def by_another_run(keeper):
+    said = keeper("vc", "init", SECOND, "--renew", "--confirm", SECOND)
+    assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize("replaced", [by_hand, by_another_run])
+def test_a_gateways_certificate_that_somebody_installed_since_is_not_replaced_by_the_old_one(
+    keeper, left_behind, replaced
+):
+    replaced(keeper)
+    newer = held(keeper)["tls-dex-base"]
+    said = keeper("playbook", "resume", left_behind[1])
+    assert (said.code, held(keeper)["tls-dex-base"]) == (0, newer), said.err
+    assert "it stays" in said.err
+    assert keeper("vc", "undo", left_behind[1], "--yes").code == 0
+    assert held(keeper)["tls-dex-base"] == left_behind[0]
+
+
+def test_undoing_a_run_that_stopped_brings_the_gateways_certificate_back_and_resuming_it_finds_that(
+    keeper, left_behind
+):
+    shared, run_id = left_behind
+    for words in (("vc", "undo", run_id, "--yes"), ("playbook", "resume", run_id)):
+        said = keeper(*words)
+        assert (said.code, held(keeper)["tls-dex-base"]) == (0, shared), said.err
+
+
+def test_a_renewal_that_came_as_far_as_the_gateway_is_not_told_as_done(keeper):
+    del keeper.vc()["tls"]
+    assert keeper(*INIT, "--confirm", FIRST).code == 0
+    before = held(keeper)
+    keeper.lab.break_("kubectl-apply-own", "vc-kubectl-fails")
+    assert keeper(*INIT, "--renew", "--confirm", FIRST).code == 1
+    resumed = keeper("playbook", "resume")
+    assert resumed.code == 0, resumed.err
+    assert not set(before.values()) & set(held(keeper).values())
+    assert keeper("vc", "undo", run_of(resumed), "--yes").code == 0
+    assert held(keeper) == before
 
 
 def test_an_url_that_is_no_virtual_clusters_a_missing_script_and_no_master_are_refused(keeper):

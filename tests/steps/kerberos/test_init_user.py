@@ -7,6 +7,7 @@ import re
 import pytest
 
 from maint.lab.hosts.shell.executor import run
+from maint.lab.virtual_clusters import cluster as kerberos
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER, secrets_of
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")
@@ -22,7 +23,7 @@ def whole(owner):
     assert list(secrets_of(owner).values()) == wanted(owner)
     assert owner.private == []
     assert not list((owner.state / "user-secrets").glob("*"))
-    assert len(list((owner.state / "undo").glob("*"))) == len(list((owner.state / "vc-undo").glob("*")))
+    assert len(list((owner.state / "undo").glob("*"))) == len(list((owner.state / "vc-undo").glob("*.json")))
 
 
 def clean(owner):
@@ -339,4 +340,30 @@ def test_what_a_run_wrote_that_went_on_from_a_half_change_is_not_taken_for_half_
     said = owner(*INIT)
     assert said.code == 0, said.err
     assert owner("vc", "undo", re.findall(r"`maint vc undo (\S+)` brings", said.err)[-1], "--yes").code == 0
+    assert secrets_of(owner) == between
+
+
+def half_changed(owner):
+    """Begin, and die with one of the two secrets written; return what there was before."""
+    owner.lab.switch("vc-server-side-apply", "no")
+    before = secrets_of(owner)
+    killed_amid_a_secret(owner)
+    owner.lab.repair()
+    return before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_secrets_that_somebody_wrote_over_a_half_change_are_kept_and_not_replaced_by_the_ones_before(owner, fails):
+    half_changed(owner)
+    theirs, space = owner.kdc.keytab(PRINCIPAL), f"dex-app-{owner.cluster().identity.id}"
+    for name, content in zip(kerberos.secret_names(USER), (f"{PRINCIPAL}\n".encode(), theirs), strict=True):
+        owner.lab.kubernetes.put(space, name, {name: content})
+    between = secrets_of(owner)
+    owner.give(owner.kdc.keytab(PRINCIPAL))
+    if fails:
+        owner.lab.break_("kubectl-delete", "vc-kubectl-fails")
+    said = owner(*INIT)
+    assert said.code == int(fails), said.err
+    if not fails:
+        assert owner("vc", "undo", re.findall(r"`maint vc undo (\S+)` brings", said.err)[-1], "--yes").code == 0
     assert secrets_of(owner) == between

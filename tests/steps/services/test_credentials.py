@@ -52,10 +52,16 @@ def test_a_password_that_the_kdc_refuses_stops_the_run_with_its_reason(loaded):
 
 
 def test_without_an_account_in_the_config_the_plan_says_what_is_missing(loaded):
+    def kerberos():
+        return [one["state"] for one in loaded("doctor", "-o", "json").json["checks"] if one["label"] == "kerberos"]
+
     lose(loaded)
+    assert kerberos() == []
     without_account(loaded)
+    assert kerberos() == ["skip"]  # told while somebody can still look for the password
     said = loaded("manager", "start", "--dry-run")
     assert "no credentials yet for" in said.out
+    assert "set `manager.kdc` in the config and begin anew" in " ".join(said.out.split())
     assert calls(loaded) == []
 
 

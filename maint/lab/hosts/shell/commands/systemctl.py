@@ -80,7 +80,7 @@ def _start(unit: Unit) -> None:
 
 
 def _stop(unit: Unit) -> None:
-    if unit.active():
+    if unit.active() or unit.properties().get("ActiveState") == "activating":
         unit.stop()
 
 
