@@ -271,7 +271,7 @@ def cut(content: bytes, chance: random.Random) -> bytes:
 
 
 def flipped(content: bytes, chance: random.Random) -> bytes:
-    spoiled = bytearray(content)
+    spoiled = bytearray(content or b"\0")  # an empty file gets a byte that nobody wrote
     for _ in range(chance.choice((1, 1, 8))):
         spoiled[chance.randrange(len(spoiled))] ^= 1 << chance.randrange(8)
     return bytes(spoiled)
