@@ -47,9 +47,9 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import escrow
+from maint.steps.manager.kerberos import uses_kerberos
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
-from maint.steps.services.commands import uses_kerberos
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")

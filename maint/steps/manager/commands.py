@@ -20,6 +20,7 @@ from maint.model.formatting import show_duration, show_some
 from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
 from maint.retry import delays, looks
+from maint.steps.manager.kerberos import MEND, mend_start
 from maint.steps.step import Progress, done, unchanged
 
 T = TypeVar("T")
@@ -209,7 +210,7 @@ def move(work: Work, mover: Mover, verb: str) -> Progress:
         raise WorkFailed(
             f"the manager did not {verb} {mover.place}",
             detail=[failed.reason, *lacking],
-            hint="mend what it names, then `maint playbook resume`",
+            hint=mend_start(mover.site.manager) if verb == "start" else MEND,
         )
     yield from _settled(mover, verb, _SETTLE if finished else limit)
     words = f"{mover.place} is {PAST[verb]}"
@@ -289,7 +290,7 @@ def send_once(work: Work, mover: Mover, name: str, *, destroys: bool = False) ->
         raise WorkFailed(
             f"the manager did not do {name} of {mover.place}",
             detail=[finished.reason],
-            hint="mend what it names, then `maint playbook resume`",
+            hint=mend_start(site.manager) if name == "restart" else MEND,
         )
     return finished
 

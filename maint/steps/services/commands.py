@@ -1,7 +1,7 @@
 """Any command of the manager by its name (M18.1), and Kerberos credentials, which no export holds (M21)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -11,38 +11,14 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.manager import Command, Place
 from maint.model.plan import Action, Effect
-from maint.ports import ManagerSight, Sight, Site, Work
+from maint.ports import Sight, Site, Work
 from maint.steps.manager.commands import Mover, send_once
+from maint.steps.manager.kerberos import missing_principals
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.services.services import role_mover
 from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
 
 _IMPORT = "importAdminCredentials"
-
-
-def missing_principals(manager: ManagerSight) -> Sequence[str]:
-    """Return the principals that services need and that have no credentials; none where nothing uses Kerberos.
-
-    Raises:
-        WorkFailed: the manager does not say.
-    """
-    found = manager.get("/cm/kerberosPrincipals?missingOnly=true")
-    listed = found.get("items") if isinstance(found, dict) else found
-    if not isinstance(listed, list):  # which is not that none is missing
-        raise WorkFailed(
-            "the manager's answer does not list the Kerberos principals that lack credentials",
-            hint="look in the manager (Administration, Security, Kerberos Credentials)",
-        )
-    return [str(one.get("principal", "")) if isinstance(one, dict) else str(one) for one in listed]
-
-
-def uses_kerberos(manager: ManagerSight) -> bool:
-    """Tell whether the manager says that its clusters use Kerberos."""
-    try:
-        found = manager.get("/cm/kerberosInfo")
-    except WorkFailed:  # not every server, nor every account, tells
-        return False
-    return isinstance(found, dict) and found.get("kerberized") is True
 
 
 class _Credentials(Step[NoArguments]):

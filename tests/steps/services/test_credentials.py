@@ -81,6 +81,22 @@ def test_a_role_that_uses_kerberos_does_not_start_without_its_credentials(loaded
     assert next(one["state"] for one in listed if one["name"] == "hdfs") == "STOPPED"
 
 
+def test_what_does_not_start_without_credentials_says_how_to_get_them_and_then_goes_on(loaded):
+    assert loaded("service", "stop", "hdfs", "--cluster", "base", "--yes").code == 0
+    lose(loaded)
+    config = Path(loaded.config)
+    whole = config.read_text()
+    without_account(loaded)
+    said = loaded("manager", "start", "--cluster", "base", "--yes", "-o", "json")
+    assert (said.code, "principals without Kerberos credentials" in said.error["hint"]) == (1, True), said.err
+    named = re.findall(r"`(maint [^`]+)`", said.error["hint"])
+    config.write_text(whole)  # `manager.kdc` is in the config
+    for words in named:
+        assert loaded(*words.split()[1:], "--yes").code == 0, words
+    listed = loaded("service", "list", "--cluster", "base", "-o", "json").json["services"]
+    assert (len(named), {one["state"] for one in listed}, missing(loaded)) == (2, {"STARTED", "NA"}, [])
+
+
 def test_what_needs_no_credentials_starts_without_them(loaded):
     lose(loaded)
     without_account(loaded)
