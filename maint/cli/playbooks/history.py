@@ -24,7 +24,7 @@ from maint.engine.lease import refuse_elsewhere
 from maint.engine.lock import is_held, site_lock
 from maint.engine.shared_runs import shared_runs
 from maint.errors import Locked, Refused, UsageError
-from maint.model.formatting import parse_duration, show_count, show_duration, show_time, tell_time
+from maint.model.formatting import parse_duration, show_count, show_duration, show_some, show_time, tell_time
 from maint.model.json import Json
 from maint.model.plan import Action
 from maint.steps.flow import Approval, answer, answered, refuse_answered
@@ -122,12 +122,26 @@ def history(
             raise UsageError("--keep and --age belong to --prune", hint="`maint playbook history --prune --dry-run`")
         wanted = Wanted(playbook, outcome or (), _since(since, site.clock.now()) if since else None, user)
         runs = journal.history(site.state)
-        _show(site, screen, [past for past in runs if wanted.fits(past)])
-        known = sorted({past.plan.source for past in runs})
-        if playbook and playbook not in known:
-            words = f"there are runs of {', '.join(known) or 'no playbook'}"
-            screen.say(f"no run of {playbook!r} is kept; {meant(playbook, known, words)}")
+        found = [past for past in runs if wanted.fits(past)]
+        _show(site, screen, found)
+        if not found:
+            screen.say(_instead(runs, playbook))
         return 0
+
+
+def _instead(runs: Sequence[RunState], playbook: str) -> str:
+    """Return what is said where no run is found: what there is."""
+    if not runs:
+        return "this site has no runs yet"
+    known = sorted({past.plan.source for past in runs})
+    if playbook and playbook not in known:
+        words = f"there are runs of {show_some(known, 12)}"
+        return f"no run of {playbook!r} is kept; {meant(playbook, known, words)}"
+    people = sorted({attempt.actor for past in runs for attempt in past.attempts})
+    states = ", ".join(sorted({past.state for past in runs}))
+    last = tell_time(datetime.fromisoformat(runs[-1].started))
+    words = f"by {show_some(people, 12)}; {states}; the last begun {last}"
+    return f"no run fits; there are runs of {show_some(known, 12)}, {words}"
 
 
 def _since(text: str, now: datetime) -> datetime:

@@ -189,3 +189,17 @@ def test_a_playbook_that_never_ran_is_said_to_have_no_runs(operator: Operator) -
     assert (said.code, "no run of 'frist' is kept; " in said.err) == (0, True)
     for known in listed(operator):
         assert "is kept" not in operator("playbook", "history", "--playbook", known).err
+
+
+@pytest.mark.parametrize("words", [["--user", "nobody"], ["--since", "2099-01-01"], ["--outcome", "interrupted"]])
+def test_where_no_run_fits_it_is_said_what_runs_there_are(operator: Operator, words: list[str]) -> None:
+    said = operator("playbook", "history", *words)
+    assert (said.code, said.err.startswith("no run fits; there are runs of ")) == (0, True), said.err
+    assert all(known in said.err for known in [*listed(operator), actor()])
+    assert operator("playbook", "history", *words, "-o", "json").json["runs"] == []
+
+
+def test_a_site_without_runs_says_so(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab") as lab:
+        said = Operator(lab)("playbook", "history")
+        assert (said.code, said.err) == (0, "this site has no runs yet\n")
