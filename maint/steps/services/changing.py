@@ -41,11 +41,14 @@ class Change(msgspec.Struct, frozen=True):
 
 def planned(action: Action, wanted: str | None) -> Change:
     """Return the change that an action stands for."""
+    secret = action.facts["secret"] is True
+    if secret and wanted is not None:
+        Secret(wanted)  # so that no answer of the manager shows it
     return Change(
         place_from(action.arguments),
         str(action.arguments["name"]),
         wanted,
-        action.facts["secret"] is True,
+        secret,
         str(action.facts["before"]),
         str(action.facts["source"]),
     )

@@ -10,7 +10,6 @@ from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action, Effect
-from maint.model.secret import Secret
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.restore.select_snapshot import planned as planned_snapshot
@@ -205,8 +204,6 @@ class RestoreSettings(Step[RestoreArguments]):
         yield f"reading {action.arguments['name']} from snapshot {snapshot.id}"
         held = settings_in(site, snapshot, place).get(str(action.arguments["name"]))
         wanted = held.value if held else None
-        if action.facts["secret"] is True and wanted is not None:
-            Secret(wanted)  # so that no answer of the manager shows it
         return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
 
     def _change(

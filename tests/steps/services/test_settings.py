@@ -211,6 +211,19 @@ def test_a_refused_secret_is_not_shown_though_the_manager_quotes_it(loaded, tmp_
     assert "a-New-Keystore-Pw-78" not in said.out + said.err + everything(loaded).decode(errors="replace")
 
 
+def test_a_secret_that_is_put_back_is_not_shown_though_the_manager_quotes_it(loaded, live, tmp_path):
+    old = live(SECRET)
+    (tmp_path / "pw").write_text("a-New-Keystore-Pw-78")
+    (tmp_path / "pw").chmod(0o600)
+    assert change(loaded, SECRET, "--secret", f"file:{tmp_path / 'pw'}", "--service", "hdfs").code == 0
+    run = run_id(loaded)
+    back_up(loaded)  # what is hidden now is taken from here, and not the value that is put back
+    loaded.lab.break_("config", "config-refused")
+    said = loaded("playbook", "undo", run, "--yes")
+    assert (said.code, "'•••' of parameter" in said.err) == (1, True)
+    assert old not in said.out + said.err + everything(loaded).decode(errors="replace")
+
+
 def test_a_hidden_old_value_that_no_snapshot_has_is_not_overwritten(loaded, live, tmp_path):
     import shutil
 
