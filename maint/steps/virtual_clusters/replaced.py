@@ -67,6 +67,10 @@ class Replaced(msgspec.Struct, frozen=True):
                 "`--no-safety-net REASON` goes without",
             )
 
+    def kept_job(self, name: str) -> Job | None:
+        """Return a job as the safety snapshot holds it, None where it holds none of that name."""
+        return next((one for one in self.safety.jobs if one.name == name), None) if self.safety else None
+
     def _lost(self, live: Job | Resource) -> Sequence[str]:
         return self._lost_job(live) if isinstance(live, Job) else self._lost_files(live)
 
@@ -74,7 +78,7 @@ class Replaced(msgspec.Struct, frozen=True):
         comes = next((one for one in self.document.jobs if one.name == live.name), None)
         if comes is not None and same_job(live, definition_of(comes, self.decided), pauses=False):
             return ()
-        kept = next((one for one in self.safety.jobs if one.name == live.name), None) if self.safety else None
+        kept = self.kept_job(live.name)
         return () if kept and same_job(live, sendable_job(kept.raw), pauses=False) else (f"job {live.name}",)
 
     def _lost_files(self, live: Resource) -> Sequence[str]:

@@ -123,15 +123,15 @@ class ClusterRestorer:
         live = self._cluster.resource(name)
         if replaced:
             self._replaced.refuse_unkept(live)
-        gone = live is not None and replaced and not same_resource(live, definition)
-        if gone:
+        if live is not None and replaced and not same_resource(live, definition):
             self._cluster.delete_resource(name)
             live = None
         if live is None:
             try:
                 self._cluster.create_resource(definition)
             except Rejected as refusal:
-                self._lose(resource, f"could not be made: {refusal.message}" + (self._gone() if gone else ""))
+                gone = self._gone() if replaced else ""  # by this attempt, or an earlier one
+                self._lose(resource, f"could not be made: {refusal.message}{gone}")
                 return []
         elif not replaced:
             self._refuse_foreign(live, resource, definition)
@@ -244,8 +244,11 @@ class ClusterRestorer:
         if not self._create(job, definition):
             return
         rest_once_read(self._cluster, self._site.clock, name)
-        self._dags[name] = self._site.clock.monotonic() + (PARSED if _starts_by_itself(job) else 0.0)
+        self._watch(name, job)
         self._schedules[name] = dag_schedule(job.raw)
+
+    def _watch(self, name: str, job: Job) -> None:
+        self._dags[name] = self._site.clock.monotonic() + (PARSED if _starts_by_itself(job) else 0.0)
 
     def _look_for_runs(self) -> None:
         """Name the runs that DAGs started before they were paused; such a run may appear once the file is read."""
@@ -275,7 +278,8 @@ class ClusterRestorer:
         except Rejected as refusal:
             self._refused.add(job.name)
             lacking = "; ".join(f"{one} is {_ELSEWHERE}" for one in self._missing(job))
-            back = self._put_back(live) if live is not None else ""
+            before = live or (self._replaced.kept_job(name) if replaced else None)  # an earlier attempt deleted it
+            back = self._put_back(before) if before is not None else self._gone() if replaced else ""
             self.left.append(f"job {name} is left out: {refusal.message}{lacking and f' ({lacking})'}{back}")
             return False
         return True
@@ -283,7 +287,10 @@ class ClusterRestorer:
     def _put_back(self, live: Job) -> str:
         """Put the job back that was to be replaced, its schedule paused (J14); return in words what became of it."""
         try:
-            return f"; what was there is back{create_asleep(self._cluster, self._site.clock, live.raw)}"
+            paused = create_asleep(self._cluster, self._site.clock, live.raw)
+            if self._work.noted(f"runs of {live.name}") is not None:  # a DAG may have run before it was paused
+                self._watch(live.name, live)
+            return f"; what was there is back{paused}"
         except WorkFailed:
             if self._cluster.job(live.name) is not None:
                 return f"; what was there is back, and NOT paused: `maint vc job pause --name {live.name}`"

@@ -1,0 +1,87 @@
+"""What becomes of what was to be replaced where the server does not take what comes in its place."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from maint.model.plan import Result
+from maint.model.snapshot import Snapshot
+from maint.snapshots.capture import recipients_of
+from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.steps.virtual_clusters.restore import RestoreCluster
+from tests.adapters.virtual_clusters.server import Api, _error
+from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
+from tests.snapshots.virtual_clusters.test_restore import Killed, Run, plan, race, snapshot
+
+__all__ = ["snapshot"]
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, call: str, wanted: Callable[[Any], bool]) -> None:
+    """Have the server refuse what is created."""
+    plain = getattr(Api, call)
+
+    def answer(self: Api, *given: Any) -> Any:
+        creates = isinstance(given[-1], dict) and "name" in given[-1]
+        return _error(400, "invalid definition") if creates and wanted(given[-1]) else plain(self, *given)
+
+    monkeypatch.setattr(Api, call, answer)
+
+
+def taken_up(ground: Ground, run: Run, work: Notes, action: Any, dies_after: str) -> Result:
+    """Carry a restore out that is killed once, just after a call."""
+    client = ground.clients[VC]
+    real = getattr(client, dies_after)
+
+    def dying(*given: Any) -> None:
+        real(*given)
+        raise Killed
+
+    setattr(client, dies_after, dying)
+    with pytest.raises(Killed):
+        run(RestoreCluster().apply(action, ground, work))
+    setattr(client, dies_after, real)
+    work.resumed = True
+    result: Result = run(RestoreCluster().apply(action, ground, work))
+    return result
+
+
+def test_a_job_that_a_killed_attempt_deleted_is_put_back_all_the_same(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = {"enabled": True, "paused": False, "cronExpression": "@hourly"}
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": theirs}
+    action = plan(ground, on_conflict="replace")
+    refusing(monkeypatch, "_create_job", lambda body: body["name"] == "pi-estimate" and "spark" in body)
+    result = taken_up(ground, run, work, action, "delete_job")
+    assert "job pi-estimate is left out" in result.detail
+    assert "what was there is back; its schedule is paused" in result.detail
+    assert api.jobs["pi-estimate"]["schedule"]["cronExpression"] == "@hourly"
+    assert api.jobs["pi-estimate"]["schedule"]["paused"] is True
+
+
+def test_a_resource_that_a_killed_attempt_deleted_is_told_as_gone(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add_file("etl-scripts", "mine.py", b"mine", hidden=True)
+    action = plan(ground, on_conflict="replace")
+    refusing(monkeypatch, "_resources", lambda body: body["name"] == "etl-scripts")
+    result = taken_up(ground, run, work, action, "delete_resource")
+    assert "what was there is gone, and kept in the safety snapshot" in result.detail
+
+
+def test_a_run_that_a_dag_began_as_it_was_put_back_is_named(
+    ground: Ground, api: Api, run: Run, work: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race(api)
+    api.jobs["racer"]["airflow"]["config"] = {"day": "monday"}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    api.jobs["racer"]["airflow"]["config"] = {"day": "sunday"}
+    action = plan(ground, on_conflict="replace", accept_dag_race=True)
+    refusing(monkeypatch, "_create_job", lambda body: body.get("airflow", {}).get("config") == {"day": "monday"})
+    began = {"id": 41, "job": "racer", "type": "airflow", "user": "x", "status": "running", "_request": ""}
+    plain = ground.clock.sleep
+    monkeypatch.setattr(ground.clock, "sleep", lambda seconds: (api.runs or api.runs.append(began), plain(seconds)))
+    result: Result = run(RestoreCluster().apply(action, ground, work))
+    assert "what was there is back; its DAG is paused" in result.detail
+    assert "maint vc run kill --id 41" in result.detail
