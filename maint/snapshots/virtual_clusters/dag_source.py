@@ -1,6 +1,7 @@
 """Read a DAG file without running it: which jobs it calls, and whether it starts by itself (J4.4)."""
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import cast
@@ -14,6 +15,7 @@ from maint.ports.streams import Answer
 _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
 _ONE_AT_A_TIME = Lock()  # Python 3.11 counts the depth of all that is parsed in one place: SystemError
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
+_RUNNERS = ("CDEJobRunOperator", "CdeRunJobOperator")  # what tasks run jobs with (J4.4)
 
 
 class Dag(msgspec.Struct, frozen=True):
@@ -43,7 +45,7 @@ def read_dag(source: bytes) -> Dag | None:
     dags = [call for call in calls if _called(call) in ("DAG", "dag")]
     return Dag(
         calls=tuple(dict.fromkeys(name for name in named if isinstance(name, str))),
-        unclear=any(not isinstance(name, str) for name in named),
+        unclear=any(not isinstance(name, str) for name in named) or any(map(_is_filled, calls)),
         scheduled=any(_scheduled(call, texts) for call in dags) or not dags,
         born_paused=bool(dags) and all(_born_paused(call, texts) for call in dags),
     )
@@ -104,17 +106,22 @@ _UNKNOWN = _Unknown()
 
 
 def _constants(tree: ast.Module) -> Mapping[str, object]:
-    found: dict[str, object] = {}
-    for target, value in _assignments(tree):
-        known = value.value if isinstance(value, ast.Constant) and target not in found else _UNKNOWN
-        found[target] = known
-    return found
+    """Return what names stand for; one that is bound twice, or in another way than by `=`, may stand for anything."""
+    nodes = list(ast.walk(tree))
+    bound = Counter(node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
+    bound.update(node.arg for node in nodes if isinstance(node, ast.arg))
+    return {
+        target.id: node.value.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and bound[target.id] == 1
+    }
 
 
-def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+def _is_filled(call: ast.Call) -> bool:
+    """Whether a task that runs a job gets its arguments from elsewhere (`**`), the job's name perhaps among them."""
+    return _called(call) in _RUNNERS and any(word.arg is None for word in call.keywords)
 
 
 def _called(call: ast.Call) -> str:

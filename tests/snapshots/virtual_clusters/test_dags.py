@@ -41,6 +41,28 @@ def test_a_name_that_is_made_up_is_unclear() -> None:
     assert dag.unclear
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "when = None\nwhen += '@daily'\n",
+        "when = None\nfor when in ('@daily',): pass\n",
+        "when = None\ndef made(when='@daily'): pass\n",
+        "when = None\n(when := '@daily')\n",
+        "when = None\nwhen: str = '@daily'\n",
+    ],
+)
+def test_a_name_that_is_bound_in_two_ways_may_stand_for_anything(before: str) -> None:
+    dag = read_dag(f"{before}DAG('x', schedule=when)\nCDEJobRunOperator(job_name=when)\n".encode())
+    assert dag is not None
+    assert (dag.races, dag.unclear) == (True, True)
+
+
+def test_a_task_whose_arguments_come_from_elsewhere_is_unclear() -> None:
+    dag = read_dag(b"DAG('x', schedule=None)\nCDEJobRunOperator(task_id='a', **more)\nother(**more)\n")
+    assert dag is not None
+    assert dag.unclear
+
+
 @pytest.mark.parametrize("source", [b"def (", b"\x00", b"\xff\xfe\x00"])
 def test_what_is_no_python_tells_nothing(source: bytes) -> None:
     assert read_dag(source) is None
