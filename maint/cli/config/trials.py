@@ -279,8 +279,8 @@ def _know(draft: Draft, asker: Asker, host: HostSettings, host_key: str) -> None
             if asker.there
             else f"if it is its own: --host-key {seen.fingerprint}",
         )
-    line = f"{seen.recorded_as} {seen.type} {seen.key}\n".encode()
-    draft.keep(path, draft.kept(path) + line)
+    before, line = draft.kept(path), f"{seen.recorded_as} {seen.type} {seen.key}\n".encode()
+    draft.keep(path, before + (b"" if before.endswith(b"\n") or not before else b"\n") + line)
 
 
 def store(draft: Draft, asker: Asker, text: str) -> None:
