@@ -43,7 +43,6 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     OldSecrets,
     contents_of,
     digest,
-    forget,
     keep,
     manifest,
     names_of,
@@ -51,7 +50,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     record_of,
 )
 from maint.steps.virtual_clusters.locate import refuse_other_name, trust_own
-from maint.steps.virtual_clusters.safety_net import keep_replaced, way_back
+from maint.steps.virtual_clusters.safety_net import keep_replaced, note_replaced, way_back
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"
 _PRINCIPAL = r"[^@/\s\\]+(/[^@/\s\\]+)*@[^@/\s\\]+"
@@ -295,8 +294,9 @@ class InitUser(Step[InitUserArguments]):
         found = look(site.shell, host, address, settings.utility)
         sweep(site.shell, host, site.state)
         change = _Change(site, address, names, KubernetesSecrets(host, address.namespace), identity)
+        noted = partial(note_replaced, site, work.run, settings.name, user)
         replaced = partial(keep_replaced, site, work, settings.name, user)
-        result = yield from change.carry_out(found, user, work, replaced)
+        result = yield from change.carry_out(found, user, work, noted, replaced)
         return msgspec.structs.replace(result, detail=f"{result.detail}{way_back(site.state, work.run)}")
 
     def holds(self, action: Action, site: Site, work: Work) -> bool:
@@ -326,9 +326,16 @@ class _Change:
         self._wanted = _wanted(names, identity)
         self._fresh = digest(names.both, self._wanted)
 
-    def carry_out(self, found: Found, user: str, work: Work, replaced: Callable[[OldSecrets, str], str]) -> Progress:
-        """Seal, write, look; `replaced` takes what was there before with the digest of what is there now, and returns
-        in words how it comes back.
+    def carry_out(
+        self,
+        found: Found,
+        user: str,
+        work: Work,
+        noted: Callable[[OldSecrets], None],
+        replaced: Callable[[OldSecrets, str], str],
+    ) -> Progress:
+        """Seal, write, look; before the first write `noted` takes what is there, afterwards `replaced` with the digest
+        of what is there then, and returns in words how it comes back.
         """
         site, both = self._site, self._names.both
         live = self._cabinet.read(site.shell, both)
@@ -342,11 +349,12 @@ class _Change:
         if live:
             yield f"the present {show_count(len(live), 'secret')} of {user} sealed in the state folder"
         apply = self._cabinet.takes_apply(site.shell, both)
+        noted(kept)
         try:
             yield from self._write(found, user, apply=apply)
         except (MaintError, KeyboardInterrupt) as error:
             if not work.heir():  # else it is that machine's now; the seal stays for whoever takes the run up
-                yield from self._back(kept, error, partial(replaced, kept, self._fresh), apply=apply)
+                yield from self._back(kept, error, partial(replaced, kept), apply=apply)
             raise
         replaced(kept, self._fresh)
         way = _APPLY if apply else _SCRIPT
@@ -374,7 +382,7 @@ class _Change:
         call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)
 
     def _back(
-        self, kept: OldSecrets, error: BaseException, replaced: Callable[[], str], *, apply: bool
+        self, kept: OldSecrets, error: BaseException, replaced: Callable[[str], str], *, apply: bool
     ) -> Generator[str, None, None]:
         """Put the old secrets back, unless the change has come about; where that fails too, they stay sealed for the
         next attempt.
@@ -393,7 +401,4 @@ class _Change:
                 detail=[*getattr(error, "detail", ()), *second.detail],
                 hint="they are sealed in the state folder, and `maint playbook resume` goes on with them at hand",
             ) from error
-        if now == self._fresh:
-            replaced()
-        else:
-            forget(kept, self._site.undo)
+        replaced(now if now == self._fresh else digest(both, kept.old))

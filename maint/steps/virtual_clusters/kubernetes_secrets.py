@@ -215,15 +215,15 @@ def keep(
         live: what is there now.
         fresh: the secrets that are to be written.
         run: the run that is to write them.
-        replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets, or was overtaken.
+        replaced: takes what an earlier attempt or run had sealed that got as far as the new secrets, or was overtaken,
+            or had changed nothing yet.
     """
     before, record = _read_record(path, undo), _Record("", digest(names, fresh), run, _each(names, fresh))
     if before is not None:
         kept, earlier = before
         now, single = digest(names, live), {*earlier.written, *_each(names, kept.old), *_each(names, {})}
-        if now == digest(names, kept.old):
-            forget(kept, undo)
-        elif now == earlier.fresh or (earlier.written and not single.issuperset(_each(names, live))):
+        there = now in (digest(names, kept.old), earlier.fresh)
+        if there or (earlier.written and not single.issuperset(_each(names, live))):
             replaced(kept)
         else:
             both = (*earlier.written, *record.written)

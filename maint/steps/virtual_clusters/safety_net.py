@@ -153,17 +153,27 @@ def replaced_since(state: Path, run: str, vc: str, name: str) -> bool:
     )
 
 
+def note_replaced(site: Site, run: str, vc: str, user: str, kept: OldSecrets) -> None:
+    """Let `maint vc undo` of a run bring a user's old secrets back, not that of the run from whose half it goes on."""
+    record = removed(site.state, run)
+    if any(kept.old.values()) and (record is None or kept.sealed not in record.names):
+        remember(site, run, vc, Sealed(KEYTAB, user, kept.sealed))
+    for other, record in _RECORDS.all(site.state):
+        if other != run and kept.sealed in record.names:
+            _without(site.state, other, record, kept.sealed)
+
+
 def keep_replaced(site: Site, work: Work, vc: str, user: str, kept: OldSecrets, now: str) -> str:
     """Let `maint vc undo` of the run that replaced them bring a user's old secrets back, and return in words that it
     does; `now`: digest of those that the user has.
     """
+    run = kept.run or work.run
     if not any(kept.old.values()) or digest(list(kept.old), kept.old) == now:
+        if record := removed(site.state, run):
+            _without(site.state, run, record, kept.sealed)
         forget(kept, site.undo)
         return ""
-    run = kept.run or work.run
-    record = removed(site.state, run)
-    if record is None or kept.sealed not in record.names:
-        remember(site, run, vc, Sealed(KEYTAB, user, kept.sealed))
+    note_replaced(site, run, vc, user, kept)
     files.remove(kept.path)
     return way_back(site.state, run)
 
@@ -176,8 +186,12 @@ def way_back(state: Path, run: str) -> str:
 def came_back(site: Site, run: str, one: Sealed) -> None:
     """Drop what came back, of the run's record and of what is sealed."""
     if record := removed(site.state, run):
-        _RECORDS.write(site.state, run, replace(record, objects=[each for each in record.objects if each != one]))
+        _without(site.state, run, record, one.definition)
     drop_unnamed(site, run, one.names)
+
+
+def _without(state: Path, run: str, record: Removed, definition: str) -> None:
+    _RECORDS.write(state, run, replace(record, objects=[one for one in record.objects if one.definition != definition]))
 
 
 def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:

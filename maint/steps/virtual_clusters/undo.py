@@ -21,7 +21,7 @@ from maint.steps.undo_records import KEPT_FOR, content
 from maint.steps.virtual_clusters import kubernetes_secrets, safety_net
 from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.contents import refuse_other_bytes, unread_dags, watched
-from maint.steps.virtual_clusters.init_host import address_of, master_of
+from maint.steps.virtual_clusters.init_host import address_of, master_of, sweep
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 
 
@@ -108,6 +108,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
     ) -> Generator[str, None, str]:
         cabinet = kubernetes_secrets.KubernetesSecrets(master_of(site), address_of(cluster.settings).service_namespace)
+        sweep(site.shell, cabinet.host, site.state)  # which waits for what a killed run still writes there
         there = cabinet.read(site.shell, [one.name]).get(one.name)
         same = there is not None and there.get("data") == raw["data"]
         held, trusted = dict[str, bytes](), ""
@@ -130,6 +131,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             site.state / "vc-undo" / one.definition,
         )
         cabinet = kubernetes_secrets.KubernetesSecrets(master_of(site), address_of(cluster.settings).namespace)
+        sweep(site.shell, cabinet.host, site.state)  # which waits for what a killed run still writes there
         live = cabinet.read(site.shell, list(raw))
         now = kubernetes_secrets.digest(list(raw), live)
         if now == kubernetes_secrets.digest(list(raw), old_ones):

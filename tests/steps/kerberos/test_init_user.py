@@ -137,11 +137,7 @@ def test_a_user_who_had_none_has_none_again_when_it_fails(owner, way):
 def test_killed_at_any_step_the_user_has_the_old_or_the_new_ones(owner, apply, at):
     owner.lab.switch("vc-server-side-apply", apply)
     before = list(secrets_of(owner).values())
-    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
-    process = owner.start(*INIT)
-    owner.struck()
-    process.kill()
-    process.communicate()
+    killed_at(owner, f"kubectl-{at}", "vc-kubectl-slow")
     owner.quiet()
     if apply == "no":  # what the host has begun it ends by itself
         whole_there = list(secrets_of(owner).values())
@@ -181,11 +177,7 @@ def finish(owner, *, begun=True):
 @pytest.mark.parametrize("at", ["delete", "create", "create-keytab"])
 def test_where_the_host_dies_in_the_middle_of_the_script_resume_ends_with_the_new_ones(owner, at):
     owner.lab.switch("vc-server-side-apply", "no")
-    owner.lab.break_(f"kubectl-{at}", "vc-kubectl-hangs")
-    process = owner.start(*INIT)
-    owner.struck()
-    process.kill()
-    process.communicate()
+    killed_at(owner, f"kubectl-{at}", "vc-kubectl-hangs")
     finish(owner)
 
 
@@ -193,11 +185,7 @@ def test_a_run_that_nobody_took_up_does_not_make_its_leftovers_the_old_secrets(o
     """The first run dies between delete and create; the next one fails: what comes back is what was there at first."""
     owner.lab.switch("vc-server-side-apply", "no")
     before = secrets_of(owner)
-    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
-    process = owner.start(*INIT)
-    owner.struck()
-    process.kill()
-    process.communicate()
+    killed_at(owner, "kubectl-create", "vc-kubectl-hangs")
     assert secrets_of(owner) == {}
     owner.lab.break_("kubectl-create-keytab", "vc-kubectl-fails")
     assert owner(*INIT).code == 1
@@ -208,11 +196,7 @@ def test_a_run_that_nobody_took_up_does_not_make_its_leftovers_the_old_secrets(o
 def killed_amid_a_secret(owner):
     """Begin, and kill it while kubectl makes a secret of what lies in its private folder."""
     owner.lab.switch("vc-server-side-apply", "no")
-    owner.lab.break_("kubectl-create", "vc-kubectl-hangs")
-    process = owner.start(*INIT)
-    owner.struck()
-    process.kill()
-    process.communicate()
+    killed_at(owner, "kubectl-create", "vc-kubectl-hangs")
 
 
 def test_copies_that_a_killed_run_left_are_wiped_by_the_next_one(owner):
@@ -291,14 +275,45 @@ def test_what_an_earlier_version_kept_of_a_virtual_cluster_comes_back(owner):
 
 
 def stopped_once_written(owner):
-    """Give the user its keys, but stop before it is put down that the old ones can come back; return the run."""
-    folder = owner.state / "vc-undo"
-    owner.state.mkdir(parents=True, exist_ok=True)
-    folder.write_text("in the way")
-    said = owner(*INIT)
-    assert (said.code, list(secrets_of(owner).values())) == (1, wanted(owner)), said.err
-    folder.unlink()
+    """Give the user its keys, but be killed before that is seen; return the run."""
+    owner.lab.switch("vc-server-side-apply", "yes")
+    killed_at(owner, "kubectl-apply-keytab", "vc-kubectl-slow")
+    owner.quiet()
+    assert list(secrets_of(owner).values()) == wanted(owner)
     return max(path.stem for path in (owner.state / "runs").glob("*.jsonl"))
+
+
+def killed_at(owner, at, fault):
+    owner.lab.break_(at, fault)
+    process = owner.start(*INIT)
+    owner.struck()
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("fault", ["vc-kubectl-slow", "vc-kubectl-hangs"])
+@pytest.mark.parametrize("apply", ["yes", "no"])
+def test_a_killed_run_that_nobody_takes_up_can_be_undone(owner, apply, fault):
+    owner.lab.switch("vc-server-side-apply", apply)
+    before = secrets_of(owner)
+    killed_at(owner, "kubectl-apply-keytab" if apply == "yes" else "kubectl-create-keytab", fault)
+    run_id = max(path.stem for path in (owner.state / "runs").glob("*.jsonl"))
+    said = owner("vc", "undo", run_id, "--yes")  # which waits for what the host has begun
+    assert (said.code, secrets_of(owner)) == (0, before), said.err
+    assert owner(*INIT).code == 0
+    whole(owner)
+
+
+def test_the_run_that_goes_on_from_a_half_change_is_the_one_that_can_be_undone(owner):
+    before = half_changed(owner)
+    first = max(path.stem for path in (owner.state / "runs").glob("*.jsonl"))
+    said = owner(*INIT)
+    assert said.code == 0, said.err
+    whole(owner)
+    assert owner("vc", "undo", first, "--yes").code == 5
+    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    assert owner("vc", "undo", run_id, "--yes").code == 0
+    assert secrets_of(owner) == before
 
 
 def test_each_run_brings_back_what_was_there_before_it_although_nobody_took_up_the_one_before(owner):
