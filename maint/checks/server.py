@@ -38,6 +38,9 @@ QUESTIONS = {
     "agent_reach": "c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h=$(sed -n 's/^server_host=//p' $c);"
     " p=$(sed -n 's/^server_port=//p' $c); p=${p:-7182}; echo \"to=$h:$p\";"
     f'{TRY} echo "status=$?"',
+    # Whoever wants a client's certificate shows its own first.
+    "agents_tls": "command -v openssl > /dev/null || exit 0; $maint_limit openssl s_client -connect localhost:7182"
+    " < /dev/null | grep -c 'BEGIN CERTIFICATE'; true",
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
     "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
     ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
@@ -115,8 +118,8 @@ def _unknown(host: HostFacts) -> Verdict:
 
 
 @Check(
-    id="cm.ports", profiles="BEM", severity=FAIL, asks=("listening", "agent_reach"), source="NET FX",
-    expected="the server listens on 7183 and 7182 (7180 alone is a warning), and every agent gets through to 7182",
+    id="cm.ports", profiles="BEM", severity=FAIL, asks=("listening", "agents_tls", "agent_reach"), source="NET FX",
+    expected="the server listens on 7183 and, with TLS, on 7182 (7180 alone: a warning), and every agent gets there",
     why="Agents report on 7182, people and programs on 7180 or 7183.",
     remedy="ss -lnt on the manager's host; a firewall between, where it listens and agents do not get through",
 ).host_rule  # fmt: skip
@@ -130,6 +133,9 @@ def _ports(host: HostFacts) -> Verdict:
         plain = doors == {setting.plain_port}
         wrong += [f"{setting.plain_port} listens without TLS, and {setting.tls_port} does not"] if plain else []
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
+        if {setting.tls_port, 7182} <= heard and (shows := host.lines("agents_tls")):
+            wrong += ["7182 answers without TLS: what agents send can be read on the way"] if shows == ["0"] else []
+            shown.append("7182 has TLS")
     seen = host.tried("agent_reach")
     if "to" in seen:
         wrong += [] if seen.get("status") == "0" else [f"{seen['to']} cannot be reached from here"]

@@ -445,11 +445,15 @@ def test_users_and_groups_that_every_host_lacks_are_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ports", "state"),
-    [((7180, 7182), WARN), ((7180, 7182, 7183), PASS), ((7182, 7183), PASS), ((7180, 7183), FAIL), ((7180,), FAIL)],
-)
-def test_a_manager_that_listens_without_tls_alone_never_passes(ports: tuple[int, ...], state: State) -> None:
+    ("ports", "certificates", "state"),
+    [((7180, 7182), "0", WARN), ((7180, 7182, 7183), "1", PASS), ((7182, 7183), "1", PASS), ((7182, 7183), "0", FAIL),
+     ((7182, 7183), "", PASS), ((7180, 7183), "0", FAIL), ((7180,), "0", FAIL)],
+)  # fmt: skip
+def test_a_manager_whose_ports_are_without_tls_never_passes(
+    ports: tuple[int, ...], certificates: str, state: State
+) -> None:
     said = {"listening": "".join(f"LISTEN 0 50 *:{port} *:*\n" for port in ports), "agent_reach": "tool=nc"}
+    said["agents_tls"] = certificates
     assert CHECKS["cm.ports"].judge(host(said, profiles="M")).state is state
 
 

@@ -226,7 +226,7 @@ a clock that ntpd keeps failed because chrony is installed, too
 checks were weaker than what they promised
     checks/test_rules.py::test_owners_modes_lengths_and_comments_are_looked_at_too
     checks/test_commented.py::test_a_commented_line_of_rc_local_is_not_told
-    checks/test_rules.py::test_a_manager_that_listens_without_tls_alone_never_passes
+    checks/test_rules.py::test_a_manager_whose_ports_are_without_tls_never_passes
     checks/test_rules.py::test_users_and_groups_that_every_host_lacks_are_missing
     checks/test_rules.py::test_a_kernel_that_the_matrix_calls_bad_fails
     checks/test_rules.py::test_a_driver_of_oracle_without_its_character_sets_is_a_warning

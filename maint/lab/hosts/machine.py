@@ -209,6 +209,7 @@ class Neighbours:
         self._manager = manager
         self._server = server
         self._release = release
+        self._published: dict[str, int] = {}  # domain -> port
 
     def introduce(self) -> None:
         names = ";".join(f"{m.address} {m.fact('fqdn')}" for m in self._machines.values() if m.address != "127.0.0.1")
@@ -221,18 +222,24 @@ class Neighbours:
             machine.facts.setdefault("packages", packages)
             machine.listening = lambda name=name: self._ports(name)  # type: ignore[misc]  # bound at once, not later
             machine.reaches = lambda host, port, name=name: self._answers(name, host, port)  # type: ignore[misc]  # as above
+            machine.shows = lambda *asked, name=name: self._shows(name, *asked)
 
     def publish(self, domain: str, address: str, port: int) -> None:
         """Make all names below a domain lead to an address; its service really listens on this port of loopback."""
-
-        def shows(host: str, _: int, authorities: bytes) -> Shown | None:
-            return _shown(host, port, authorities) if host.endswith(f".{domain}") else None
-
+        self._published[domain] = port
         for machine in self._machines.values():
             known = machine.fact("dns")
             if f"*.{domain}" not in known:
                 machine.facts["dns"] = f"{known};{address} *.{domain}"
-            machine.shows = shows
+
+    def _shows(self, own: str, host: str, port: int, authorities: bytes) -> Shown | None:
+        """Return what a TLS port shows to one of the hosts; agents and people get the certificate of the server."""
+        for domain, listening in self._published.items():
+            if host.endswith(f".{domain}"):
+                return _shown(host, listening, authorities)
+        if port in (_AGENTS, self._server.tls_port) and self._answers(own, host, port):
+            return _shown(host, self._server.tls_port, authorities)
+        return None
 
     def _ports(self, name: str) -> Collection[int]:
         found = {_SSH}
