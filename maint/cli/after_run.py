@@ -35,7 +35,7 @@ from maint.errors import (
     exit_of,
 )
 from maint.files import keep_record
-from maint.model.formatting import show_count, show_duration
+from maint.model.formatting import show_count, show_duration, show_ends
 from maint.model.notice import Kind, Notice, Told, verb_of
 from maint.model.secret import scrub
 from maint.report.run import write
@@ -232,8 +232,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     now, failure = site.clock.now(), ending.failure
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
-    why = scrub(failure.in_a_line if isinstance(failure, MaintError) else words)
-    why = why if len(why) <= _LONGEST else f"{why[:_LONGEST]}…"
+    why = show_ends(scrub(failure.in_a_line if isinstance(failure, MaintError) else words), _LONGEST)
     outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved)
     kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
     _keep(site, screen, outcome)

@@ -97,6 +97,12 @@ def show_lines(lines: Sequence[str], most: int) -> list[str]:
     return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
+def show_ends(text: str, most: int) -> str:
+    """Return a text of at most so many characters: of a longer one what it begins and what it ends with."""
+    last = most // 3
+    return text if len(text) <= most else f"{text[: most - last - 3]} … {text[-last:]}"
+
+
 def fold(names: Iterable[str]) -> str:
     """Return names with runs of numbers folded, in order, separated by blanks."""
     # The last number of a name's first part counts. Numbers fold with others of the same number of digits, so that a

@@ -9,7 +9,18 @@ import msgspec
 from maint.errors import CannotReach, PartlyDone
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import CLOSE_COMMAND
-from maint.report.site_facts import AUDIT_ONLY, BY_NAME, DAMAGED, NO_BACKUP, OTHER, RESTORABLE, Run, Shot, SiteFacts
+from maint.report.site_facts import (
+    AUDIT_ONLY,
+    BY_NAME,
+    DAMAGED,
+    NO_BACKUP,
+    OTHER,
+    RESTORABLE,
+    ROTTEN,
+    Run,
+    Shot,
+    SiteFacts,
+)
 
 FAIL, WARN, OK = "fail", "warn", "pass"
 SEEN_BY_ALL = "everyone who may read the API sees passwords; the way back is no worse for it"
@@ -50,6 +61,9 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
     for window in site.windows:
         yield Trouble(FAIL, f"the redaction window is open: {window}; {SEEN_BY_ALL}", f"{CLOSE_COMMAND} {here}")
     yield from (unfinished(run, site) for run in site.runs if run.resumable and run not in site.restores)
+    for path in site.lost:
+        words = f"the journal {path} is damaged in its first line: what that run did is not known"
+        yield Trouble(FAIL, f"{words}; look at the server, then move the file away", f"maint doctor {here}")
     for one in site.ended:
         if one.exit and not any(run.id == one.run and run.resumable for run in site.runs):
             how = "was partly done" if one.exit == PartlyDone.exit_code else _how(one.exit)
@@ -77,6 +91,9 @@ def unfinished(run: Run, site: SiteFacts) -> Trouble:
     words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
     if any(run.id in one for one in site.windows):
         words += "; close its window first"
+    if run.state == ROTTEN:
+        words += ": what it did is not all known; look at the server, then give it up"
+        return Trouble(FAIL, words, f"maint playbook dismiss {run.id} --reason WORDS {site.here}")
     return Trouble(FAIL, words, f"maint playbook resume {run.id} {site.here}")
 
 
@@ -134,10 +151,14 @@ def _of_hosts(site: SiteFacts, here: str) -> Iterator[Trouble]:
         return
     silent = [name for name, why in site.checks.hosts.items() if why]
     failed = {one.check for one in site.checks.results if one.state == FAIL}
+    heard = [one for one in site.checks.results if not one.hosts or {*one.hosts} - {*silent}]
+    unclear = {one.check for one in heard if one.state == "error"}
     if silent:
         yield Trouble(FAIL, f"{show_count(len(silent), 'host')} did not answer", f"maint host check {here}")
     if failed:
         yield Trouble(FAIL, f"{show_count(len(failed), 'check')} of hosts failed", f"maint host check {here}")
+    if unclear:
+        yield Trouble(WARN, f"{show_count(len(unclear), 'check')} of hosts could not tell", f"maint host check {here}")
 
 
 _DAY, _HOUR, _MINUTE = 86_400.0, 3_600.0, 60.0  # seconds
@@ -219,7 +240,8 @@ class Answer(msgspec.Struct, frozen=True):
         heads = [one.head for one in self.doubts]
         if self.snapshot and not self.after:
             return self._time
-        return "Resume first" if _RESTORING in heads else heads[0]
+        first = [one.words for one in self.doubts if one.head == _RESTORING]
+        return heads[0] if not first else "Resume first" if first[0].startswith("resume") else "Look first"
 
     @property
     def then(self) -> str:
@@ -282,7 +304,8 @@ def _worst(states: Collection[str]) -> str:
 def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
     for run in site.restores[:1]:
         of = f", of snapshot {run.snapshot}" if run.snapshot else ""
-        yield Said(FAIL, _RESTORING, f"resume it first; begun {moment(run.started, now).words}{of}")
+        first = "resume it first" if run.state != ROTTEN else "its journal is damaged, so look at the server first"
+        yield Said(FAIL, _RESTORING, f"{first}; begun {moment(run.started, now).words}{of}")
     if site.unusable:
         yield Said(FAIL, "Not now", "its config cannot be used")
     if site.problem == NO_BACKUP:

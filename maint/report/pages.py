@@ -1,5 +1,6 @@
 """The catalogue pages: a file for the estate, for each site, for each day's changes; no script, no network."""
 
+import errno
 import os
 import re
 from collections import Counter
@@ -109,10 +110,19 @@ def _write_day(path: Path, site: site_facts.SiteFacts, day: site_facts.Day, now:
 
 
 def _write(path: Path, template: str, values: Values) -> None:
+    _refuse_strange(path)
     text = from_file(template, dict(values), html=True)
     if template != "page-changes.html.j2":  # whose values stand as they are
         text = _BROKEN.sub("\u00a0", text)
     files.replace(path, text.encode("utf-8", "replace"), mode=MODE, durable=False)
+
+
+def _refuse_strange(path: Path) -> None:
+    """Refuse to write over a page that somebody else has made; one that a power cut left empty is ours as well."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        content = file.read()
+        if content and b" by maint " not in content:
+            raise FileExistsError(errno.EEXIST, f"{path.name} there is no page of maint's", str(path))
 
 
 def _frame(now: datetime) -> dict[str, object]:

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER = "restorable", "audit-only", "damaged", "other"
-AT_WORK = "at work"  # of a run
+AT_WORK, ROTTEN = "at work", "damaged"  # of a run
 NO_BACKUP = "no backup is configured"
 BY_NAME = "safety copy, restorable by its name"  # what is noted of one
 KINDS = (RESTORABLE, AUDIT_ONLY, DAMAGED, OTHER)
@@ -148,6 +148,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     days: Sequence[Day] = ()  # the oldest first
     changed: Sequence[tuple[datetime, int]] = ()  # changes a day, of those days and of earlier ones; the oldest first
     ended: Sequence[Ended] = ()
+    lost: Sequence[str] = ()  # journals of which nothing can be read
     windows: Sequence[str] = ()  # open redaction windows, in words
     checks: HostChecks | None = None
     backup_limit: float = 26 * 3600.0  # seconds

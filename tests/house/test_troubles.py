@@ -51,6 +51,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "a copy is down": "cli/backup/test_several_stores.py::test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up",
     },
     "pages": {
+        "there is no page of": "report/test_pages.py::test_a_page_of_somebody_else_is_not_written_over",
         "there is no folder": "cli/site/test_site_report.py::test_a_folder_is_asked_for_where_the_config_names_none",
         "Not all can be seen": "cli/site/test_pages_in_trouble.py::test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_this_machine_knows",
         "Not seen yet": "cli/site/test_pages_in_trouble.py::test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet",

@@ -165,6 +165,31 @@ def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None
     assert resume.words.endswith("is interrupted; close its window first")
 
 
+def test_of_a_damaged_journal_no_command_is_told_that_takes_it_up(tmp_path: Path) -> None:
+    run = Run("7-r", "restore-deployment", "damaged", NOW - DAY, "root@ops", True)
+    (found,) = troubles(well(runs=[run]), NOW)
+    assert (
+        found.command == "maint playbook dismiss 7-r --reason WORDS --site well" and "look at the server" in found.words
+    )
+    page = write_site(tmp_path, well(runs=[run]), {}, NOW)
+    assert "A restore is unfinished: its journal is damaged" in first_words(page)
+    index = write_estate(tmp_path, [("well", well(runs=[run]))], NOW).read_text()
+    assert "playbook resume" not in page.read_text() + index and "Resume first" not in index
+    (lost,) = troubles(well(lost=["/state/runs/8-r.jsonl"]), NOW)
+    assert lost.state == "fail" and "/state/runs/8-r.jsonl is damaged" in lost.words
+
+
+def test_checks_that_could_not_tell_are_not_well() -> None:
+    results = [
+        HostResult("os.clock", "error", ["w-1", "w-2"], "no answer", ""),
+        HostResult("os.fine", "pass", [], "", ""),
+    ]
+    (found,) = troubles(well(checks=HostChecks(NOW, results, {"w-1": "timed out", "w-2": ""})), NOW)[1:]
+    assert (found.state, found.words) == ("warn", "1 check of hosts could not tell")
+    silent = HostChecks(NOW, results[:1], {"w-1": "timed out", "w-2": "timed out"})
+    assert [one.words for one in troubles(well(checks=silent), NOW)] == ["2 hosts did not answer"]
+
+
 @pytest.mark.parametrize(("age", "state"), [(timedelta(hours=26), "pass"), (timedelta(hours=26, seconds=1), "fail")])
 def test_a_backup_is_held_against_its_limit(age: timedelta, state: str) -> None:
     assert state_of(troubles(well(shots=[shot(age)]), NOW)) == state
@@ -405,6 +430,19 @@ def test_pages_of_days_and_sites_that_are_gone_are_removed_and_nothing_else(tmp_
     write_estate(folder, [("ill", ill()), ("new", None)], NOW)
     left = {path.name for path in folder.iterdir()}
     assert left == {"index.html", "ill.html", "ill-20200101-changes.html", days[1]}
+
+
+@pytest.mark.parametrize("name", ["index.html", "well.html"])
+def test_a_page_of_somebody_else_is_not_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("<h1>our wiki</h1>")
+    with pytest.raises(FileExistsError, match=name):
+        write_site(tmp_path, well(), {}, NOW)
+        write_estate(tmp_path, [("well", well())], NOW)
+    assert (tmp_path / name).read_text() == "<h1>our wiki</h1>"
+    (tmp_path / name).write_text("")  # as a power cut leaves one of ours
+    write_site(tmp_path, well(), {}, NOW)
+    write_estate(tmp_path, [("well", well())], NOW)
+    assert "by maint" in (tmp_path / name).read_text()
 
 
 def test_pages_are_small_private_and_reach_for_nothing(folder: Path) -> None:

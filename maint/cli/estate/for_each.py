@@ -17,7 +17,7 @@ from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
 from maint.errors import Interrupted, MaintError, PartlyDone, Stopped, UsageError, WorkFailed
-from maint.model.formatting import parse_duration, show_count, show_duration
+from maint.model.formatting import parse_duration, show_count, show_duration, show_ends
 from maint.model.json import Json
 
 Answer = Mapping[str, Json]
@@ -29,8 +29,7 @@ def in_words(one: Ended) -> str:
     if one.error is not None:
         detail = one.error.get("detail")
         words = "; ".join(map(str, detail)) if isinstance(detail, list) else ""
-        words = ": ".join(filter(None, (str(one.error.get("message")), words)))
-        return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
+        return show_ends(": ".join(filter(None, (str(one.error.get("message")), words))), _MOST)
     answer = one.result if isinstance(one.result, Mapping) else {}
     return next((words(answer) for key, words in _SAYS.items() if key in answer), meaning(one.exit))
 

@@ -257,7 +257,7 @@ def _families(path: Path) -> dict[str, str]:
 
 
 def _split(text: str) -> dict[str, str]:
-    found = text.split("# HELP ")[1:]
+    found = [one for one in text.split("# HELP ")[1:] if one.strip() and one.endswith("\n")]  # one cut off is left out
     return {one.split(maxsplit=1)[0]: f"# HELP {one}" for one in found}
 
 

@@ -57,6 +57,7 @@ DRILL_AGE = "35d"  # how old the last good drill may be
 _AHEAD = 14  # backups to come that retention is worked out for
 _RUNS = 20
 _DAY = timedelta(days=1)
+_YEAR = 366 * 86400.0  # seconds; a clock that was far off must not lead beyond the calendar
 
 
 def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
@@ -125,7 +126,8 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
-        windows=_windows(site, ask=ask), runs=_runs(site.state), checks=kept_record(site.state / CHECKS, HostChecks),
+        windows=_windows(site, ask=ask), runs=_runs(site.state), lost=[*map(str, journal.unreadable(site.state))],
+        checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
 
@@ -215,7 +217,7 @@ def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str,
 
 def _pace(times: Sequence[datetime]) -> timedelta:
     gaps = [(then - before).total_seconds() for before, then in itertools.pairwise(times)]
-    return timedelta(seconds=max(60.0, median(gaps[-30:]))) if gaps else _DAY
+    return timedelta(seconds=min(max(60.0, median(gaps[-30:])), _YEAR)) if gaps else _DAY
 
 
 def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Iterator[Copy]:

@@ -123,12 +123,15 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     )  # a plot of one that is late goes on until then
     told = msgspec.structs.replace(
         facts, seen=until, read=None, problem="", unusable="", config="", checks=None,
-        runs=(), ended=(), windows=(),
+        runs=(), ended=(), windows=(), lost=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}
     if digest not in known:
-        known = {digest: plots.plots(facts)}
+        try:
+            known = {digest: plots.plots(facts)}
+        except ImportError:  # it is there, and cannot be loaded, as with another C library: the page says it has none
+            return {}
         with suppress(OSError):
             keep_record(path, known, durable=False)
     return known[digest]

@@ -70,10 +70,11 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
-    detail: list[Json] = ["audit-only: 53 secrets", "x" * 900]
+    detail: list[Json] = ["audit-only: 53 secrets", "x" * 900, "the disk is full"]
     said: dict[str, Json] = {"message": "done, but not all that was asked for", "detail": detail}
     words = in_words(Ended("one", 7, said))
     assert words.startswith("done, but not all that was asked for: audit-only: 53 secrets; xx") and len(words) == 240
+    assert words.endswith("; the disk is full")
     assert in_words(Ended("one", 4, {"message": "no", "detail": []})) == "no"
 
 

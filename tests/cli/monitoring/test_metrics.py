@@ -227,6 +227,16 @@ def test_a_file_that_two_sites_write_is_warned_of_and_nothing_of_the_other_stays
     assert 'site="other"' not in path.read_text()
 
 
+@pytest.mark.parametrize("rest", ["# HELP ", "# HELP maint_copy_reached Whet", "# HELP a b\n# TYPE a gauge\na{site="])
+def test_a_file_that_was_cut_off_stops_nothing_and_is_whole_again(measured, rest):
+    path = measured.lab.folder / "metrics/maint.prom"
+    path.parent.mkdir()
+    path.write_text(rest)
+    said = measured("backup", "verify")
+    assert (said.code, said.err) == (0, "")
+    assert samples(measured)["maint_store_reached", ""] == 1
+
+
 def test_every_metric_says_what_it_is_once(measured):
     measured("backup", "verify")
     text = (measured.lab.folder / "metrics/maint.prom").read_text()

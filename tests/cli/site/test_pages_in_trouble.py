@@ -1,6 +1,7 @@
 """The pages of a site whose stores are away, whose runs ended badly, and of which nothing is kept yet."""
 
 import re
+import sys
 import time
 from datetime import UTC, datetime
 from html import unescape
@@ -105,6 +106,30 @@ def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Op
     journal.write_bytes(whole)
     assert paged("playbook", "dismiss", run, "--reason", "looked at").code == 0
     assert f"run {run} (export) has failed" not in (_pages(paged) / f"{SITE}.html").read_text()
+
+
+def test_a_journal_of_which_nothing_can_be_read_is_told(loaded: Operator, tmp_path: Path) -> None:
+    (journal,) = sorted((loaded.state / "runs").glob("*.jsonl"))[:1]
+    journal.write_bytes(journal.read_bytes().replace(b"{", b"[", 1))
+    assert f"the journal {journal} is damaged in its first line" in _page(loaded, str(tmp_path))
+
+
+def test_a_snapshot_that_is_dated_beyond_all_reason_and_a_library_that_cannot_be_loaded_fail_no_page(
+    loaded: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(loaded.config)
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 3}\n", 1))
+    strange = loaded.lab.folder / "backups" / SITE / "99991231T235959.000Z-abcd"
+    strange.mkdir()
+    (strange / "manifest.json").write_text("{}")
+    (tmp_path / "vl_convert").mkdir()
+    (tmp_path / "vl_convert/__init__.py").write_text("raise ImportError('libc.so.6 is too old')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "vl_convert", raising=False)
+    said = loaded("site", "report", "--to", str(tmp_path / "www"))
+    assert said.code == 0, said.err
+    page = unescape((tmp_path / "www" / f"{SITE}.html").read_text())
+    assert strange.name in page and "pip install 'maint[page]'" in page
 
 
 def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded: Operator, tmp_path: Path) -> None:
