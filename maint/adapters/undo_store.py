@@ -3,6 +3,7 @@
 import io
 import re
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,6 +64,12 @@ class SealedUndo:
             if path.exists():
                 path.unlink(missing_ok=True)
                 sync_folder(self._folder)
+
+    def sealed_before(self, moment: float) -> Sequence[str]:
+        """Return the names of what was sealed before a moment (seconds since 1970)."""
+        with suppress(FileNotFoundError):  # one may just go
+            return [one.name for one in self._folder.glob("*") if one.stat().st_mtime < moment]
+        return []
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -295,6 +295,9 @@ class Undo(Protocol):
     def drop(self, name: str) -> None:
         """Forget it."""
 
+    def sealed_before(self, moment: float) -> Sequence[str]:
+        """Return the names of what was sealed before a moment (seconds since 1970)."""
+
 
 class Stage(Protocol):
     """A throw-away manager that is up: just installed, of the release and with the host files of a deployment."""

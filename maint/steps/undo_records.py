@@ -2,7 +2,9 @@
 
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Generic, Protocol, TypeVar
@@ -92,13 +94,18 @@ class UndoRecords(RunRecords[R]):
         return f"; `maint {command} {run}` brings it back until {record.until:%Y-%m-%d}" if record else ""
 
     def expire(self, state: Path, undo: Undo, now: datetime) -> None:
-        """Drop what was kept for its time by a reading of the clock that none has contradicted for a week since."""
+        """Drop what was kept for its time by a reading of the clock that none has contradicted for a week since; and
+        what nothing names for as long.
+        """
         judged = self._judged(state, now)
-        for run, record in self.all(state) if judged else ():
-            if judged and record.until < judged:
+        if judged is None:
+            return
+        for run, record in self.all(state):
+            if record.until < judged:
                 for name in record.names:
                     undo.drop(name)
                 files.remove(self.path(state, run))
+        _drop_nameless(state, undo, judged - KEPT_FOR)
 
     def _judged(self, state: Path, now: datetime) -> datetime | None:
         """Return a reading of the clock that has stood for long enough, None where there is none yet."""
@@ -108,6 +115,18 @@ class UndoRecords(RunRecords[R]):
             return None
         files.keep_record(path, _Reading(now))
         return before.at if before is not None and before.at <= now else None
+
+
+def _drop_nameless(state: Path, undo: Undo, before: datetime) -> None:
+    """Drop what was sealed before a moment and no record of any kind names: its run was killed in between."""
+    old = set(undo.sealed_before(before.timestamp()))
+    with suppress(OSError, files.Damaged):  # what cannot be read may name it
+        for path in state.rglob("*.json") if old else ():
+            content = files.whole(path)
+            files.decoded(content, object)
+            old.difference_update(name.decode() for name in re.findall(rb"[0-9a-f]{32}", content))
+        for name in old:
+            undo.drop(name)
 
 
 CHUNK = 16 * 1024 * 1024  # bytes of a file that are sealed, and held in memory, at once

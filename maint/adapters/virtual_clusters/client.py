@@ -337,23 +337,42 @@ class VirtualClusterClient:
             self._calls.clock.sleep(pause)
             fresh = [run for run in self._newest(start.job) if run.id > after]
             named = [run for run in fresh if text_of(run.raw, "requestID") == start.request_id]
-            unnamed = [run for run in fresh if not text_of(run.raw, "requestID")]
+            unnamed = [run for run in fresh if not (text_of(run.raw, "requestID") or _dag_run(run, "scheduled__"))]
             user = start.user or self._calls.settings.login.username
             for likely in (named, [run for run in unnamed if run.user == user], unnamed):
-                if len(likely) > 1:
+                if len(likely) > 1 or (likely and likely is not named and self._doubtful(start, likely[0])):
                     raise _ambiguous(start, likely)
                 if likely:
                     return likely[0]
         return None
 
+    def _doubtful(self, start: Start, run: Run) -> bool:
+        """Whether a run may be one of the job's schedule, and the start that is looked for was never sent."""
+        job = self.job(start.job) if start.again and not _dag_run(run, "manual__") else None
+        return job is not None and job.scheduled and not job.paused
+
 
 def _ambiguous(start: Start, runs: Sequence[Run]) -> AnswerMissing:
+    since = f"started since: {', '.join(str(run.id) for run in runs)}"
+    if start.again:
+        return AnswerMissing(
+            f"an earlier attempt may have started job {start.job}, and whether a run is its own cannot be told",
+            whole=True,
+            detail=[since, "others, or its schedule, may have started these"],
+            hint="look at what they did: `maint vc run describe`; then `maint playbook dismiss RUN --reason WORDS`, "
+            "and begin anew what is left",
+        )
     return AnswerMissing(
         f"job {start.job} was started, and which run that made is unclear",
         whole=True,
-        detail=[f"started since: {', '.join(str(run.id) for run in runs)}"],
+        detail=[since],
         hint="`maint vc run describe` says who started each of them",
     )
+
+
+def _dag_run(run: Run, kind: str) -> bool:
+    """Whether a run is one of a DAG, and of a kind: by its schedule, or by somebody."""
+    return text_of(part_of(run.raw, "airflow"), "dagRunID").startswith(kind)
 
 
 def _request(start: Start) -> dict[str, Json]:

@@ -179,6 +179,44 @@ def test_two_runs_of_which_nobody_knows_whose_they_are_are_told(api: Api, client
         client.start_run(Start("j", "two", after=0))
 
 
+def awake(api: Api, paused: bool = False, **run: object) -> None:
+    """A job with a schedule, and a run of it that something started since."""
+    fill(api, ["j"])
+    api.jobs["j"]["schedule"] = {"enabled": True, "paused": paused, "cronExpression": "0 * * * *"}
+    api.began("j", "not ours")
+    api.runs[-1].update(run)
+
+
+def test_a_run_of_the_jobs_schedule_is_not_taken_for_a_start_that_was_never_sent(
+    api: Api, client: VirtualClusterClient
+) -> None:
+    awake(api)
+    with pytest.raises(AnswerMissing, match="whether a run is its own cannot be told") as failure:
+        client.start_run(Start("j", "ours", after=0, again=True))
+    assert "started since: 41" in failure.value.detail and "dismiss" in str(failure.value.hint)
+    assert len(api.runs) == 1, "nothing is started on a guess either"
+
+
+def test_what_says_that_the_schedule_began_it_is_not_ours_and_ours_is_started(
+    api: Api, client: VirtualClusterClient
+) -> None:
+    awake(api, airflow={"dagRunID": "scheduled__2026-11-24T00:00:00+00:00"})
+    run = client.start_run(Start("j", "ours", after=0, again=True))
+    assert [one["_request"] for one in api.runs if one["id"] == run] == ["ours"]
+
+
+@pytest.mark.parametrize(
+    ("paused", "more"),
+    [(True, {}), (False, {"airflow": {"dagRunID": "manual__2026-11-24T00:00:00"}}), (False, {"requestID": "ours"})],
+)
+def test_a_start_that_went_out_before_is_found_again_where_no_schedule_can_have_made_its_run(
+    api: Api, client: VirtualClusterClient, paused: bool, more: dict[str, object]
+) -> None:
+    awake(api, paused, **more)
+    assert client.start_run(Start("j", "ours", after=0, again=True)) == 41
+    assert len(api.runs) == 1
+
+
 def test_running_an_unknown_job_says_what_the_server_said(client: VirtualClusterClient) -> None:
     with pytest.raises(WorkFailed, match="job not found"):
         client.start_run(Start("nothing", "one"))

@@ -1,5 +1,6 @@
 """What is deleted from a virtual cluster is sealed before, others who use it are named, and it comes back."""
 
+import os
 import random
 import re
 import shutil
@@ -10,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from werkzeug import Response
 
+from maint.adapters.seal import AgeSeal
+from maint.adapters.undo_store import SealedUndo
 from maint.steps import undo_records
 from maint.steps.virtual_clusters import safety_net
 from tests.adapters.virtual_clusters.operator import VcOperator, written
@@ -159,6 +162,27 @@ def test_what_was_kept_for_its_time_goes_with_the_next_deletion(there, monkeypat
     assert len(there.sealed) == 3
     said = there("undo", first, "--yes")
     assert (said.code, "30 days" in said.err) == (5, True)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_a_kill_left_sealed_without_a_name_goes_in_time_and_nothing_else(there, monkeypatch, damaged):
+    monkeypatch.setattr(undo_records, "_DOUBTED", timedelta())
+    first, third = (run_of(there("job", "delete", "--name", name, "--yes")) for name in ("etl", "nightly"))
+    named = set(there.sealed)
+    there.api.add_file("code", "large.bin", bytes(8 * undo_records.CHUNK))
+    killed_when(there, lambda: set(there.sealed) > named, "vc", "resource", "delete", "--name", "code", "--yes")
+    left = set(there.sealed) - named
+    there.api.files["code"].pop("large.bin")
+    for path in (there.state / "undo").iterdir():
+        os.utime(path, (0, 0))
+    young = SealedUndo(there.state, AgeSeal()).keep(b"just sealed, and not written down yet")
+    if damaged:
+        (there.state / "host-files.json").write_text("[")
+    second = run_of(there("job", "delete", "--name", "report", "--yes"))
+    assert left and left.isdisjoint(there.sealed) == (not damaged)
+    assert {*named, young} <= set(there.sealed)
+    for run in (first, second, third):
+        assert there("undo", run, "--yes").code == 0
 
 
 def test_a_damaged_record_says_what_to_do(there):
