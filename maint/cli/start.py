@@ -1,18 +1,15 @@
 """Begin a command: what must hold before anything else of ours is imported."""
 
-import atexit
 import gc
 import io
 import os
 import resource
 import signal
 import sys
-import threading
 from contextlib import suppress
 from typing import NoReturn
 
 BUG = 70  # as in `errors`, which may be what cannot be loaded
-_BY_SIGNAL = 128  # exit codes above are those of signals
 _GARBAGE = 100_000  # objects that nobody may hold any more until they are looked for
 
 
@@ -21,7 +18,6 @@ def main() -> None:
     # A command is short: what it imports is all held, and at its end goes with the process. Looking takes a quarter of
     # its time else.
     gc.set_threshold(_GARBAGE)
-    atexit.register(gc.freeze)
     # Else whatever is installed here is looked through for plugins of pydantic, which nothing of ours needs.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Until `boundary` listens, and it is ready to end in order, Ctrl-C ends a command at once and without a traceback.
@@ -44,9 +40,7 @@ def main() -> None:
     try:
         run()
     except SystemExit as over:
-        # Python takes itself down under a thread that nobody waits for, such as one that asks a manager past a limit:
-        # within a library in C or Rust that is a crash.
-        if isinstance(over.code, int) and (over.code > _BY_SIGNAL or threading.active_count() > 1):
+        if isinstance(over.code, int):
             _leave(over.code)
         raise
 
@@ -77,7 +71,9 @@ def _unloadable(broken: Exception) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    # What a signal interrupted may have held a lock of a library, whose own work at the end would wait for it for ever.
+    # Python does not take itself down piece by piece, which takes a short command a twentieth of its time. It would do
+    # so under a thread that nobody waits for, such as one that asks a manager past a limit: within a library in C or
+    # Rust that is a crash. And what a signal interrupted may have held a lock for which it would wait for ever.
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
