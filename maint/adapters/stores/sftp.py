@@ -30,7 +30,8 @@ class SftpStore:
         self._shared = shared
         self._root = root.rstrip("/") or "/"
         self._location = location
-        self._made: set[str] = set()
+        self._made: set[str] = set()  # folders that are there
+        self._brought: list[str] = []  # those of them that were not, the outer before the inner
 
     @property
     def location(self) -> str:
@@ -94,10 +95,14 @@ class SftpStore:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file; no complaint where there is none."""
+        """Remove a file; no complaint where there is none. With a trial go empty folders that were made for it."""
         path = self._path(stored_files.split_name(name))
         with self._failing(f"cannot remove {name}"), self._sessions.session() as session:
             session.remove(path)
+            while stored_files.is_trial(name) and self._brought:
+                self._made.discard(folder := self._brought.pop())
+                with suppress(OSError):  # it holds something by now
+                    session.client.rmdir(folder)
 
     def sweep(self, prefix: str = "") -> int:
         """Remove what dead writers and trials left; return how many."""
@@ -138,6 +143,7 @@ class SftpStore:
             self._make(session, folder.rpartition("/")[0])
             try:
                 session.client.mkdir(folder, 0o700)
+                self._brought.append(folder)
             except OSError:
                 # Another writer may have been quicker.
                 if not _is_folder(session, folder):

@@ -259,6 +259,17 @@ def test_a_service_that_overwrites_is_refused_at_the_first_write(httpserver: HTT
     assert [(r.method, r.path) for r, _ in httpserver.log if r.path.endswith("/a")] == [("HEAD", "/backups/x/a")]
 
 
+def test_a_trial_on_another_host_takes_away_all_that_it_brought_and_nothing_else(place: Place) -> None:
+    for known in ([], ["a"]):
+        store = opened_from(place.words, shared=True)
+        for name in (trial_name("prod"), trial_name("prod")):
+            put(store, name)
+            store.remove(name)
+        assert [path.name for path in place.folder.rglob("*") if path.is_file()] == known
+        assert place.folder.exists() is bool(known)
+        put(place.store(), "prod/1/a") if not known else None
+
+
 def test_a_trial_in_a_bucket_takes_away_all_that_it_brought_and_nothing_else(bucket: tuple[str, ...]) -> None:
     def tried() -> list[str]:
         store: Any = opened_from(bucket)
