@@ -60,6 +60,7 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
         yield Trouble(FAIL, f"not all can be seen: {site.problem}; {known_from(site, now)}", f"maint doctor {here}")
     for window in site.windows:
         yield Trouble(FAIL, f"the redaction window is open: {window}; {SEEN_BY_ALL}", f"{CLOSE_COMMAND} {here}")
+    yield from (Trouble(WARN, one, f"{CLOSE_COMMAND} {here}") for one in site.doubts)
     yield from (unfinished(run, site) for run in site.runs if run.resumable and run not in site.restores)
     for path in site.lost:
         words = f"the journal {path} is damaged in its first line: what that run did is not known"

@@ -150,6 +150,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     ended: Sequence[Ended] = ()
     lost: Sequence[str] = ()  # journals of which nothing can be read
     windows: Sequence[str] = ()  # open redaction windows, in words
+    doubts: Sequence[str] = ()  # why one may be open
     checks: HostChecks | None = None
     backup_limit: float = 26 * 3600.0  # seconds
     drill_limit: float = 35 * 86400.0

@@ -43,7 +43,7 @@ from maint.report.site_facts import (
 from maint.snapshots.catalogue import Entry, committed_ids, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import time_of
-from maint.snapshots.open_windows import announced
+from maint.snapshots.open_windows import announced_here
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
 from maint.snapshots.records import drills
@@ -122,11 +122,12 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
     """Return what no store has to be read for, but for windows, of which they are asked where `ask`."""
     settings, backup = site.settings, site.settings.backup
     ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
+    windows, doubts = _windows(site, ask=ask)
     return SiteFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
-        windows=_windows(site, ask=ask), runs=_runs(site.state), lost=[*map(str, journal.unreadable(site.state))],
+        windows=windows, doubts=doubts, runs=_runs(site.state), lost=[*map(str, journal.unreadable(site.state))],
         checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
@@ -241,17 +242,21 @@ def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
     )
 
 
-def _windows(site: ConfiguredSite, *, ask: bool) -> Sequence[str]:
+def _windows(site: ConfiguredSite, *, ask: bool) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the redaction windows that are open, and why others may be."""
     try:
         window = left_open(site) if ask else remembered(site.state)
     except Refused as damaged:
-        return [damaged.message]
+        return [damaged.message], []
     if window is not None:
-        return [f"since {tell_times(window.opened_at)}, by run {window.run}"]
-    found = list[str]()
-    with _noting([]):  # of stores that are away, what follows tells
-        found += [one.words for one in announced(site).open] if ask else []
-    return found
+        return [f"since {tell_times(window.opened_at)}, by run {window.run}"], []
+    found, doubts = list[str](), list[str]()
+    for store in every_store(site) if ask and site.settings.backup is not None else ():
+        with _noting([]):  # of stores that are away, what follows tells
+            told = announced_here(store)
+            found += [one.words for one in told.open]
+            doubts += told.doubts
+    return list(dict.fromkeys(found)), doubts
 
 
 def _runs(state: Path) -> Sequence[Run]:

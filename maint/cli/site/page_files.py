@@ -123,7 +123,7 @@ def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
     )  # a plot of one that is late goes on until then
     told = msgspec.structs.replace(
         facts, seen=until, read=None, problem="", unusable="", config="", checks=None,
-        runs=(), ended=(), windows=(), lost=(),
+        runs=(), ended=(), windows=(), doubts=(), lost=(),
     )  # fmt: skip
     digest, path = sha256(msgspec.json.encode(told)).hexdigest(), state / _PLOTS
     known = kept_record(path, dict[str, dict[str, Plot]]) or {}

@@ -114,6 +114,18 @@ def test_a_journal_of_which_nothing_can_be_read_is_told(loaded: Operator, tmp_pa
     assert f"the journal {journal} is damaged in its first line" in _page(loaded, str(tmp_path))
 
 
+def test_a_window_that_a_machine_has_opened_whose_key_is_not_trusted_may_be_open(
+    loaded: Operator, tmp_path: Path
+) -> None:
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    assert "may be open" not in _page(loaded, str(tmp_path))
+    for signature in (loaded.lab.folder / "backups" / SITE / "records").glob("*-window-*.sig"):
+        signature.write_text("of somebody else")
+    page = _page(loaded, str(tmp_path))
+    assert re.search(r"a redaction window may be open: \d records of windows", page)
+    assert f"maint manager export --close-window --config {loaded.config} --site {SITE}" in page
+
+
 def test_a_snapshot_that_is_dated_beyond_all_reason_and_a_library_that_cannot_be_loaded_fail_no_page(
     loaded: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
