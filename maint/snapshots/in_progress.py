@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from maint import files
-from maint.errors import Invalid, StoreFailed
+from maint.errors import Invalid, Refused, StoreFailed
+from maint.model.formatting import show_time
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import is_id, stamp
 from maint.snapshots.parts import listing
@@ -68,6 +69,7 @@ def _seen_path(sight: Sight) -> Path:
 
 
 _ABANDONED = timedelta(hours=24)  # what is older belongs to a run that died: none takes that long, on any machine
+_AHEAD = timedelta(minutes=15)  # by so much clocks may differ
 _NEWEST = 3  # records whose times are looked at; names bear the times of machines, and may be wrong
 
 
@@ -78,6 +80,23 @@ def store_time(sight: Sight) -> datetime | None:
     past = [name for name in records if name < now]  # a machine whose clock was ahead may have named others
     names = [*records[-_NEWEST:], *past[-_NEWEST:], *listing(sight, _folder(sight))]
     return max(filter(None, map(sight.store.written, names)), default=None)
+
+
+def refuse_clock_ahead(site: Site) -> None:
+    """Refuse where our clock is ahead of the store's: what has run out by it may not have. Under the lock."""
+    mark = f"{site.settings.name}/clock/{owner(site)}"
+    site.store.remove(mark)  # left by one that was killed
+    with site.store.create(mark) as file:
+        file.write(b"\n")
+    there, here = site.store.written(mark), site.clock.now()
+    with suppress(StoreFailed):
+        site.store.remove(mark)
+    if there is not None and here - there > _AHEAD:
+        raise Refused(
+            f"nothing is removed: this machine's clock is ahead of the one of {site.store.location}",
+            detail=[f"here it is {show_time(here)}, there {show_time(there)}: holds may seem to have run out"],
+            hint="set the clock that is wrong (`timedatectl`, `chronyc tracking`), then again",
+        )
 
 
 def is_abandoned(sight: Sight, names: Iterable[str], now: datetime | None) -> bool:

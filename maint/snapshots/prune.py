@@ -8,6 +8,7 @@ from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
+from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, Record, held, place_of, read_kinds, write_record
@@ -150,7 +151,10 @@ def held_since(site: Site, snapshot_id: str) -> str:
     """Return in words what holds a snapshot now, "" for nothing: another machine may hold it, or begin to restore from
     it, after it was decided that it goes.
     """
-    return _standing(site, *read_kinds(site, HOLD, RELEASE, RESTORE, of=snapshot_id)).get(snapshot_id, "")
+    for of in (snapshot_id, ""):  # that a restore has ended may be told of another snapshot that it needed
+        if not (words := _standing(site, *read_kinds(site, HOLD, RELEASE, RESTORE, of=of)).get(snapshot_id, "")):
+            break
+    return words
 
 
 def remove(site: Site, snapshot_id: str, reasons: Sequence[str]) -> None:
@@ -222,6 +226,8 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 )
                 problems.append(f"{words}, which the next backup copies")
                 continue
+            if going:
+                refuse_clock_ahead(site)
             for snapshot_id in going:
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"

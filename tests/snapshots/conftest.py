@@ -1,6 +1,7 @@
 """Recorded and invented deployments, and ways to spoil them."""
 
 import json
+import os
 import re
 import shlex
 import tarfile
@@ -196,6 +197,21 @@ class Shell:
         yield BytesIO(archive.getvalue()[: self.cut_at])
 
 
+class Dated(LocalStore):
+    """A folder of a host whose clock is given: it dates the marks by which that is asked."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        super().__init__(root)
+        self.clock = clock
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[Any]:
+        with super().create(name) as file:
+            yield file
+        if "/clock/" in name:
+            os.utime(Path(self.location) / name, (self.clock.monotonic(), self.clock.monotonic()))
+
+
 class Place:
     """A site made of real stores, seals and signatures, with a scripted manager and host."""
 
@@ -210,7 +226,7 @@ class Place:
         self.state = folder / "state"
         self.root = folder / "store"
         self.root.mkdir()
-        self.store = LocalStore(self.root)
+        self.store = Dated(self.root, self.clock)
         self.copies: list[LocalStore] = []
         self.sign = load_or_make_signer(None, self.state / "keys", ())
         self.fingerprint_key = Secret("ab" * 32)

@@ -24,6 +24,7 @@ from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 from maint.steps.snapshots.retention import HoldArguments, HoldSnapshot, PruneArguments, PruneSnapshots
+from tests.snapshots.conftest import Clock
 from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import Notes
 
@@ -334,9 +335,52 @@ def test_what_another_machine_holds_or_restores_from_while_others_are_pruned_sta
             records.begin_restore(aged, third, "run-1", "ann@two")
             opened.clear()
         if words.startswith(f"{third} stays"):
-            assert len(opened) == 2, opened  # of all records that of this restore, and its signature
+            # of all records that of this restore, and its signature; then whether it has ended is looked for in all
+            assert opened[:2] and len(opened) == 2 + 2 * 3, opened
     assert ids(aged)[:2] == [first, third]
     assert f"{third} stays: held by ann@two: restore run-1 has begun, and may have to be resumed" in said
+
+
+def test_nothing_goes_by_a_clock_that_is_ahead_of_the_stores(aged: Place, tmp_path: Path) -> None:
+    before, copy = ids(aged), tmp_path / "copy"
+    records.add_hold(aged, before[0], "the audit", aged.clock.time + 10 * DAY, "ann")
+    aged.store.clock = Clock()  # stands where this one stood at first
+    (action,) = PruneSnapshots().plan(PruneArguments(thaw="as if"), aged)
+    aged.store.clock.time, aged.clock.time = aged.clock.time, aged.clock.time + 400 * DAY
+    with pytest.raises(Refused, match="clock is ahead of the one of") as failure:
+        [*PruneSnapshots().apply(action, aged, Notes())]
+    assert ids(aged) == before and "timedatectl" in str(failure.value.hint)
+    assert not [path for path in (aged.root / "prod" / "clock").rglob("*") if path.is_file()]
+    aged.copies = [LocalStore(copy)]
+    aged.store.clock.time = aged.clock.time
+    [*replicate(aged)]
+    (action,) = PruneSnapshots().plan(PruneArguments(thaw="as if"), aged)
+    [*PruneSnapshots().apply(action, aged, Notes())]
+    assert ids(aged) == before[-2:]
+
+
+def test_a_restore_of_two_snapshots_that_was_killed_as_it_ended_holds_neither(aged: Place) -> None:
+    first, second, *_ = ids(aged)
+    for one in (first, second):
+        records.begin_restore(aged, one, "run-1", "root@one")
+    create = aged.store.create
+
+    def once(name: str) -> Any:
+        if name.endswith(".json") and "-restore-" in name:
+            aged.store.create = killed  # type: ignore[method-assign]
+        return create(name)
+
+    def killed(name: str) -> Any:
+        raise KeyboardInterrupt
+
+    aged.store.create = once  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        records.end_restore(aged, "run-1", "root@one")
+    aged.store.create = create  # type: ignore[method-assign]
+    records.end_restore(aged, "run-1", "root@one")
+    (action,) = PruneSnapshots().plan(PruneArguments(), aged)
+    [*PruneSnapshots().apply(action, aged, Notes())]
+    assert {first, second}.isdisjoint(ids(aged))
 
 
 def test_what_is_removed_while_it_is_being_held_is_not_said_to_be_held(aged: Place, run: Callable[..., Any]) -> None:

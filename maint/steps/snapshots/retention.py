@@ -13,6 +13,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
 from maint.snapshots.catalogue import committed_ids, entries, find_id
+from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.retention_policy import Verdict
 from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.hosts.fan_out import texts
@@ -67,6 +68,7 @@ class PruneSnapshots(Step[PruneArguments]):
         planned = texts(action.arguments["remove"])
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
         if going := [one for one in planned if one in decided]:
+            refuse_clock_ahead(site)
             yield from prune.insist_on_the_floor(site)
             decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading that may have taken hours
         for snapshot_id in (one for one in going if one in decided):
