@@ -98,6 +98,7 @@ def refresh(site: ConfiguredSite, screen: Screen, *, briefly: bool) -> None:
     Args:
         briefly: whether stores get a few seconds only, since one of them may be silent.
     """
+    site = site.configured
     for what, telling in (
         (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),
         ("the figures of `maint site list`", partial(_summarize, site)),
@@ -234,8 +235,12 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
     why = show_ends(scrub(failure.in_a_line if isinstance(failure, MaintError) else words), _LONGEST)
     outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved)
-    kinds = outcomes.ended(outcomes.last(site.state, ending.verb), outcome)
-    _keep(site, screen, outcome)
+    before = outcomes.last(site.state, ending.verb)
+    if _is_of_another(site, before, outcome):
+        kinds: Sequence[Kind] = (Kind.SUCCESS,)
+    else:
+        kinds = outcomes.ended(before, outcome)
+        _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
     if isinstance(failure, MaintError):
         hint = named_in(scrub(failure.way_on or ""), site.settings.name)  # whoever reads it has nothing else to go by
@@ -246,6 +251,12 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     tell_age(site, screen, briefly=failure is not None)
 
 
+def _is_of_another(site: ConfiguredSite, before: Outcome | None, now: Outcome) -> bool:
+    """Whether something ended well with a store of that command alone, which mends no failure of the site's own."""
+    alone = site.configured is not site and now.verb in outcomes.SCHEDULED
+    return alone and not now.exit and before is not None and before.exit != 0 and (not now.run or before.run != now.run)
+
+
 def _how(failure: Exception | None) -> str:
     if isinstance(failure, Unfinished):
         return "waits for a person"
@@ -254,6 +265,7 @@ def _how(failure: Exception | None) -> str:
 
 def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> None:
     """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end."""
+    site = site.configured
     backup, verb = site.settings.backup, outcomes.SCHEDULED[0]
     if backup is None or not any(one.ways(Kind.STALE, verb) for one in site.settings.notify):
         return

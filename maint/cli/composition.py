@@ -45,6 +45,7 @@ class ConfiguredSite:
         self._before_tls: tuple[str, bool] | None = None
         self.person: Person | None = None  # who can be asked while a run is under way
         self.watched: Callable[[str, int, int | None], None] = _unwatched
+        self.configured: ConfiguredSite = self  # without a store that one command names: what is told is of this one
 
     @property
     def state(self) -> Path:

@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import msgspec
+
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, settings_of
-from maint.cli.options import Flags, seconds_of
+from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.config.actor import actor
 from maint.config.precedence import Settings
@@ -70,6 +72,10 @@ def opened(
     site = ConfiguredSite(found, secrets, screen.warn)
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     site.watched = screen.moved
+    if flags.connection.store and not flags.connection.replaces_config:
+        whole = settings_of(msgspec.structs.replace(flags, connection=Connection())).site()
+        site.configured = ConfiguredSite(whole, secrets, screen.warn)
+        site.configured.clock = site.clock
     try:
         if warn_of_window:
             _warn_of_window(site, screen)
@@ -85,7 +91,8 @@ def opened(
             error.hint = named_in(error.way_on, found.name)
         raise
     finally:
-        site.close()
+        for one in {site, site.configured}:
+            one.close()
 
 
 _GLANCE = 5.0  # seconds for stores to tell what a warning depends on

@@ -1,6 +1,7 @@
 """What Prometheus is told, and the alerts over it."""
 
 import re
+import shutil
 import signal
 import stat
 import time
@@ -225,6 +226,24 @@ def test_a_file_that_two_sites_write_is_warned_of_and_nothing_of_the_other_stays
     path.write_text(path.read_text().replace(f'site="{SITE}"', 'site="other"'))
     assert "give each site a file of its own" in measured("backup", "verify", "--level", "1").err
     assert 'site="other"' not in path.read_text()
+
+
+def test_a_sound_copy_that_is_looked_at_says_nothing_good_of_the_first_store(measured):
+    path, store = measured.lab.folder / "config.yaml", measured.lab.folder / "backups"
+    path.write_text(f"report: {{folder: {measured.lab.folder}/pages}}\n{path.read_text()}")
+    shutil.copytree(store, copy := measured.lab.folder / "copy")
+    for part in (store / SITE).glob("2*/deployment.json.zst.age"):
+        part.write_bytes(b"rotten")
+    assert measured("backup", "verify").code == 1
+    told, listed = samples(measured), measured("site", "list", "-o", "json").json["sites"][0]["summary"]
+    assert (told["maint_snapshots", 'kind="damaged"'], listed["damaged"]) == (1, 1)
+    assert measured("backup", "verify", "--store", str(copy)).code == 0
+    again = samples(measured)
+    for figure in (("maint_snapshots", 'kind="damaged"'), ("maint_verb_exit_code", 'verb="backup verify"')):
+        assert again[figure] == told[figure] == 1
+    assert again["maint_last_verified_backup_timestamp_seconds", ""] == 0
+    assert measured("site", "list", "-o", "json").json["sites"][0]["summary"]["damaged"] == 1
+    assert "Back in about" not in (measured.lab.folder / f"pages/{SITE}.html").read_text()
 
 
 @pytest.mark.parametrize("rest", ["# HELP ", "# HELP maint_copy_reached Whet", "# HELP a b\n# TYPE a gauge\na{site="])
