@@ -284,12 +284,13 @@ def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> 
     kinds = outcomes.aged(before, outcome)
     if not kinds:
         return
-    _keep(site, screen, outcome)
     words = "there is no verified restorable backup"
     if newest and age is not None:
         words = f"the newest verified restorable backup, {newest.id}, is {show_duration(age)} old"
         words += "" if fresh else f", more than {show_duration(backup.max_age)}"
-    tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
+    told = tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
+    if not told or any(not one.problem for one in told):  # what has reached nobody is told again by what ends next
+        _keep(site, screen, outcome)
 
 
 def tell(

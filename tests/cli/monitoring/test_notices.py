@@ -177,6 +177,18 @@ def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Ope
     assert events(told)[1:] == [("recovered", "backup create", 0)]
 
 
+def test_that_a_backup_is_stale_is_told_again_where_it_has_reached_nobody(loaded: Operator) -> None:
+    told, path, program = listening(loaded), loaded.lab.folder / "config.yaml", loaded.lab.folder / "pager.py"
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      max_age: 0s\n", 1))
+    whole = program.read_text()
+    program.write_text("raise SystemExit(1)")
+    assert "notice pager was not told" in loaded("doctor").err
+    program.write_text(whole)
+    for _ in range(2):
+        loaded("doctor")
+    assert events(told) == [("stale", "backup create", 1)]
+
+
 def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Operator) -> None:
     switch = "{name: switch, verbs: [backup dril, mine], ping: {url: 'http://127.0.0.1:1'}}"
     configured(loaded, f"    notify: [{switch}, {{name: pager, on: [success], exec: {{command: [/bin/false]}}}}]\n")
