@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from maint import files
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.formatting import parse_time, show_count, show_time, tell_time
 from maint.model.json import Json, Moment, as_json
@@ -19,20 +22,29 @@ from maint.snapshots.parts import listing, read_signed
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 _TRIES = 1000  # milliseconds in a row that other records may have taken
+_LOOKS = ("verify", "drill")
 _FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
 
 
+class After(msgspec.Struct, frozen=True):
+    """The record that the same machine had written before."""
+
+    store: str  # where it lies
+    name: str
+
+
 class Record(msgspec.Struct, frozen=True):
-    """One entry: what kind of happening, to which snapshot, when, and what it says."""
+    """One entry: what kind of happening, to which snapshot, when, what it says, and after which one it was written."""
 
     kind: str
     snapshot: str
     site: str
     at: Moment
     facts: Mapping[str, Any]  # Any: whatever JSON holds
+    after: After | None = None
 
 
-class _Read(Record, frozen=True):
+class _Read(Record, frozen=True, kw_only=True):
     format: Literal["maint-record/1"]
 
 
@@ -43,9 +55,11 @@ def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Js
         StoreFailed: it was not stored, also where the store says of each name that it is taken.
     """
     at, head = at or site.clock.now(), {"format": FORMAT, "kind": kind, "snapshot": snapshot_id}
+    here, last = site.store.location, _last(site)
+    after = {"after": {"store": here, "name": last[here]}} if here in last else {}
     at = max([at, *(one + timedelta(milliseconds=1) for one in _later(site, snapshot_id, at))])
     for _ in range(_TRIES):
-        content = {**head, "site": site.settings.name, "at": show_time(at), "facts": dict(facts)}
+        content = {**head, "site": site.settings.name, "at": show_time(at), "facts": dict(facts), **after}
         raw = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
         name = place_of(site.settings.name, at, kind, snapshot_id)
         try:
@@ -55,11 +69,34 @@ def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Js
         except FileExistsError:  # another machine, or this one a moment ago
             at += timedelta(milliseconds=1)
             continue
+        with suppress(WorkFailed, OSError):  # it stands, and what cannot be remembered here is told by nobody
+            files.keep_record(_last_path(site), {**last, here: name})
         return name
     raise StoreFailed(
         f"{site.store.location} says of {_TRIES} names of records that they are taken, up to {name}",
         hint="look what lies there: a store that says so of a new name cannot be relied on",
     )
+
+
+def _last(sight: Sight) -> Mapping[str, str]:
+    """Return which record this machine wrote last, by store."""
+    return files.kept_record(_last_path(sight), dict[str, str]) or {}
+
+
+def _last_path(sight: Sight) -> Path:
+    return sight.settings.state / "recorded.json"
+
+
+def _unlisted(sight: Sight, found: Iterable[Record]) -> Iterator[str]:
+    """Yield the names of records that were written into this store, as later ones or this machine say, and are not
+    among those found.
+    """
+    here, there = sight.store.location, set[str]()
+    told = {_last(sight).get(here, "")}
+    for one in found:
+        there.add(place_of(one.site, one.at, one.kind, one.snapshot))
+        told |= {one.after.name} if one.after is not None and one.after.store == here else set()
+    yield from sorted(name for name in told - there if name.startswith(f"{sight.settings.name}/records/"))
 
 
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:
@@ -96,6 +133,9 @@ def read_kinds(sight: Sight, *kinds: str, of: str = "") -> tuple[list[Record], l
 def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mapping[str, StoreFailed]]:
     """Return what `read_kinds` does, and, of each snapshot of which the store did not give a record, why.
 
+    Where all are asked for, those too that the store does not list, or has lost: what may be a hold counts as one that
+    cannot be verified; what a verification or a drill may have found is unknown until the next one.
+
     Raises:
         StoreFailed: it did not give several of them, so it is away as a whole.
     """
@@ -110,7 +150,19 @@ def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mappin
             record = None
         records += [record] if record is not None else []
         doubtful += [name] if record is None else []
-    return records, doubtful, unread
+    for name in () if kinds else [one for one in _unlisted(sight, records) if one not in doubtful]:
+        record = _read(sight, name) if sight.store.size(name) is not None else None
+        records += [record] if record is not None else []
+        doubtful += [name] if record is None else []
+        if record is None and named(name)[0] in _LOOKS and not _looked_since(records, name):
+            words = f"{name} was written to {sight.store.location}, and is not there any more"
+            unread[named(name)[1]] = StoreFailed(words, hint="look at that store; `maint backup verify` looks anew")
+    return sorted(records, key=lambda one: one.at), doubtful, unread
+
+
+def _looked_since(records: Iterable[Record], name: str) -> bool:
+    later = (one for one in records if one.kind in _LOOKS and one.snapshot == named(name)[1])
+    return any(place_of(one.site, one.at, one.kind, one.snapshot) > name for one in later)
 
 
 def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
@@ -240,7 +292,7 @@ def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str
     past, found = list(records), dict[str, tuple[Hold, ...]]()
     over = {str(one.facts.get("run")) for one in past if one.kind == RESTORE and one.facts.get("state") == ENDED}
     unread = [_doubted(name) for name in doubtful if named(name)[0] in (HOLD, RESTORE)]
-    for record in sorted([*past, *(one for one in unread if one is not None)], key=lambda one: one.at):
+    for record in sorted([*(one for one in unread if one is not None), *past], key=lambda one: one.at):
         if record.kind == HOLD or (record.kind == RESTORE and str(record.facts.get("run")) not in over):
             found[record.snapshot] = (*found.get(record.snapshot, ()), _hold_of(record))
         elif record.kind == RELEASE:
@@ -254,7 +306,7 @@ def _doubted(name: str) -> Record | None:
         at = time_of(name.rpartition("/")[2])
     except ValueError:
         return None
-    words = f"a record of a {kind}, {name.rpartition('/')[2]}, cannot be verified: what it may need stays"
+    words = f"a record of a {kind}, {name.rpartition('/')[2]}, cannot be verified, or is gone: what it may need stays"
     return Record(kind, snapshot, "", at, {"reason": words})
 
 

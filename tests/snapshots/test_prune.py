@@ -14,7 +14,7 @@ from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
 from maint.errors import Invalid, Refused, StoreFailed
 from maint.model.formatting import parse_time
-from maint.model.snapshot import Purpose, Trust
+from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import prune, records, rekey
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
@@ -262,6 +262,7 @@ def test_a_backup_that_shrank_by_half_is_doubtful(aged: Place) -> None:
 def test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes(aged: Place) -> None:
     for path in (aged.root / "prod/records").glob(f"*-verify-{ids(aged)[-1]}.json"):
         path.unlink()
+    elsewhere(aged)  # whoever wrote that record knows that it is gone
     assert prune.verdict(aged).removed == ()
     assert "is not verified" in prune.verdict(aged).decisions[0].reasons[-1]
     assert prune.verdict(aged, thaw=True).removed
@@ -381,6 +382,50 @@ def test_a_restore_of_two_snapshots_that_was_killed_as_it_ended_holds_neither(ag
     (action,) = PruneSnapshots().plan(PruneArguments(), aged)
     [*PruneSnapshots().apply(action, aged, Notes())]
     assert {first, second}.isdisjoint(ids(aged))
+
+
+def lose(place: Place, kind: str) -> None:
+    """Let the store lose the newest record of a kind, as one that is put back to an earlier state does."""
+    path = max((place.root / "prod" / "records").glob(f"*-{kind}-*.json"))
+    path.unlink()
+    path.with_name(f"{path.name}.sig").unlink()
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_hold_that_the_store_has_lost_keeps_and_is_told_until_it_is_released(aged: Place, last: bool) -> None:
+    oldest, *_ = ids(aged)
+    records.add_hold(aged, oldest, "the audit", None, "ann")
+    if not last:
+        write_record(aged, "note", oldest, {})
+        elsewhere(aged)  # a later record tells any machine, and the last one this one alone
+    lose(aged, "hold")
+    (entry, *_) = entries(aged)
+    assert [one.words.partition(", 2")[0] for one in entry.holds] == ["held: a record of a hold"]
+    assert "or is gone: what it may need stays" in entry.holds[0].words
+    assert oldest not in prune_all(aged)
+    records.release_holds(aged, oldest, "looked at", "ann")
+    assert oldest in prune_all(aged)
+
+
+def test_a_hold_that_a_list_leaves_out_counts(aged: Place) -> None:
+    oldest, *_ = ids(aged)
+    records.add_hold(aged, oldest, "the audit", None, "ann")
+    names = aged.store.names
+    aged.store.names = lambda prefix="": (one for one in names(prefix) if "-hold-" not in one)
+    assert [one.words for one in entries(aged)[0].holds] == ["held by ann: the audit"]
+
+
+def test_a_failed_verification_that_the_store_has_lost_is_not_taken_for_none(aged: Place) -> None:
+    newest, sound = ids(aged)[-1], verify(aged, ids(aged)[-1], 1)
+    bad = [Finding(records.PART, False, "a part has other bytes")]
+    record(aged, replace(sound, findings=bad, depth=0, at=aged.clock.time))
+    lose(aged, "verify")
+    one = entries(aged)[-1]
+    assert (one.id, one.unread, one.offered) == (newest, True, False)
+    assert "is not there any more" in str(one.problem) and "backup verify" not in str(one.problem)
+    aged.clock.time += DAY
+    record(aged, verify(aged, newest, 3))
+    assert entries(aged)[-1].offered
 
 
 def test_what_is_removed_while_it_is_being_held_is_not_said_to_be_held(aged: Place, run: Callable[..., Any]) -> None:
