@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from maint.errors import Invalid
 from maint.model.formatting import show_time
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
@@ -33,8 +34,17 @@ def spelled(value: Json) -> str:
 
 
 def canonical(value: Json) -> bytes:
-    """Return the one spelling of a value: keys sorted, no blanks, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """Return the one spelling of a value: keys sorted, no blanks, UTF-8; Invalid where a text in it has no such one."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        word = next(one for one in text.split('"') if not _is_text(one))
+        raise Invalid(f"{word!r} is not UTF-8 text, and no plan can hold it", hint="rename what is called so") from None
+
+
+def _is_text(word: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def digest(value: Json) -> str:

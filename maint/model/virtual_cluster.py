@@ -178,6 +178,11 @@ class Run(msgspec.Struct, frozen=True):
         return self.status in FINAL
 
 
+def is_file_path(path: str) -> bool:
+    """Whether a text can be the path of a file in a resource: `.` and `..` would lead elsewhere on the way."""
+    return not any(part in ("", ".", "..") for part in path.split("/"))
+
+
 def signature_of(content: bytes) -> str:
     """Return the signature of a file's content (J5.3)."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()

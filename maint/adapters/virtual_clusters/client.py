@@ -22,6 +22,7 @@ from maint.model.virtual_cluster import (
     Object,
     Resource,
     Run,
+    is_file_path,
     landed_job,
     part_of,
     same_job,
@@ -248,8 +249,7 @@ class VirtualClusterClient:
         return self._calls.done(self._calls.delete(self._file(resource, path)), landed)
 
     def _file(self, resource: str, path: str) -> str:
-        # `.` and `..` would lead elsewhere on the way.
-        if not path or any(part in ("", ".", "..") for part in path.split("/")):
+        if not is_file_path(path):
             raise Invalid(f"{path!r} is not the path of a file in a resource", hint="such as lib/tools.py")
         return self._calls.url("resources", resource, path=path)
 

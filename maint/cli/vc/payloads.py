@@ -60,7 +60,7 @@ def _cron(words: ScheduleWords) -> str | None:
 
 def _numbers(text: str, largest: int) -> str:
     for part in text.replace("-", ",").split(","):
-        if part != "*" and not (part.isascii() and part.isdigit() and int(part) <= largest):
+        if part != "*" and not (part.isascii() and part.isdigit() and len(part) < 5 and int(part) <= largest):
             raise UsageError(f"{text!r} is not a list of numbers from 0 to {largest}", hint="such as 0 or 0,30")
     return text
 

@@ -1,9 +1,11 @@
 """`maint vc resource`: list, describe, create, upload, download, delete, delete-file."""
 
 import hashlib
+import re
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
+from maint import files
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
@@ -90,8 +92,9 @@ def _expanded(paths: list[str]) -> list[Json]:
     found: list[Json] = []
     for text in paths:
         pattern = absolute(text)
-        there = [] if pattern.exists() else pattern.parent.glob(pattern.name)
-        found += sorted(str(one) for one in there if one.is_file()) or [text]
+        with files.reading(text):
+            there = [] if pattern.exists() else pattern.parent.glob(re.sub(r"\*+", "*", pattern.name))
+            found += sorted(str(one) for one in there if one.is_file()) or [text]
     return found
 
 
@@ -105,7 +108,8 @@ def download(
     """Download a file of a resource, and check it against its signature."""
     with opened(ready(flags)) as (site, screen):
         place = absolute(local)
-        place = place / PurePosixPath(path).name if place.is_dir() else place
+        with writing(place):  # a name may be too long to be looked for
+            place = place / PurePosixPath(path).name if place.is_dir() else place
         cluster = site.virtual_cluster(chosen(flags))
         file = _findable(cluster, name, path, place)
         if flags.dry_run:
@@ -138,10 +142,11 @@ def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Pat
     """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
     file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {resource}")
-    if not place.parent.is_dir():
-        raise Refused(f"there is no folder {place.parent}", hint="make it first, or correct --local-path")
-    if place.exists():
-        raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
+    with writing(place):
+        if not place.parent.is_dir():
+            raise Refused(f"there is no folder {place.parent}", hint="make it first, or correct --local-path")
+        if place.exists():
+            raise Refused(f"{place} is there already", hint="name a new file; nothing is overwritten")
     return file
 
 

@@ -10,7 +10,7 @@ from maint.config.paths import absolute
 from maint.errors import CannotReach, Refused, WorkFailed
 from maint.files import as_file, reading
 from maint.model.snapshot import StoredFile
-from maint.model.virtual_cluster import File
+from maint.model.virtual_cluster import File, is_file_path
 from maint.ports import Sight, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.snapshots.parts import metered, open_object
@@ -68,7 +68,7 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
         folder: the folder; for a single file that does not end with `/`, its whole path.
 
     Raises:
-        Refused: a file is not there, or two would get the same path.
+        Refused: a file is not there, two would get the same path, or one would get none.
         Invalid: a file cannot be read.
     """
     found: dict[str, str] = {}
@@ -81,6 +81,8 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
                 file.read(1)
         alone = len(given) == 1 and folder and not folder.endswith("/")
         there = folder if alone else str(PurePosixPath(folder.strip("/")) / Path(text).name)
+        if not is_file_path(there):
+            raise Refused(f"{there!r} is not the path of a file in a resource", hint="such as lib/tools.py")
         if there in found:
             raise Refused(f"{text} and {found[there]} would both become {there}", hint="upload them one by one")
         found[there] = str(absolute(text))

@@ -63,6 +63,39 @@ def test_what_is_no_name_reaches_nothing_else(vc, api, name):
     assert api.writes() == []
 
 
+_UPLOAD, _LONG = ("resource", "upload", "--name", "r", "--local-path"), 300 * "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((*_UPLOAD, "/tmp/**b"), 5),
+        ((*_UPLOAD, _LONG), 3),
+        ((*_UPLOAD, f"{_LONG}/*"), 3),
+        ((*_UPLOAD, "caf\udce9", "--resource-path", "a/"), 3),  # a file of a system that spelt in Latin-1
+        ((*_UPLOAD, "etl", "--resource-path", "../s/a.py"), 5),
+        ((*_UPLOAD, "etl", "--resource-path", "a//b"), 5),
+        (("resource", "download", "--name", "r", "--resource-path", "a.py", "--local-path", _LONG), 1),
+        (("job", "create", "--name", "j", "--application-file", "a", "--for-minutes-of-hour", 5000 * "9"), 2),
+    ],
+)
+def test_what_names_no_file_and_no_time_is_refused_before_a_run_begins(vc, api, words, code, monkeypatch):
+    monkeypatch.chdir(vc.folder)
+    api.add_file("r", "a.py", b"")
+    written(vc.folder, "etl")
+    written(vc.folder, "caf\udce9")
+    said = vc(*words, "--yes")
+    assert (said.code, "hint: " in said.err) == (code, True), said.err
+    assert vc.maint("playbook", "history", "-o", "json").json["runs"] == []
+
+
+def test_two_stars_stand_for_what_one_stands_for(vc, api):
+    api.add_file("r", "a.py", b"")
+    pattern = written(vc.folder, "etl.py").replace("etl.py", "**.py")
+    assert vc("resource", "upload", "--name", "r", "--local-path", pattern, "--yes").code == 0
+    assert sorted(api.files["r"]) == ["a.py", "etl.py"]
+
+
 @pytest.mark.parametrize("name", ["", "..", "."])
 def test_no_address_leads_from_what_is_no_name_to_another_object(client, api, name):
     for act in (client.delete_job, client.delete_resource, client.pause):
