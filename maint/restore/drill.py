@@ -14,7 +14,6 @@ from maint.deployment.secrets import site_fingerprint
 from maint.errors import (
     AnswerMissing,
     CannotReach,
-    Invalid,
     LoginRefused,
     NotTrusted,
     NotWritten,
@@ -105,7 +104,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
             detail=[failure.message, *failure.detail],
             hint="drill again when this machine has less to do, or more memory",
         ) from failure
-    except (WorkFailed, Invalid) as failure:
+    except WorkFailed as failure:
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"

@@ -89,6 +89,22 @@ def test_a_password_that_cannot_be_read_is_no_drill(place: Any, run: Any) -> Non
     assert drills(place) == []
 
 
+def test_a_key_that_can_be_read_no_longer_fails_no_drill_of_a_snapshot(place: Any, run: Any) -> None:
+    snapshot = run(take(place)).snapshot
+    rehearsal = Rehearsal("")
+
+    def locked() -> list[Any]:
+        raise Invalid("the vault lets nobody in any more")
+
+    def later(*_: Any) -> None:
+        place.identities = locked
+
+    rehearsal.manager.forget_login = later  # type: ignore[method-assign]
+    with pytest.raises(Invalid, match="the vault"):
+        run(drill(place, rehearsal, snapshot))  # type: ignore[arg-type]
+    assert drills(place) == []
+
+
 @pytest.mark.parametrize("when", ["at first", "later", "no key"])
 def test_what_says_nothing_of_a_snapshot_fails_no_drill_of_it(place: Any, run: Any, when: str) -> None:
     snapshot = run(take(place)).snapshot
