@@ -291,7 +291,7 @@ def committed(site: Site, work: Work, purpose: Purpose) -> Snapshot | None:
         return None
     except WorkFailed:
         return None
-    return snapshot if judged.depth >= _SOUND else None
+    return snapshot if judged.depth >= _SOUND or judged.locked else None  # what no key here opens was proven once
 
 
 def described(snapshot: Snapshot) -> str:

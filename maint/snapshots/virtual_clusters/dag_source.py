@@ -4,11 +4,11 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import cast
 
 import msgspec
 
-from maint.model.virtual_cluster import Job, Object, Resource, text_of
+from maint.model.json import objects_of
+from maint.model.virtual_cluster import Job, Resource, text_of
 from maint.ports import VirtualClusterSight
 from maint.ports.streams import Answer
 
@@ -62,7 +62,7 @@ def read_dag_from(stream: Answer) -> Dag | None:
 def dag_places(job: Job) -> Iterator[tuple[str, str]]:
     """Yield where a job's DAG file may lie: resource and path within it, for each of its mounts."""
     path = job.file.strip("/").removeprefix("app/mount/")
-    for mount in cast(Sequence[Object], job.raw.get("mounts") or ()):
+    for mount in objects_of(job.raw.get("mounts")):
         prefix = text_of(mount, "dirPrefix").strip("/")
         yield text_of(mount, "resourceName"), path.removeprefix(f"{prefix}/") if prefix else path
 

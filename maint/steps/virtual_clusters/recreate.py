@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator, Iterable, Sequence
-from typing import cast
 
 from pydantic import Field
 
@@ -191,8 +190,7 @@ def _same_files(cluster: VirtualCluster, resource: Object | None) -> bool:
     if resource is None:
         return True
     live = cluster.resource(str(resource["name"]))
-    before = {(file["path"], file.get("signature")) for file in cast(list[dict[str, str]], resource.get("files", []))}
-    return live is not None and {(file.path, file.signature) for file in live.files} == before
+    return live is not None and signatures(live.raw) == signatures(resource)
 
 
 def _seal_theirs(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from maint import files
 from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.formatting import show_count, show_lines, show_size, show_some
-from maint.model.json import Json, Moment
+from maint.model.json import Moment
 from maint.model.virtual_cluster import File, Job, Object, Resource, part_of, sendable_job, text_of
 from maint.ports import Clock, Sight, Site, Undo, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import races
@@ -440,7 +440,7 @@ def rest_made(cluster: VirtualCluster, clock: Clock, live: Job) -> None:
 def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     """Create an old job with its schedule paused, and return in words what that means."""
     name, definition = str(job["name"]), sendable_job(job)
-    schedule = cast(dict[str, Json], job.get("schedule", {}))
+    schedule = part_of(job, "schedule")
     if job.get("type") == "airflow":
         cluster.create_job(definition)
         rest_for_good(cluster, clock, name)
@@ -448,7 +448,7 @@ def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     if schedule.get("enabled") is not True:
         cluster.create_job(definition)
         return ""
-    cluster.create_job({**definition, "schedule": {**cast(Object, definition["schedule"]), "paused": True}})
+    cluster.create_job({**definition, "schedule": {**part_of(definition, "schedule"), "paused": True}})
     created = cluster.job(name)
     if created is None or not created.paused:
         cluster.pause(name)

@@ -381,3 +381,14 @@ def test_what_grows_too_large_while_it_is_sealed_is_refused_and_nothing_of_it_st
     assert "resource code cannot be sealed" in said.err and "would fill the disk of" in said.err
     assert "noise.bin" in there.api.files["code"]
     assert there.sealed == []
+
+
+@pytest.mark.parametrize("odd", [["r"], [None], {"resourceName": "r"}, "r", 5])
+def test_what_a_definition_spells_oddly_stops_neither_a_deletion_nor_the_way_back(vc, api, odd):
+    api.jobs["dag"] = {"name": "dag", "type": "airflow", "airflow": {"dagFile": "a.py"}, "mounts": odd}
+    api.jobs["old"] = {"name": "old", "type": "spark", "schedule": odd, "mounts": odd}
+    said = vc("job", "delete", "--name", "old", "--yes")
+    assert said.code == 0, said.err
+    run = vc.maint("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    said = vc("undo", run, "--yes")
+    assert (said.code, "old" in api.jobs) == (0, True), said.err

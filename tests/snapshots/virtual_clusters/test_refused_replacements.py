@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from maint.adapters.seal import AgeSeal
 from maint.model.plan import Result
-from maint.model.snapshot import Snapshot
-from maint.snapshots.capture import recipients_of
+from maint.model.snapshot import Purpose, Snapshot
+from maint.snapshots.capture import committed, recipients_of
+from maint.snapshots.catalogue import entries
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.steps.virtual_clusters.restore import RestoreCluster
 from tests.adapters.virtual_clusters.server import Api, _error
@@ -26,6 +28,10 @@ def refusing(monkeypatch: pytest.MonkeyPatch, call: str, wanted: Callable[[Any],
         return _error(400, "invalid definition") if creates and wanted(given[-1]) else plain(self, *given)
 
     monkeypatch.setattr(Api, call, answer)
+
+
+def die(*_: Any) -> None:
+    raise Killed
 
 
 def taken_up(ground: Ground, run: Run, work: Notes, action: Any, dies_after: str) -> Result:
@@ -68,6 +74,21 @@ def test_a_resource_that_a_killed_attempt_deleted_is_told_as_gone(
     refusing(monkeypatch, "_resources", lambda body: body["name"] == "etl-scripts")
     result = taken_up(ground, run, work, action, "delete_resource")
     assert "what was there is gone, and kept in the safety snapshot" in result.detail
+
+
+def test_a_safety_snapshot_that_no_key_at_hand_opens_any_more_is_replaced_by_no_other_one(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    action = plan(ground, on_conflict="replace")
+    monkeypatch.setattr(ground.clients[VC], "delete_job", die, raising=False)
+    with pytest.raises(Killed):
+        run(RestoreCluster().apply(action, ground, work))
+    (safety,) = {one.id for one in entries(ground)} - {snapshot.id}
+    ground.keys = [AgeSeal().new_identity()[0]]
+    found = committed(ground, work, Purpose.SAFETY)
+    assert found is not None
+    assert found.id == safety
 
 
 def test_a_run_that_a_dag_began_as_it_was_put_back_is_named(
