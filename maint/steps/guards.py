@@ -168,7 +168,8 @@ def prove_contents(action: Action, site: Site, work: Work) -> Generator[str, Non
             raise Refused(
                 f"snapshot {snapshot}, which was to bring virtual cluster {name} back, is proven no more",
                 detail=[judged.words, GUARDED],
-                hint=f"`maint backup heal` may mend it from a copy, then `maint playbook resume`; {_WAIVE}",
+                hint="where a copy in another store is sound (`maint backup verify --store`), put what is damaged "
+                f"back from there, then `maint playbook resume`; {_WAIVE}",
             )
         proven.add((work.run, str(snapshot)))
 

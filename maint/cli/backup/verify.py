@@ -24,6 +24,7 @@ from maint.snapshots.verify import verify as verify_snapshot
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _OTHERS = "`maint backup list` shows others"
+_BACK = "where a copy in another store is sound (`--store`), what is damaged can be put back from there"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
 
@@ -184,7 +185,7 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
         whole = judged.depth == 2 and not judged.broken_bytes
         words = "is whole, and not restorable" if whole else "is not sound"
-        hint = judged.way_on if judged.misdated else _AUDIT if whole else _OTHERS
+        hint = judged.way_on if judged.misdated else _AUDIT if whole else f"{_OTHERS}; {_BACK}"
         raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=hint)
     if why is not None:
         raise why

@@ -131,3 +131,17 @@ def test_a_config_without_copies_plans_no_copy(loaded: Any) -> None:
     said = loaded("backup", "create", "--dry-run", "-o", "json")
     assert [action["kind"] for action in said.json["plan"]["actions"]] == ["snapshot.take"]
     assert said.json["plan"]["site"] == SITE
+
+
+def test_what_is_damaged_in_the_first_store_is_put_back_from_a_sound_copy_as_the_hint_says(stores: Stores) -> None:
+    assert stores.create().code == 0
+    snapshot = stores.ids(stores.first)[-1]
+    (part,) = (stores.first / SITE / snapshot).glob("deployment.json.*")
+    sound = stores.second / SITE / snapshot / part.name
+    part.write_bytes(b"rotten" + part.read_bytes()[6:])
+    words = "backup", "verify", snapshot, "--level", "2", "-o", "json"
+    said = stores.operator(*words)
+    assert (said.code, "what is damaged can be put back from there" in said.error["hint"]) == (1, True)
+    assert stores.operator(*words, "--store", str(stores.second)).code == 0
+    part.write_bytes(sound.read_bytes())
+    assert stores.operator(*words).code == 0

@@ -360,11 +360,12 @@ def test_a_virtual_cluster_without_a_backup_keeps_its_cluster_unless_a_reason_is
     assert "without a proof that virtual clusters come back: Default-VC-abc12345, another-vc (it is empty)" in said.out
 
 
-def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it(loaded):
+def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it_until_it_is_put_back(loaded):
     (backup,) = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    objects = {path: path.read_bytes() for path in (loaded.lab.folder / "backups" / SITE / "objects").iterdir()}
 
     def rot():
-        for path in (loaded.lab.folder / "backups" / SITE / "objects").iterdir():
+        for path in objects:
             path.write_bytes(b"rotten")
 
     when_told(machine(loaded, ONE), "docker rmi", rot)
@@ -374,6 +375,10 @@ def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it(loaded):
         f"snapshot {backup}, which was to bring virtual cluster" in said.err or "is not proven restorable" in said.err
     )
     assert "rke2-killall.sh" not in did(loaded, ONE)
+    for path, content in objects.items():
+        path.write_bytes(content)
+    said = loaded("playbook", "resume", *RETIRE[-2:])
+    assert said.code == 0, said.err
 
 
 def test_rules_that_stand_there_when_kept_ones_come_back_are_named_sealed_and_can_come_back(loaded):
