@@ -98,6 +98,7 @@ def refresh(site: ConfiguredSite, screen: Screen, *, briefly: bool) -> None:
     Args:
         briefly: whether stores get a few seconds only, since one of them may be silent.
     """
+    briefly = briefly or site.configured is not site  # another store is named where the first is silent
     site = site.configured
     for what, telling in (
         (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),

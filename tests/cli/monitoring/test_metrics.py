@@ -314,6 +314,20 @@ def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_
             after_run(site, Screen(), ending)
 
 
+def test_where_a_command_names_another_store_a_silent_first_one_ends_nothing(tmp_path, monkeypatch, capsys):
+    def silent(site):
+        raise DeadlinePassed("the limit of 5s has passed")
+
+    site = site_in(tmp_path)
+    site.configured = site_in(tmp_path)
+    backup = BackupSettings.model_construct(store=str(tmp_path / "store"))
+    more = {"metrics": tmp_path / "maint.prom", "backup": backup}
+    site.configured.settings = site.settings.model_copy(update=more)
+    monkeypatch.setattr("maint.cli.monitoring.metrics.entries", silent)
+    after_run(site, Screen(), Ending("backup drill", site.clock.now()))
+    assert "tell nothing new of the store: the limit of 5s has passed" in capsys.readouterr().err
+
+
 def test_alert_rules_speak_of_metrics_that_are_written(measured):
     path = measured.lab.folder / "config.yaml"
     text = path.read_text().replace("    backup:\n", "    backup:\n      copies: [copy]\n", 1)
