@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_origin
 
 import msgspec
 from pydantic import ValidationError
@@ -297,7 +298,7 @@ def argument_mistakes(
 ) -> Iterator[Invalid]:
     """Yield what is wrong with the names and, where they are not templates, the types of a step's arguments."""
     try:
-        step.arguments.model_validate(with_)
+        step.arguments.model_validate({key: _as_list(step, key, value) for key, value in with_.items()})
     except ValidationError as error:
         names = list(step.arguments.model_fields)
         misspelled = {did_you_mean(key, names) for key in with_ if key not in names}
@@ -309,6 +310,14 @@ def argument_mistakes(
                 continue
             words = words_of(problem, _json(with_.get(key)))
             yield _argument_error(step, problem["type"], words, key, with_, document, path)
+
+
+def _as_list(step: Step[Arguments], key: str, value: object) -> object:
+    # What fills a whole list hides nothing that is wrong beside it.
+    field = step.arguments.model_fields.get(key)
+    if isinstance(value, str) and in_a_template(value) and field and get_origin(field.annotation) is list:
+        return [value]
+    return value
 
 
 def _argument_error(

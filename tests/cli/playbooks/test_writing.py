@@ -152,6 +152,17 @@ def test_every_shipped_playbook_names_the_schema_for_editors() -> None:
     assert "`maint generate schema playbook > playbook.schema.json`" in shown.err
 
 
+def test_a_list_that_is_filled_in_hides_no_mistake_beside_it(here: Path) -> None:
+    head = "name: x\nsummary: X.\nparameters: {hosts: {type: list}, checks: {type: list}}\nsteps:\n"
+    put = '  - {name: A, do: host.put, with: {hosts: "{{ hosts }}", file: motd, path: /etc/motd}}\n'
+    check = '  - {name: B, do: host.check, with: {hosts: "{{ hosts }}", checks: "{{ checks }}"}}\n'
+    (here / "x.yaml").write_text(head + put + check)
+    said = maint("playbook", "lint", "x.yaml", "-o", "json")
+    (one,) = said.json["mistakes"]
+    assert (said.code, one["line"]) == (3, 5)
+    assert one["message"].startswith("file 'motd' cannot be used: paths are absolute")
+
+
 def test_the_shipped_playbooks_please_yamllint(here: Path) -> None:
     for name, text in playbooks().items():
         (here / name).write_text(text)
