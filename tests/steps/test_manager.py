@@ -129,6 +129,20 @@ def test_a_password_that_does_not_open_the_truststore_is_no_part_of_a_backup(loa
     assert loaded("backup", "create", "--open-window", "--yes").code == 0
 
 
+def test_a_run_killed_after_it_wrote_the_password_is_taken_up_to_its_end(loaded, tmp_path, password):
+    target = tmp_path / "password"
+    assert deliver(loaded, "--file", str(target)).code == 0
+    journal = sorted((loaded.state / "runs").glob("*.jsonl"))[-1]
+    *before, _outcome, _end = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(before))  # as a kill leaves it
+    assert loaded("playbook", "resume", journal.stem).code == 0
+    assert target.read_text() == password
+    journal.write_text("".join(before))
+    target.write_text("mine")
+    assert loaded("playbook", "resume", journal.stem).code == 1
+    assert target.read_text() == "mine"
+
+
 def test_the_password_never_goes_over_a_file(loaded, tmp_path):
     target = tmp_path / "password"
     target.write_text("mine")

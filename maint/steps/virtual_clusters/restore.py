@@ -27,7 +27,6 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jo
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.jobs import known_job
 from maint.steps.virtual_clusters.replaced import kept, net, refuse_closed
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
@@ -179,17 +178,20 @@ class ResumeSchedules(VcStep[ResumeArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Look, then let each go on; one that is awake already is left alone."""
-        cluster, woken = cluster_of(action, site), 0
+        cluster, woken, gone = cluster_of(action, site), 0, list[str]()
         order = cast(Sequence[str], action.arguments["order"])
         for name in order:
-            if known_job(cluster, name).paused:
+            if (job := cluster.job(name)) is None:
+                gone.append(name)
+            elif job.paused:
                 yield f"letting {name} go on"
                 cluster.unpause(name)
                 woken += 1
+        there, lost = len(order) - len(gone), f"; gone since this was planned: {', '.join(gone)}" if gone else ""
         if not woken:
-            return unchanged(f"nothing to do: {show_count(len(order), 'schedule')} awake already")
-        others = ", the others were awake" if woken < len(order) else ""
-        return done(f"{woken} of {show_count(len(order), 'schedule')} let go on{others}")
+            return unchanged(f"nothing to do: {show_count(there, 'schedule')} awake already{lost}")
+        others = ", the others were awake" if woken < there else ""
+        return done(f"{woken} of {show_count(there, 'schedule')} let go on{others}{lost}")
 
 
 def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:

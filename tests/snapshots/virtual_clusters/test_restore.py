@@ -431,6 +431,16 @@ def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
     assert sum("unpause" in one for one in api.writes()) == wakings == 2
 
 
+def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Ground, api: Api, run: Run) -> None:
+    for name in ("daily-vacuum", "pi-estimate"):
+        api.jobs[name]["schedule"] = {"enabled": True, "paused": True, "cronExpression": "30 3 * * *"}
+    (action,) = ResumeSchedules().plan(ResumeArguments(order=["daily-vacuum", "pi-estimate"]), ground)
+    del api.jobs["daily-vacuum"]
+    result: Result = run(ResumeSchedules().apply(action, ground, Notes()))
+    assert result.detail == "1 of 1 schedule let go on; gone since this was planned: daily-vacuum"
+    assert "pi-estimate" in awake(api)
+
+
 def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
     with pytest.raises(Refused, match="nothing was restored"):
         list(ResumeSchedules().plan(ResumeArguments(), ground))
