@@ -45,8 +45,11 @@ QUESTIONS = {
     "kdc": f"{_KDCS} for k in $s $(sed -n 's/^[[:space:]]*kdc[[:space:]]*=[[:space:]]*//p' $o | sort -u); do"
     ' h=${k%:*}; p=${k##*:}; [ "$p" = "$h" ] && p=88;'
     f'{TRY} echo "$h:$p=$?"; done; true',
-    "ad_rights": 'n=maint-probe-$$; command -v ldapadd > /dev/null || { echo none; exit 0; }; [ -n "$maint_ou" ] ||'
-    " { echo no-ou; exit 0; }; printf 'dn: CN=%s,%s\\nobjectClass: user"
+    # The same name at each time: what a check left that lost the directory in between goes with the next.
+    "ad_rights": "n=maint-probe-$(hostname | sha256sum | cut -c1-8); command -v ldapadd > /dev/null ||"
+    ' { echo none; exit 0; }; [ -n "$maint_ou" ] || { echo no-ou; exit 0; }; echo "name=CN=$n,$maint_ou";'
+    ' $maint_limit ldapdelete -Q -Y GSSAPI -H "$maint_ldap" "CN=$n,$maint_ou" > /dev/null 2>&1;'
+    " printf 'dn: CN=%s,%s\\nobjectClass: user"
     '\\ncn: %s\\nsAMAccountName: %s\\n\' $n "$maint_ou" $n $n |'
     ' $maint_limit ldapadd -Q -Y GSSAPI -H "$maint_ldap"; echo "add=$?";'
     ' $maint_limit ldapdelete -Q -Y GSSAPI -H "$maint_ldap" "CN=$n,$maint_ou"; echo "delete=$?"',
@@ -208,4 +211,10 @@ def _directory_rights(host: HostFacts) -> Verdict:
         raise CouldNotTell("no OU is known: give --ldap-ou and --ldap-url, and hold a ticket on the host")
     seen = dict(re.findall(r"^(add|delete)=(\d+)$", "\n".join(lines), re.MULTILINE))
     shown = f"add ended with {seen.get('add', '?')}, delete with {seen.get('delete', '?')}"
+    if seen.get("add") == "0" and seen.get("delete") != "0":
+        name = host.fields("ad_rights").get("name", "its account")
+        return broken(
+            f"{shown}: {name} is left there",
+            f"let the account delete in the OU, too; this check, again, removes {name}",
+        )
     return held(seen.get("add") == "0" and seen.get("delete") == "0", shown)

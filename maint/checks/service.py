@@ -55,7 +55,9 @@ def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
         return {"": broken("no base cluster has Ozone")}
     health = ", ".join(str(service.get("health") or "unknown") for service in found)
     seen, shown = {service.get("health") for service in found}, f"Ozone: {health}"
-    return {"": good(shown) if "GOOD" in seen else warned(shown) if "CONCERNING" in seen else broken(shown)}
+    if seen - {"GOOD", "CONCERNING"}:
+        return {"": broken(shown)}
+    return {"": warned(shown) if "CONCERNING" in seen else good(shown)}
 
 
 def _is_ecs(cluster: Mapping[str, Json]) -> bool:

@@ -137,8 +137,8 @@ def _own(host: HostFacts) -> Verdict:
 def _mistakes(lines: list[str], full: str) -> list[str]:
     wrong = []
     names = [part.strip().removeprefix("DNS:") for line in lines if "DNS:" in line for part in line.split(",")]
-    if names and full.lower() not in (name.lower() for name in names):
-        wrong.append(f"for {', '.join(names[:3])}, not for {full}")
+    if full.lower() not in (name.lower() for name in names):
+        wrong.append(f"for {', '.join(names[:3]) or 'no name at all'}, not for {full}")
     said = [found for line in lines if (found := _VERIFY.match(line))]
     if any(int(found[1]) in _NOT_ISSUED for found in said):
         wrong.append("not issued by the cluster's own authority")

@@ -277,6 +277,7 @@ def concealed(sight: Sight, listed: Iterable[str]) -> Sequence[str]:
     """
     told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
     told_of = {one for kind, one in told if kind == "verify" and is_id(one)}
+    told_of |= {newest_seen(sight)} - {""}  # where the records are not listed either
     gone = {one for kind, one in told if kind == records.PRUNE}
     return sorted(one for one in told_of - gone - {*listed} if _is_there(sight, one))
 

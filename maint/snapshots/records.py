@@ -99,6 +99,13 @@ def _unlisted(sight: Sight, found: Iterable[Record]) -> Iterator[str]:
     yield from sorted(name for name in told - there if name.startswith(f"{sight.settings.name}/records/"))
 
 
+def lost(sight: Sight) -> Sequence[str]:
+    """Return the names of records that the store has lost, but those of which a record tells so."""
+    past, _ = read_kinds(sight)
+    told = {name for one in past if one.kind == MISSED for name in one.facts["names"]}
+    return [one for one in _unlisted(sight, past) if one not in told and sight.store.size(one) is None]
+
+
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:
     """Yield the times of signed records about a snapshot that a clock which was ahead has put behind this moment.
 
@@ -205,6 +212,7 @@ def _read(sight: Sight, name: str) -> Record | None:
     return read
 
 
+MISSED = "missed"  # that the store has lost records, which somebody has seen
 PRUNE = "prune"
 HOLD = "hold"
 RELEASE = "release"

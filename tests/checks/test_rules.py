@@ -131,6 +131,7 @@ CASES = [
     ("tls.expiry", {"certificate": END.format("Dec  1 00:00:00 2026 GMT"), "names": NAMES}, WARN),
     ("tls.expiry", {"certificate": END.format("Nov 23 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
     ("tls.expiry", {"certificate": END.format("Nov 20 00:00:00 2026 GMT"), "names": NAMES}, FAIL),
+    ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT").partition("\n")[0], "names": NAMES}, FAIL),  # it names nobody
     ("tls.expiry", {"certificate": "", "names": NAMES}, SKIP),
     ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT") + "error 18 at 0 depth lookup: self-signed certificate", "names": NAMES}, FAIL),
     ("tls.expiry", {"certificate": END.format("Dec 31 00:00:00 2027 GMT") + "error 10 at 1 depth lookup: certificate has expired", "names": NAMES}, FAIL),
@@ -349,7 +350,8 @@ def test_an_endpoint_needs_its_name_and_a_chain_that_hosts_trust(status: int, na
 
 
 @pytest.mark.parametrize(("health", "state"), [(["GOOD"], PASS), (["CONCERNING"], WARN), (["BAD"], FAIL),
-                                               (["CONCERNING", "GOOD"], PASS)])  # fmt: skip
+                                               (["CONCERNING", "GOOD"], WARN), (["GOOD", "BAD"], FAIL),
+                                               (["GOOD", "GOOD"], PASS)])  # fmt: skip
 def test_ozone_is_judged_by_its_health(health: list[str], state: State) -> None:
     services = [{"type": "OZONE", "state": "STARTED", "health": one} for one in health]
     clusters: list[Any] = [{"name": "base", "type": "BASE_CLUSTER", "services": services},

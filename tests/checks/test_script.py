@@ -1,11 +1,18 @@
 """What a question's command says on its error output is kept apart from its answer."""
 
+import os
 import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from maint.checks.check import Verdict
 from maint.checks.facts import Answered, CouldNotTell, HostFacts, SiteFacts
 from maint.checks.gather import parse, script
+from maint.checks.registry import CHECKS
+from maint.checks.registry import QUESTIONS as ALL
+from maint.model.fleet import State
 
 QUESTIONS = {
     "plain": "echo fine",
@@ -29,9 +36,43 @@ def test_errors_are_kept_beside_the_answer(shell: list[str]) -> None:
 
 
 def test_a_command_that_printed_nothing_is_told_in_its_own_words() -> None:
-    import datetime
-
-    site = SiteFacts(datetime.datetime.now(datetime.UTC))
+    site = SiteFacts(datetime.now(UTC))
     host = HostFacts("h", "h", "B", {"kinit": Answered(3, "", "connect: refused")}, site)
     with pytest.raises(CouldNotTell, match=r"connect: refused \(exit status 3\)"):
         host.text("kinit")
+
+
+LDAPADD = """#!/bin/sh
+cn=$(sed -n 's/^cn: //p'); [ ! -e {0}/$cn ] || exit 68
+touch {0}/$cn; [ ! -e {0}/cut ] || mv {0}/cut {0}/down
+"""
+LDAPDELETE = """#!/bin/sh
+[ ! -e {0}/down ] || exit 255
+for name do :; done; name=${{name#CN=}}; rm {0}/${{name%%,*}} 2> /dev/null || exit 32
+"""
+
+
+def test_an_account_that_a_check_left_in_the_directory_is_named_and_goes_with_the_next(tmp_path: Path) -> None:
+    tools, directory = tmp_path / "bin", tmp_path / "directory"
+    for folder in (tools, directory):
+        folder.mkdir()
+    for name, body in (("ldapadd", LDAPADD), ("ldapdelete", LDAPDELETE)):
+        (tools / name).write_text(body.format(directory))
+        (tools / name).chmod(0o755)
+    asked = {"ad_rights": ALL["ad_rights"]}
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+
+    def judged() -> Verdict:
+        text = script(asked, {"ou": "OU=roles,DC=x", "ldap": "ldap://x"}, "token")
+        said = subprocess.run(["sh", "-s"], input=text, capture_output=True, check=True, env=environment)
+        site = SiteFacts(datetime.now(UTC))
+        answers = parse(said.stdout, "token", asked).answers
+        return CHECKS["ldap.ad_rights"].judge(HostFacts("h", "h", "B", answers, site))
+
+    assert judged().state is State.PASS and not list(directory.iterdir())
+    (directory / "cut").touch()
+    left = judged()
+    (account,) = (path.name for path in directory.iterdir() if path.name != "down")
+    assert left.state is not State.PASS and f"CN={account},OU=roles,DC=x is left there" in left.observed
+    (directory / "down").unlink()
+    assert judged().state is State.PASS and not list(directory.iterdir())

@@ -407,6 +407,24 @@ def test_a_hold_that_the_store_has_lost_keeps_and_is_told_until_it_is_released(a
     assert oldest in prune_all(aged)
 
 
+def test_nothing_is_removed_by_a_store_that_was_put_back_to_an_earlier_state(aged: Place) -> None:
+    folder, before = aged.root / "prod", aged.root.parent / "before"
+    shutil.copytree(folder, before)
+    records.add_hold(aged, ids(aged)[0], "the audit", None, "ann")
+    record(aged, verify(aged, ids(aged)[-1], 3))
+    shutil.rmtree(folder)
+    before.rename(folder)
+    write_record(aged, "note", ids(aged)[-1], {})
+    with pytest.raises(Refused, match="has lost 1 record") as failure:
+        [*PruneSnapshots().plan(PruneArguments(), aged)]
+    assert "list --rebuild" in str(failure.value.hint)
+    assert [*PruneSnapshots().plan(PruneArguments(thaw="looked at"), aged)]
+    gone = records.lost(aged)
+    write_record(aged, records.MISSED, ids(aged)[-1], {"names": [*gone]})
+    record(aged, verify(aged, ids(aged)[-1], 3))
+    assert records.lost(aged) == [] and [*PruneSnapshots().plan(PruneArguments(), aged)]
+
+
 def test_a_hold_that_a_list_leaves_out_counts(aged: Place) -> None:
     oldest, *_ = ids(aged)
     records.add_hold(aged, oldest, "the audit", None, "ann")

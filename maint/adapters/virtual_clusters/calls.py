@@ -361,9 +361,9 @@ def is_passing(reply: Reply) -> bool:
 
 
 def is_missing(reply: Reply) -> bool:
-    """Whether an answer says that the thing is not there, whatever its code."""
+    """Whether an answer says that the thing is not there, whatever its code; a gateway's own 404 says nothing of it."""
     if reply.status == 404:
-        return True
+        return reply.message is not None
     said = _MISSING if reply.status < 500 else _MISSING_HERE
     return reply.status >= 400 and bool(said.search(reply.message or ""))
 

@@ -24,7 +24,18 @@ from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, load, sweep
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
-from maint.snapshots.records import DRILL, Drill, drills, drills_in, last_good, read_of
+from maint.snapshots.records import (
+    DRILL,
+    MISSED,
+    Drill,
+    drills,
+    drills_in,
+    last_good,
+    lost,
+    named,
+    read_of,
+    write_record,
+)
 from maint.snapshots.verify import record, verify
 
 _HEADINGS = ["ID", "PURPOSE", "RESTORABLE", "VERIFIED", "STORED", "NOTE"]
@@ -129,6 +140,9 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED or judged.unread else []
+        if gone := lost(site):
+            screen.warn(f"{site.store.location} has lost {show_count(len(gone), 'record')}: {', '.join(gone)}")
+            write_record(site, MISSED, named(gone[-1])[1], {"names": [*gone]})
         _list(site, screen)
         if failed:
             raise WorkFailed(

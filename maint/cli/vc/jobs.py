@@ -21,7 +21,7 @@ from maint.model.json import Json
 from maint.model.plan import Phase
 from maint.model.secret import scrub
 from maint.model.virtual_cluster import ZERO_TIME, Job
-from maint.steps.virtual_clusters.runs import is_old, output
+from maint.steps.virtual_clusters.runs import cut_words, is_old, output
 
 Name = Annotated[str, option("--name", "The job.")]
 Filters = Annotated[list[str] | None, option("--filter", "FIELD[OPERATOR]VALUE; repeatable, all must hold.")]
@@ -229,6 +229,8 @@ def logs(
                 detail=[f"it has {', '.join(types) or 'none yet'}"],
                 hint="logs are complete only some seconds after a run has ended",
             )
+        if words := cut_words(text):
+            screen.warn(f"{words}: the virtual cluster's own page of run {number} has the rest")
         printed = scrub(text.decode(errors="replace"))
         if flags.output in ("json", "yaml"):
             screen.emit({"id": number, "type": kind, "log": printed}, "")

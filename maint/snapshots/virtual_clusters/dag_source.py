@@ -84,17 +84,16 @@ def live_dag(cluster: VirtualClusterSight, job: Job, resource: Callable[[str], R
 def in_order(calls: Mapping[str, Iterable[str]]) -> Sequence[str]:
     """Return names so that each comes after those that it calls; where they go round in a circle, by name."""
     done: dict[str, None] = {}
-
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        if name in done or name in trail:
-            return
-        for inner in sorted(calls.get(name, ())):
-            if inner in calls:
-                visit(inner, (*trail, name))
-        done[name] = None
-
-    for name in sorted(calls):
-        visit(name, ())
+    for first in sorted(calls):
+        trail = {} if first in done else {first: iter(sorted(calls[first]))}  # a chain may be longer than the stack
+        while trail:
+            name, inner = next(reversed(trail.items()))
+            further = next((one for one in inner if one in calls and one not in done and one not in trail), None)
+            if further is None:
+                del trail[name]
+                done[name] = None
+            else:
+                trail[further] = iter(sorted(calls[further]))
     return list(done)
 
 

@@ -19,6 +19,8 @@ from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.hosts.fan_out import texts
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
+_SHOWN = 10
+
 
 class PruneArguments(Arguments):
     """What the operator says beside the policy."""
@@ -35,6 +37,7 @@ class PruneSnapshots(Step[PruneArguments]):
 
     def plan(self, args: PruneArguments, sight: Sight) -> Iterable[Action]:
         """Plan the removal of what has no reason to stay; refuses while the latest backup is doubtful."""
+        _refuse_lost(sight, args.thaw)
         decided, left = _verdict(sight, thaw=args.thaw, damaged=args.damaged), prune.leftovers(sight)
         going, all_ = decided.removed, len(decided.decisions)
         summary = (
@@ -69,6 +72,7 @@ class PruneSnapshots(Step[PruneArguments]):
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
         if going := [one for one in planned if one in decided]:
             refuse_clock_ahead(site)
+            _refuse_lost(site, thaw)
             yield from prune.insist_on_the_floor(site)
             decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading that may have taken hours
         for snapshot_id in (one for one in going if one in decided):
@@ -90,6 +94,16 @@ class PruneSnapshots(Step[PruneArguments]):
     def waits_for_restores(self, action: Action) -> bool:
         """Wait, unless the operator said otherwise."""
         return not action.arguments["thaw"]
+
+
+def _refuse_lost(sight: Sight, thaw: str) -> None:
+    if not thaw and (gone := records.lost(sight)):
+        raise Refused(
+            f"nothing is removed now: {sight.store.location} has lost {show_count(len(gone), 'record')}",
+            detail=[*gone[:_SHOWN], "holds, and what verifications had found, may be lost with them"],
+            hint="look at that store; hold anew what must stay (`maint backup hold`), then `maint backup list "
+            "--rebuild` verifies all and lets pruning go on; or say why it is well: --thaw REASON",
+        )
 
 
 def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:

@@ -208,6 +208,11 @@ def _whole(log: Answer) -> bytes:
     return found
 
 
+def cut_words(log: bytes) -> str:
+    """Return in words that only the beginning of a log was read; "" where all of it was."""
+    return f"only the first {show_size(LONGEST_LOG)} of that log are read" if len(log) >= LONGEST_LOG else ""
+
+
 def failure_of(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFailed:
     """Return the failure that a run stands for, with the last lines of what it left."""
     words, until = list[str](), clock.monotonic() + _LATE
@@ -366,6 +371,8 @@ class RunOnce(VcStep[OnceArguments]):
             if isinstance(before := work.noted("log"), str):
                 site.undo.drop(before)
             work.note("log", site.undo.keep(text or b""))
+            if words := cut_words(text or b""):
+                yield words
         if failure:
             raise failure
         return done(f"run {run.id} has succeeded", {"id": run.id, "status": run.status})

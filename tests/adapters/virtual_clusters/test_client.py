@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from werkzeug import Response
 
-from maint.adapters.virtual_clusters.calls import Patience
+from maint.adapters.virtual_clusters.calls import Missing, Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.errors import AnswerMissing, Conflict, Invalid, LoginRefused, WorkFailed
 from maint.model.virtual_cluster import UNSCHEDULED
@@ -215,6 +216,18 @@ def test_a_start_that_went_out_before_is_found_again_where_no_schedule_can_have_
     awake(api, paused, **more)
     assert client.start_run(Start("j", "ours", after=0, again=True)) == 41
     assert len(api.runs) == 1
+
+
+def test_a_404_of_a_gateway_in_front_does_not_say_that_anything_is_absent(
+    api: Api, client: VirtualClusterClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(api, ["j"])
+    client.info()
+    monkeypatch.setattr(Api, "_routed", lambda *_: Response("default backend - 404", 404))
+    for asked in (lambda: client.job("j"), lambda: client.resource("r"), lambda: client.delete_job("j")):
+        with pytest.raises(WorkFailed, match="404") as failure:
+            asked()
+        assert not isinstance(failure.value, Missing)
 
 
 def test_running_an_unknown_job_says_what_the_server_said(client: VirtualClusterClient) -> None:

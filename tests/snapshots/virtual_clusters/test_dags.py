@@ -1,5 +1,7 @@
 """What a DAG's source tells without running it."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,11 @@ def test_each_comes_once_and_after_what_it_calls(pairs: list[tuple[int, int]]) -
     assert all(order.index(inner) < order.index(name) for name, inners in calls.items() for inner in inners)
     circle = in_order({"a": ["b"], "b": ["a"]})
     assert sorted(circle) == ["a", "b"]
+
+
+def test_a_chain_of_thousands_is_no_matter() -> None:
+    names = [f"{number:05}" for number in range(5000)]
+    assert list(in_order({one: [after] for one, after in pairwise([*names, "none"])})) == names[::-1]
 
 
 @pytest.mark.parametrize("source", [b"(" * 100_000, b"x = " + b"-" * 100_000 + b"1", b"a" + b".a" * 100_000])

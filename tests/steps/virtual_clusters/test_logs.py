@@ -33,6 +33,21 @@ def test_all_of_a_log_is_printed_though_only_half_of_it_came_at_first(operator: 
     assert (said.code, "line 199" in said.out) == (0, True), said.out[-300:]
 
 
+def test_a_log_that_is_longer_than_is_read_is_said_to_be_cut(
+    operator: Operator, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.write_text("for number in range(200): print(f'line {number}')\n")
+    assert operator("vc", "spark", "submit", str(script), "--yes").code == 0
+    number = str(operator("vc", "run", "list", "-o", "json").json["runs"][-1]["id"])
+    logs = ("vc", "run", "logs", "--id", number, "--type", "driver/stdout")
+    assert "only the first" not in operator(*logs).err
+    monkeypatch.setattr(runs, "LONGEST_LOG", 500)
+    said = operator(*logs)
+    assert (len(said.out.strip()) <= 500, "only the first 500 B of that log are read" in said.err) == (True, True), (
+        said.err
+    )
+
+
 def test_why_a_run_failed_is_told_though_its_logs_come_late(operator: Operator, script: Path) -> None:
     script.write_text("raise SystemExit('my own reason')\n")
     said = operator("vc", "spark", "submit", str(script), "--yes")
