@@ -60,9 +60,14 @@ class Text:
 def number_of(raw: Object, key: str) -> int:
     """Return a whole number of an object, also where it came as a text; 0 where it is left out, or none."""
     value = raw.get(key)
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
+    if isinstance(value, str):
+        value = whole_number(value)
     return value if isinstance(value, int) else 0
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a text of decimal digits stands for, None where it is no such text, or endless."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def _items(raw: Object, key: str) -> Sequence[Object]:
@@ -231,6 +236,8 @@ _FILLED: Object = {
     "executorMemory": "1g",
     "executorCores": 1,
 }
+
+_DIGITS = 19  # of a number that servers count with
 
 UNSCHEDULED: Object = {
     "enabled": False,

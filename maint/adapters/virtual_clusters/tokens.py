@@ -15,6 +15,7 @@ from maint.config.schema import VirtualClusterSettings
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
 from maint.model.secret import Secret
+from maint.model.virtual_cluster import whole_number
 from maint.ports import Clock, Secrets
 
 _EARLY = 300.0  # seconds left at which the official client renews; short-lived tokens at half of their life
@@ -111,8 +112,8 @@ def _expiry(token: Secret) -> float | None:
 def _lifetime(fields: Mapping[str, Json], expiry: float | None, now: float) -> float | None:
     # None where nothing says for how many seconds a token is good, or where the clocks disagree.
     said = fields.get("expires_in")
-    if isinstance(said, str) and said.isdigit():
-        said = int(said)
+    if isinstance(said, str):
+        said = whole_number(said)
     if isinstance(said, int | float) and not isinstance(said, bool):
         if said < _LONGEST_DURATION:
             return float(said) if said > 0 else None

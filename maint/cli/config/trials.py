@@ -43,11 +43,15 @@ def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
     elif text.count(":") <= len(ports) and "::" not in text:
         host, _, rest = text.partition(":")
     given = [word for word in rest.split(":") if word]
-    if not host or not all(word.isdigit() and 0 < int(word) < 65536 for word in given) or len(given) > len(ports):
+    if not host or not all(map(_is_port, given)) or len(given) > len(ports):
         raise UsageError(
             f"{text!r} is no address", hint="such as cm.example.internal, without https://, its ports after colons"
         )
     return host, [int(word) for word in given] + list(ports[len(given) :])
+
+
+def _is_port(word: str) -> bool:
+    return word.isdecimal() and len(word) < 6 and 0 < int(word) < 65536
 
 
 def manager(draft: Draft, asker: Asker, text: str, *, ca: str, fingerprint: str, plain: bool) -> None:

@@ -196,7 +196,7 @@ def numbered(values: Sequence[str] | None) -> dict[int, str]:
     found: dict[int, str] = {}
     for text in values or ():
         number, _, value = text.partition("=")
-        if not number.isdigit():
+        if not (number.isdecimal() and len(number) < 4):
             raise UsageError(f"{text!r} has no number", hint="such as --mount-1-resource NAME")
         if int(number) in found:
             raise UsageError(f"mount {number} is given twice", hint="number the mounts 1, 2, 3, …")

@@ -77,6 +77,7 @@ _UPLOAD, _LONG = ("resource", "upload", "--name", "r", "--local-path"), 300 * "x
         ((*_UPLOAD, "etl", "--resource-path", "a//b"), 5),
         (("resource", "download", "--name", "r", "--resource-path", "a.py", "--local-path", _LONG), 1),
         (("job", "create", "--name", "j", "--application-file", "a", "--for-minutes-of-hour", 5000 * "9"), 2),
+        (("job", "create", "--name", "j", "--application-file", "a", "--mount-N-resource", "\u00b2=r"), 2),
     ],
 )
 def test_what_names_no_file_and_no_time_is_refused_before_a_run_begins(vc, api, words, code, monkeypatch):

@@ -1,6 +1,7 @@
 """Answers that no virtual cluster should give are errors that name what was expected, never empty lists."""
 
 import json
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +68,17 @@ def test_kinds_of_log_are_not_guessed_from_something_else(bench: Bench, scripted
         bench.client().log_types(1)
 
 
-@pytest.mark.parametrize("claim", [b"9" * 5000, b"1e999", b"[" * 100_000 + b"]" * 100_000, b'"\\ud800"'])
+_NUMBERS = [b'"%s"' % text for text in (b"9" * 5000, b"9" * 400, "\u00b2".encode())]
+
+
+@pytest.mark.parametrize("number", _NUMBERS)
+def test_a_run_with_a_monstrous_number_ends_in_no_crash(bench: Bench, scripted: HTTPServer, number: bytes) -> None:
+    scripted.expect_request(re.compile(".*")).respond_with_data(b'{"runs": [{"id": %s}]}' % number)
+    (run,) = bench.client().runs()
+    assert run.id == 0
+
+
+@pytest.mark.parametrize("claim", [b"9" * 5000, b"1e999", b"[" * 100_000 + b"]" * 100_000, b'"\\ud800"', *_NUMBERS])
 def test_a_token_with_a_monstrous_lifetime_ends_in_no_crash(bench: Bench, server: HTTPServer, claim: bytes) -> None:
     server.clear()
     body = b'{"access_token": "t", "expires_in": ' + claim + b"}"
