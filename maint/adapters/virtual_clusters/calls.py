@@ -154,6 +154,7 @@ class Calls:
             else:
                 if good(reply):
                     return reply.content
+                self._refuse_gateway(call, reply)
                 trouble = refusal(call.what, reply, self.settings.login.username)
                 passing = is_passing(reply)
                 limit = self._limit(reply) if passing else 0
@@ -200,9 +201,21 @@ class Calls:
     def _good(self, call: Call, reply: Reply) -> Reply | None:
         if reply.good:
             return reply
+        self._refuse_gateway(call, reply)
         if is_missing(reply):
             return None
         raise refusal(call.what, reply, self.settings.login.username)
+
+    def _refuse_gateway(self, call: Call, reply: Reply) -> None:
+        """Refuse to take a 404 without the API's words for its own where the API does not answer at all."""
+        about = self.get(self.url("info"))
+        if reply.status != 404 or reply.message is not None or call.url == about.url:
+            return
+        if not self._authorised(about, self._transport.fetch).good:
+            raise CannotReach(
+                f"{call.what}: {reply.title}, and so to {about.what}: what stands before the API says so, not the API",
+                hint=PROXY,
+            )
 
     def _token_reply(self, url: str, auth: AuthBase) -> Reply:
         call = self.get(url)
@@ -361,9 +374,9 @@ def is_passing(reply: Reply) -> bool:
 
 
 def is_missing(reply: Reply) -> bool:
-    """Whether an answer says that the thing is not there, whatever its code; a gateway's own 404 says nothing of it."""
+    """Whether an answer says that the thing is not there, whatever its code."""
     if reply.status == 404:
-        return reply.message is not None
+        return True
     said = _MISSING if reply.status < 500 else _MISSING_HERE
     return reply.status >= 400 and bool(said.search(reply.message or ""))
 

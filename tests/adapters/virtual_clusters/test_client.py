@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from werkzeug import Response
 
-from maint.adapters.virtual_clusters.calls import Missing, Patience
+from maint.adapters.virtual_clusters.calls import Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
-from maint.errors import AnswerMissing, Conflict, Invalid, LoginRefused, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Conflict, Invalid, LoginRefused, WorkFailed
 from maint.model.virtual_cluster import UNSCHEDULED
 from maint.ports.virtual_cluster import Start
 from tests.adapters.virtual_clusters.conftest import Bench, content, spark
@@ -225,9 +225,15 @@ def test_a_404_of_a_gateway_in_front_does_not_say_that_anything_is_absent(
     client.info()
     monkeypatch.setattr(Api, "_routed", lambda *_: Response("default backend - 404", 404))
     for asked in (lambda: client.job("j"), lambda: client.resource("r"), lambda: client.delete_job("j")):
-        with pytest.raises(WorkFailed, match="404") as failure:
+        with pytest.raises(CannotReach, match=r"404 .*what stands before the API"):
             asked()
-        assert not isinstance(failure.value, Missing)
+    with pytest.raises(WorkFailed, match="there is no jobs API at"):
+        client.info()
+    about = Response("{}", 200, content_type="application/json")
+    monkeypatch.setattr(
+        Api, "_routed", lambda _, request, *more: about if "info" in request.path else Response("", 404)
+    )
+    assert client.job("j") is None  # the API itself says so, in no words
 
 
 def test_running_an_unknown_job_says_what_the_server_said(client: VirtualClusterClient) -> None:
