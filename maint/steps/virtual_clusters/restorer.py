@@ -69,6 +69,7 @@ class ClusterRestorer:
         self._schedules: dict[str, Object] = {}  # what the server is to read in their files
         self._lost: dict[str, str] = {}  # resources that are not as jobs need them, each with its kind
         self._unsent: set[tuple[str, str]] = set()  # their files that could not be uploaded: resource and path
+        self._unmade: set[str] = set()  # resources that the server does not take: what is there is not the snapshot's
         self._refused: set[str] = set()  # jobs that the server does not take
         self._resumed = False  # whether an earlier attempt noted what it was about to make
         self.left: list[str] = []
@@ -130,8 +131,9 @@ class ClusterRestorer:
             try:
                 self._cluster.create_resource(definition)
             except Rejected as refusal:
-                gone = self._gone() if replaced else ""  # by this attempt, or an earlier one
-                self._lose(resource, f"could not be made: {refusal.message}{gone}")
+                back = self._resource_back(name) if replaced else ""  # gone by this attempt, or an earlier one
+                self._unmade.add(name)
+                self._lose(resource, f"could not be made: {refusal.message}{back}")
                 return []
         elif not replaced:
             self._refuse_foreign(live, resource, definition)
@@ -140,6 +142,22 @@ class ClusterRestorer:
             for path in sorted(set(here) - {file.path for file in resource.files}):
                 self._cluster.delete_file(name, path)
         return [(resource, file) for file in resource.files if here.get(file.path) != file.signature]
+
+    def _resource_back(self, name: str) -> str:
+        """Put a resource back that was to be replaced; return in words what became of it."""
+        safety = self._replaced.safety
+        kept = next((one for one in safety.resources if one.name == name), None) if safety else None
+        if safety is None or kept is None:
+            return self._gone()
+        try:
+            self._cluster.create_resource(sendable_resource(kept.raw))
+            held = [(file, stored) for file in kept.files if (stored := safety.stored(file))]
+            for file, stored in held:
+                self._cluster.upload(name, file.path, stored_content(self._site, stored, file.size))
+        except WorkFailed:
+            return self._gone()
+        lacking = len(kept.files) - len(held)
+        return "; what was there is back" + (f", but for {show_count(lacking, 'file')}" if lacking else "")
 
     def _refuse_foreign(self, live: Resource, resource: Resource, definition: Mapping[str, Json]) -> None:
         """Refuse a resource that an earlier attempt cannot have made: other in definition, or with other files."""
@@ -340,7 +358,7 @@ class ClusterRestorer:
             return ""
         name = self._decided.resource(resource.name)
         live = self._cluster.resource(name)
-        if live is None and name in self._lost:
+        if name in self._unmade or (live is None and name in self._lost):
             return ""
         unsent = {path for one, path in self._unsent if one == resource.name}
         here = {(file.path, file.signature) for file in live.files if file.path not in unsent} if live else set()

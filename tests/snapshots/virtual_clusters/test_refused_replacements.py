@@ -66,7 +66,26 @@ def test_a_job_that_a_killed_attempt_deleted_is_put_back_all_the_same(
     assert api.jobs["pi-estimate"]["schedule"]["paused"] is True
 
 
-def test_a_resource_that_a_killed_attempt_deleted_is_told_as_gone(
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_resource_whose_successor_is_refused_is_put_back_with_its_files(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    api.add_file("etl-scripts", "lib/mine.py", b"mine", hidden=True)
+    api.add_file("etl-scripts", "basket.py", b"my basket")
+    action = plan(ground, on_conflict="replace")
+    refusing(monkeypatch, "_resources", lambda body: body["name"] == "etl-scripts" and not body["hidden"])
+    if killed:
+        result = taken_up(ground, run, work, action, "delete_resource")
+    else:
+        result = run(RestoreCluster().apply(action, ground, work))
+    assert "resource etl-scripts could not be made" in result.detail
+    assert "invalid definition; what was there is back" in result.detail
+    assert result.partly
+    assert api.resources["etl-scripts"]["hidden"] is True
+    assert api.files["etl-scripts"] == {"lib/mine.py": b"mine", "basket.py": b"my basket"}
+
+
+def test_a_resource_that_cannot_be_put_back_is_told_as_gone(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.add_file("etl-scripts", "mine.py", b"mine", hidden=True)
