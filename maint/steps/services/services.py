@@ -207,7 +207,13 @@ class MaintainRole(Step[MaintenanceArguments]):
         answered = site.manager.maintain(place, on=on)
         if answered.success is False:
             raise WorkFailed(f"the manager did not change {place}", detail=[answered.reason], hint="try again")
-        if _in_maintenance(site.manager, place) != on:
+        there = _in_maintenance(site.manager, place)
+        if on and not there:
+            raise WorkFailed(
+                f"{place} is not in maintenance mode, though the manager took that",
+                hint="look at it in the manager, then `maint playbook resume`",
+            )
+        if there != on:
             return done(
                 f"{place} itself is out of maintenance mode; what it belongs to, its service or host, is still in it"
             )

@@ -1,6 +1,7 @@
 """Services and roles are moved once each, and only their states are believed."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,6 +115,13 @@ def test_roles_go_into_maintenance_mode_and_out_of_it(loaded, tmp_path):
         assert said.code == 0, said.err
         outcomes += [{one["outcome"] for one in said.json["actions"]}]
     assert outcomes == [{"done"}, {"unchanged"}, {"done"}]
+
+
+def test_a_role_that_is_not_in_maintenance_mode_though_the_manager_says_so_fails(loaded, tmp_path, monkeypatch):
+    nothing = SimpleNamespace(key="nothing", ref={})
+    monkeypatch.setattr("maint.lab.manager.api.commands.entity_of", lambda *_: nothing)
+    said = run(loaded, tmp_path, "role.maintenance", service="hdfs", type="NAMENODE", on=True)
+    assert (said.code, "is not in maintenance mode" in said.err) == (1, True), said.err
 
 
 COMMANDS = {
