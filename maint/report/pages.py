@@ -65,7 +65,7 @@ def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.SiteFacts |
             rows.append({**_row(facts, now), "page": (folder / f"{name}.html").exists()})
     rows.sort(key=_badness)
     counts = Counter(str(row["worst"]) for row in rows)
-    parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "as they should be")]
+    parts = [(FAIL, "failing"), (WARN, "with warnings"), (OK, "well")]
     summary = [{"state": state, "words": f"{show_count(counts[state], 'site')} {words}"} for state, words in parts]
     values = {
         "rows": rows,

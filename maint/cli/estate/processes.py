@@ -175,7 +175,7 @@ def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: 
         status = WorkFailed.exit_code
         error = _error("it went on beyond its limit, and was ended", status, f"maint doctor --site {call.site}")
     elif code < 0:
-        error = _error(f"it was ended by {signal.Signals(-code).name}", status, f"maint doctor --site {call.site}")
+        error = _error(f"it was ended by {_signal(-code)}", status, f"maint doctor --site {call.site}")
     elif error is None and status and not out:
         last = (words.strip().splitlines() or ["it said nothing"])[-1]
         error = _error(str(told[-1]["message"]) if told and "message" in told[-1] else last, status)
@@ -189,6 +189,11 @@ def _json(text: str) -> Json:
     except (ValueError, RecursionError):
         return None
     return found
+
+
+def _signal(number: int) -> str:
+    known = {*signal.Signals}
+    return signal.Signals(number).name if number in known else f"signal {number}"
 
 
 def _error(message: str, code: int, hint: str | None = None) -> dict[str, Json]:

@@ -48,8 +48,8 @@ def keep(state: Path, outcome: Outcome) -> None:
     if is_verb(outcome.verb):
         with locked(state / _FOLDER):  # two verbs may end at the same time
             counts = ends(state)
-            of_verb = counts.setdefault(outcome.verb, dict.fromkeys(RESULTS, 0))
-            of_verb[RESULTS[_RESULT.get(outcome.exit, 2)]] += 1
+            of_verb, result = counts.setdefault(outcome.verb, {}), RESULTS[_RESULT.get(outcome.exit, 2)]
+            counts[outcome.verb] = {**dict.fromkeys(RESULTS, 0), **of_verb, result: of_verb.get(result, 0) + 1}
             keep_record(state / _ENDS, counts)
 
 

@@ -43,6 +43,8 @@ if site in ("deaf", "polite", "slow"):
     time.sleep(60)
 if site == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
+if site == "odd":
+    os.kill(os.getpid(), 40)  # a real-time signal, which has no name
 if site == "fails":
     print(json.dumps({"warning": "look out"}), file=sys.stderr)
     print(json.dumps({"error": {"message": "no", "detail": [], "hint": None, "exit": 4}}), file=sys.stderr)
@@ -65,6 +67,8 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
     assert (failed.exit, failed.warnings, failed.result) == (4, ("look out",), None)
     assert failed.error and failed.error["message"] == "no"
     assert died.exit == 137 and died.error and died.error["message"] == "it was ended by SIGKILL"
+    assert (odd := processes().carry_out(call("odd", tmp_path))).error
+    assert (odd.exit, odd.error["message"]) == (168, "it was ended by signal 40")
     listened = processes(heard=lambda *_: None).carry_out(call("fails", tmp_path))
     assert (listened.exit, listened.warnings, listened.error) == (4, ("look out",), failed.error)
 
