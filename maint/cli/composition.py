@@ -60,6 +60,7 @@ class ConfiguredSite:
 
         proxy = self.settings.proxy
         client = ManagerClient(self.settings.manager, self.secrets, self.clock, warn=self._warn, proxy=proxy)
+        self._closing.callback(client.close)
         if self._before_tls is not None:
             kind, bootstrap_only = self._before_tls
             client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))

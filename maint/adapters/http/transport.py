@@ -34,6 +34,9 @@ _DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, Broke
 _PORTS = {"http": 80, "https": 443}
 _SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
+# Seconds within which a read takes the connection of the one before: what lies between may forget one that is silent.
+_FRESH = 3.0
+_READS_AT_ONCE = 8  # connections that several threads leave for each other
 
 
 class NotSent(CannotReach):
@@ -62,7 +65,8 @@ class Peer(Struct, frozen=True):
     proxy: str | None = None  # `http://HOST:PORT`, which leads to all hosts but those that NO_PROXY names
     # the proxy as other programs use theirs: whatever NO_PROXY says, and without a tunnel where there is no TLS
     usual_proxy: bool = False
-    keep_open: int = 0  # connections kept between calls; 0: each request gets a new one
+    # connections kept between calls; 0: each request gets a new one, but for reads that follow each other (`stream`)
+    keep_open: int = 0
 
     def way(self, url: str) -> str | None:
         """Return the proxy on the way to an address, None where there is none."""
@@ -85,14 +89,19 @@ class Transport:
         self._warn = warn
         self._lock = threading.Lock()
         self._adapter: _Adapter | None = None
+        self._fresh_until = 0.0  # by `uptime`
 
     def fetch(self, call: Call, auth: AuthBase | None = None) -> Reply:
         """Send a request once and return the whole answer; NotSent: nothing has left, NoAnswer: it may have."""
         return read_reply(self._send(call, auth, call.total or self.timeouts.whole))
 
-    def stream(self, call: Call, auth: AuthBase | None = None) -> requests.Response:
-        """Send a request once and return the answer, its body unread; raises as `fetch` does."""
-        return self._send(call, auth, call.total or self.timeouts.stream)
+    def stream(self, call: Call, auth: AuthBase | None = None, *, among_reads: bool = False) -> requests.Response:
+        """Send a request once and return the answer, its body unread; raises as `fetch` does.
+
+        Args:
+            among_reads: whether it may take the connection of a read a moment ago; one that is dead fails: ask again.
+        """
+        return self._send(call, auth, call.total or self.timeouts.stream, among_reads=among_reads)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -101,9 +110,10 @@ class Transport:
                 self._adapter.close()
             self._adapter = None
 
-    def _send(self, call: Call, auth: AuthBase | None, total: float) -> requests.Response:
-        adapter = self._connected(call)
-        headers = {} if self.peer.keep_open else {"Connection": "close"}
+    def _send(self, call: Call, auth: AuthBase | None, total: float, *, among_reads: bool = False) -> requests.Response:
+        kept = among_reads or self.peer.keep_open > 0
+        adapter = self._connected(call, kept)
+        headers = {} if kept else {"Connection": "close"}
         prepared = call.prepare(auth, headers)
         left = seconds_left()
         limit = total if left is None else min(total, left + _GRACE)
@@ -122,16 +132,22 @@ class Transport:
         failure.__context__ = failure.__cause__ = None
         raise failure.with_traceback(None)
 
-    def _connected(self, call: Call) -> "_Adapter":
+    def _connected(self, call: Call, kept: bool) -> "_Adapter":
         with self._lock:
-            if self._adapter is not None and self.peer.keep_open:
+            now = uptime()
+            fresh = self.peer.keep_open or now < self._fresh_until
+            if kept:
+                self._fresh_until = now + _FRESH
+            if kept and fresh and self._adapter is not None:
                 return self._adapter
             secure = call.url.startswith("https:")
             if self.peer.insecure and (secure or self.peer.keep_open):
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # ours says more
                 self._warn(self.peer.unverified.format(origin=call.origin))
-            self._adapter = _Adapter(self.peer)
-            return self._adapter
+            made = _Adapter(self.peer)
+            if kept:
+                self._adapter = made
+            return made
 
     def _explain(self, error: Exception, call: Call, *, connected: bool) -> MaintError:
         root = _root(error)
@@ -348,7 +364,7 @@ class _Adapter(HTTPAdapter):
         if self._peer.usual_proxy and scheme == "http" and through:
             host, number = _address(through)
             through = None
-        most = max(self._peer.keep_open, 1)
+        most = self._peer.keep_open or _READS_AT_ONCE
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)
         context = _context(self._peer.ca, self._peer.insecure, self._peer.ca_hint, tls.stamp(self._peer.ca))

@@ -65,6 +65,10 @@ class Calls:
             )
         return f"/api/v{pinned}"
 
+    def close(self) -> None:
+        """Let go of connections."""
+        self._transport.close()
+
     def read(self, path: str) -> Reply:
         """Return the answer to a GET, whatever it is; tried again after a moved port, a stray 401 or a dead line."""
         return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply)
@@ -213,7 +217,8 @@ class Calls:
 
     def _get(self, path: str, read: float, total: float) -> requests.Response:
         auth = self.session.auth()
-        return self._transport.stream(Call("GET", self.session.address() + path, read=read, total=total), auth)
+        call = Call("GET", self.session.address() + path, read=read, total=total)
+        return self._transport.stream(call, auth, among_reads=True)
 
     def _unless_missing(self, path: str) -> Json:
         reply = self.read(path)

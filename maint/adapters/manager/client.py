@@ -45,7 +45,7 @@ _SINCE_INSTANCES = 41  # M10.5
 
 
 class ManagerClient:
-    """Talks to a manager; implements `ports.Manager`; warns of each new connection whose certificate is not verified.
+    """Talks to a manager; implements `ports.Manager`; warns where a certificate is not verified.
 
     Args:
         pause: seconds before a read is asked again after a stray 401 or a dropped connection.
@@ -64,6 +64,10 @@ class ManagerClient:
     ) -> None:
         limits = timeouts or Timeouts()
         self._calls = Calls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._calls.close()
 
     def presence(self) -> Presence:
         """Probe both ports without credentials; never raises for a closed one."""
