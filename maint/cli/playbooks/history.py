@@ -92,7 +92,8 @@ def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
     for index, action in enumerate(past.plan.actions):
         record = past.records.get(index, Record())
         token = record.notes.get("token")
-        open_ = token and not record.settled and record.notes.get("over") != token
+        asked = token and "until" in record.notes  # not where it was killed as it began to ask
+        open_ = asked and not record.settled and record.notes.get("over") != token
         if open_ and action.kind in STEPS and STEPS[action.kind].asks:
             yield action, record
 

@@ -181,6 +181,23 @@ def test_a_run_under_a_timer_is_approved_from_a_terminal_and_taken_up(operator: 
     assert (late.code, "waits for nobody's word" in late.err) == (5, True)
 
 
+def test_a_run_that_was_killed_as_it_began_to_ask_is_listed_and_asks_when_it_is_taken_up(
+    operator: Operator, book: str
+) -> None:
+    run = waiting(operator, book)
+    path = operator.state / "runs" / f"{run}.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    last = next(place for place, line in enumerate(lines) if '"token"' in line)
+    path.write_text("".join(lines[: last + 1]))
+    said = operator("playbook", "history")
+    assert (said.code, run in said.out) == (0, True), said.err
+    early = operator("playbook", "approve", run)
+    assert (early.code, "waits for nobody's word" in early.err) == (5, True)
+    assert operator("playbook", "resume", run).code == 1
+    assert operator("playbook", "approve", run, "--note", "agreed").code == 0
+    assert operator("playbook", "resume", run).code == 0
+
+
 def test_a_rejection_fails_the_run_and_yes_answers_nothing(operator: Operator, book: str) -> None:
     run = waiting(operator, book)
     assert operator("playbook", "approve", run, "--reject", "--note", "not tonight").code == 0
