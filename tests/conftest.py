@@ -88,6 +88,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # what was collected stays to the end: it is never looked through again for what nobody holds
     gc.set_threshold(50_000)  # as often as Python does it by itself takes a twentieth of the time
     gc.enable()
+    # A command freezes what there is when it begins: in a process that runs thousands, every lab that went before.
+    gc.freeze = lambda: None  # type: ignore[assignment]
 
 
 def _file_of(nodeid: str) -> str:
