@@ -80,9 +80,11 @@ def test_a_command_that_fails_tells_why_and_resume_runs_it_again(hosts):
 def test_a_command_whose_end_nobody_saw_is_decided_by_looking_or_not_at_all(hosts, more, code, times):
     log = f"{hosts.folder}/log"
     given = {key: value.format(folder=hosts.folder) if isinstance(value, str) else value for key, value in more.items()}
+    going = f"test -e {hosts.folder}/go"
     step = {
         "name": "do",
-        **run(hosts.names[0], f"echo x >> {log}; while ! test -e {hosts.folder}/go; do sleep 0.05; done", **given),
+        # Where the folder goes before it has looked, it must not go on for good.
+        **run(hosts.names[0], f"echo x >> {log}; while test -e {log} && ! {going}; do sleep 0.05; done", **given),
     }
     path = hosts.local / "mine.yaml"
     path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
