@@ -22,7 +22,6 @@ from maint.snapshots.parts import listing, read_signed
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 _TRIES = 1000  # milliseconds in a row that other records may have taken
-_LOOKS = ("verify", "drill")
 _FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
 
 
@@ -100,7 +99,7 @@ def _unlisted(sight: Sight, found: Iterable[Record]) -> Iterator[str]:
 
 
 def lost(sight: Sight) -> Sequence[str]:
-    """Return the names of records that the store has lost, but those of which a record tells so."""
+    """Return the names of records that the store has lost, those apart of which `backup list --rebuild` has told."""
     past, _ = read_kinds(sight)
     told = {name for one in past if one.kind == MISSED for name in one.facts["names"]}
     return [one for one in _unlisted(sight, past) if one not in told and sight.store.size(one) is None]
@@ -140,8 +139,7 @@ def read_kinds(sight: Sight, *kinds: str, of: str = "") -> tuple[list[Record], l
 def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mapping[str, StoreFailed]]:
     """Return what `read_kinds` does, and, of each snapshot of which the store did not give a record, why.
 
-    Where all are asked for, those too that the store does not list, or has lost: what may be a hold counts as one that
-    cannot be verified; what a verification or a drill may have found is unknown until the next one.
+    Where all are asked for, those too that the store does not list; one that it has lost counts as not to be verified.
 
     Raises:
         StoreFailed: it did not give several of them, so it is away as a whole.
@@ -161,15 +159,7 @@ def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mappin
         record = _read(sight, name) if sight.store.size(name) is not None else None
         records += [record] if record is not None else []
         doubtful += [name] if record is None else []
-        if record is None and named(name)[0] in _LOOKS and not _looked_since(records, name):
-            words = f"{name} was written to {sight.store.location}, and is not there any more"
-            unread[named(name)[1]] = StoreFailed(words, hint="look at that store; `maint backup verify` looks anew")
     return sorted(records, key=lambda one: one.at), doubtful, unread
-
-
-def _looked_since(records: Iterable[Record], name: str) -> bool:
-    later = (one for one in records if one.kind in _LOOKS and one.snapshot == named(name)[1])
-    return any(place_of(one.site, one.at, one.kind, one.snapshot) > name for one in later)
 
 
 def read_of(sight: Sight, snapshot_id: str, kind: str) -> Iterator[Record]:
@@ -212,6 +202,7 @@ def _read(sight: Sight, name: str) -> Record | None:
     return read
 
 
+LOST = "is lost: see `maint backup list --rebuild`"
 MISSED = "missed"  # that the store has lost records, which somebody has seen
 PRUNE = "prune"
 HOLD = "hold"

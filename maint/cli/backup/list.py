@@ -21,7 +21,7 @@ from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
-from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, load, sweep
+from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import (
@@ -127,10 +127,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
         begin()
         sweep(site)
         for entry in entries(site):
-            snapshot = entry.snapshot
-            with suppress(WorkFailed):  # where only a record about it is gone
-                snapshot = snapshot or load(site, entry.id)
-            level = 3 if snapshot is not None and snapshot.restorable else 2
+            level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
             try:
                 judged = verify(site, entry.id, level, opening=False)
             except StoreFailed as failure:  # which says nothing of it: the others are looked at all the same

@@ -45,6 +45,7 @@ from maint.snapshots.disk_space import largest
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
+from maint.snapshots.records import LOST, lost
 from maint.snapshots.replicate import with_store
 from maint.snapshots.verify import escrow
 from maint.steps.manager.kerberos import uses_kerberos
@@ -384,7 +385,7 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
     wrong = {one.id: why for one in known if (why := damage(one)) is not None}
     for one, why in wrong.items():
         yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", f"maint backup verify {one}")
-    unread = [f"{one.id} {one.problem}" for one in known if one.unread]
+    unread = [*(f"{one.id} {one.problem}" for one in known if one.unread), *(f"{one} {LOST}" for one in lost(site))]
     yield from (Line("snapshots", FAIL, words, "look at the store, then again") for words in unread)
     if not known:
         yield Line("snapshots", SKIP, "the store holds none yet")

@@ -158,8 +158,11 @@ def test_the_list_is_made_anew_from_the_objects_alone(keeping):
     for path in records.glob("*-verify-*"):
         path.unlink()
     assert listed(keeping)["last_verified"] is None
+    assert "is lost: see `maint backup list --rebuild`" in keeping("doctor").out
+    assert (refused := keeping("backup", "prune", "--dry-run")).code == 5 and "has lost" in refused.err
     said = keeping("backup", "list", "--rebuild", "-o", "json")
-    assert said.code == 0
+    assert said.code == 0 and "has lost" in said.err
+    assert "is lost" not in keeping("doctor").out
     assert said.json["last_verified"]["id"] == before["last_verified"]["id"]
     assert [one["proven"]["level"] for one in said.json["snapshots"]] == [3, 3]
     assert said.json["snapshots"][0]["holds"][0]["reason"] == "audit"
