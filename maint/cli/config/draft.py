@@ -129,7 +129,8 @@ class Draft:
                     if files.create(path, content):
                         made.append(path)
                     elif path != self.target and content.startswith(path.read_bytes()):  # known hosts, and one more
-                        files.replace(path, content)
+                        there = path.resolve()  # a link stays one
+                        files.replace(there, content, mode=there.stat().st_mode & 0o777)
                     else:
                         raise WorkFailed(f"{path} is there by now", hint="somebody else has written it: look at it")
         except WorkFailed:

@@ -102,11 +102,14 @@ def test_flags_answer_and_what_they_make_is_accepted_by_doctor(lab, here):
 
 def test_a_host_key_is_recorded_below_a_line_that_nobody_ended(lab, here):
     other = f"other.example ssh-ed25519 {(lab.folder / 'ssh/known_hosts').read_text().split()[2]}"
-    (here / "known_hosts").write_text(other)
+    (here / "everybodys").write_text(other)
+    (here / "everybodys").chmod(0o644)
+    (here / "known_hosts").symlink_to(here / "everybodys")
     said = maint("config", "init", "site.yaml", *flags(lab))
     assert said.code == 0, said.err
-    first, *others = (here / "known_hosts").read_text().splitlines()
-    assert (first, len(others)) == (other, 1)
+    first, *others = (here / "everybodys").read_text().splitlines()
+    assert (first, len(others), (here / "known_hosts").is_symlink()) == (other, 1, True)
+    assert (here / "everybodys").stat().st_mode & 0o777 == 0o644
 
 
 def test_without_a_terminal_the_missing_flags_are_named_and_nothing_is_written(lab, here):
