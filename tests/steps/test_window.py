@@ -289,13 +289,14 @@ def test_after_a_kill_the_very_run_takes_the_window_over_and_closes_it_at_its_en
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
 
 
-def test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run_that_is_taken_up(left):
-    left.options.write_bytes(left.before)
+@pytest.mark.parametrize("more", [b"", b"# somebody else's line\n"])
+def test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run_that_is_taken_up(left, more):
+    left.options.write_bytes(left.before + more)
     said = left("playbook", "resume", "-o", "json")
     assert said.code == 0, said.err
     assert [action["kind"] for action in said.json["actions"]] == ["window.open", "snapshot.take", "window.close"]
     assert said.json["actions"][1]["value"]["restorable"] is True
-    assert (left.options.read_bytes(), left.window, left.kept) == (left.before, False, [])
+    assert (left.options.read_bytes(), left.window, left.kept) == (left.before + more, False, [])
 
 
 def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):

@@ -225,7 +225,7 @@ def _name(host: str) -> str:
 def _edit(site: Site, window: Window) -> Generator[str, None, None]:
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)
-        if server_options.digest(present) == edited.before:
+        if server_options.digest(present) == edited.before or not java_options.redaction_is_off(present or b""):
             yield f"adding {java_options.PROPERTY}=false to {java_options.PATH} on {host}"
             site.shell.write_file(host, java_options.PATH, java_options.opened(present or b""))
 
