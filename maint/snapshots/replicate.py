@@ -81,7 +81,7 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
         copied = there.get(entry.id)
         if copied is not None and copied.unread:
             problems.append(f"{entry.id} in {target.store.location} {copied.problem}")
-        elif copied is not None and not _suspect(copied):
+        elif copied is not None and not suspect(copied):
             continue
         elif entry.snapshot is None:
             problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
@@ -90,7 +90,8 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
     _copy_records(source, target)
 
 
-def _suspect(copied: Entry) -> bool:
+def suspect(copied: Entry) -> bool:
+    """Whether a copy is not known to be sound: the next backup looks again, and takes it anew where it is not."""
     return copied.snapshot is None or copied.verified is None or copied.verified.broken
 
 

@@ -46,7 +46,7 @@ from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, lost
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import suspect, with_store
 from maint.snapshots.verify import escrow
 from maint.steps.manager.kerberos import uses_kerberos
 from maint.steps.manager.server_options import Switch, switches
@@ -371,13 +371,13 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
-    first, held = ({*committed_ids(one)} for one in (site, with_store(site, copy)))
-    words = show_count(len(held), "snapshot")
-    if lacking := sorted(first - held):
-        words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}"
-        yield Line(label, WARN, words, "`maint backup create` copies what is lacking")
-    else:
-        yield Line(label, OK, words)
+    first, there = {*committed_ids(site)}, entries(with_store(site, copy))
+    words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
+    lacking = sorted(first - {one.id for one in there})
+    words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
+    words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
+    mend = "`maint backup create` copies what is lacking, or not sound" if lacking or doubtful else ""
+    yield Line(label, WARN if mend else OK, words, mend)
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:

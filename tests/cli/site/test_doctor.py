@@ -403,6 +403,17 @@ def test_a_copy_that_lacks_snapshots_is_no_copy_of_them(loaded):
     assert (copy["state"], "0 snapshots; it lacks 1" in copy["words"]) == ("warn", True)
 
 
+def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
+    assert loaded("playbook", "run", "copy", "--yes").code == 0
+    (part,) = (loaded.lab.folder / "second").glob("lab/*/deployment.json.zst.age")
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    assert loaded("backup", "verify", "--store", str(part.parents[2])).code == 1
+    (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
+    assert (copy["state"], f"not proven to be sound, such as {part.parent.name}" in copy["words"]) == ("warn", True)
+
+
 def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(re.sub(r"(?m)^( *)# ", r"\1", sample()))
