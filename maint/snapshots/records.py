@@ -155,10 +155,11 @@ def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mappin
             record = None
         records += [record] if record is not None else []
         doubtful += [name] if record is None else []
-    for name in () if kinds else [one for one in _unlisted(sight, records) if one not in doubtful]:
-        record = _read(sight, name) if sight.store.size(name) is not None else None
-        records += [record] if record is not None else []
-        doubtful += [name] if record is None else []
+    while more := [] if kinds else [one for one in _unlisted(sight, records) if one not in doubtful]:
+        for name in more:
+            record = _read(sight, name) if sight.store.size(name) is not None else None
+            records += [record] if record is not None else []  # which may name another that is not listed
+            doubtful += [name] if record is None else []
     return sorted(records, key=lambda one: one.at), doubtful, unread
 
 

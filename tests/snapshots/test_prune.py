@@ -431,6 +431,19 @@ def test_a_hold_that_a_list_leaves_out_counts(aged: Place) -> None:
     assert [one.words for one in entries(aged)[0].holds] == ["held by ann: the audit"]
 
 
+def test_of_several_records_that_a_list_leaves_out_each_counts(aged: Place) -> None:
+    oldest, *_, newest = ids(aged)
+    bad = [Finding(records.PART, False, "a part has other bytes")]
+    record(aged, replace(verify(aged, newest, 1), findings=bad, depth=0, at=aged.clock.time))
+    late = {f"-verify-{newest}", "-hold-", "-note-"}
+    records.add_hold(aged, oldest, "the audit", None, "ann")
+    write_record(aged, "note", oldest, {})
+    names = aged.store.names
+    aged.store.names = lambda prefix="": (one for one in names(prefix) if not any(part in one for part in late))
+    assert [one.words for one in entries(aged)[0].holds] == ["held by ann: the audit"]
+    assert prune.damage(entries(aged)[-1]) == "its verification failed"
+
+
 def test_a_failed_verification_that_the_store_has_lost_is_not_taken_for_none(aged: Place) -> None:
     newest, sound = ids(aged)[-1], verify(aged, ids(aged)[-1], 1)
     bad = [Finding(records.PART, False, "a part has other bytes")]

@@ -42,7 +42,7 @@ _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})
 _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
-_PASSING = re.compile(r"[^/]+/(under-way|lease)/[^/]+")  # of a site: what goes again with the run that wrote it
+_PASSING = re.compile(r"[^/]+/(under-way|lease|clock)/[^/]+")  # of a site: what goes again with the run that wrote it
 _HINTS = {
     "403": "look at the rights of the access key",
     "AccessDenied": "look at the rights of the access key",

@@ -365,7 +365,7 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
     backup = BackupSettings.model_construct(store=f"s3://{bucket}", s3=s3)
     store = open_store(f"s3://{bucket}", Access(backup, None, Values()))
     lasting = ("site/a/part", "trial-run/1/a", f"trial-{'0' * 16}/1/a", "lease/1/a", "under-way/1/a", "site/1/lease/a")
-    passing = ("site/under-way/run", "site/lease/1", f"site/trial-{'0' * 16}")
+    passing = ("site/under-way/run", "site/lease/1", "site/clock/1", f"site/trial-{'0' * 16}")
     for name in (*lasting, f"site/1/trial-{'0' * 16}", *passing):
         put(store, name)
         mode = client.head_object(Bucket=bucket, Key=name).get("ObjectLockMode")
