@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.seal import AgeSeal
+from maint.errors import MaintError
 from maint.model.plan import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.snapshots.capture import committed, recipients_of
@@ -14,7 +15,7 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.steps.virtual_clusters.restore import RestoreCluster
 from tests.adapters.virtual_clusters.server import Api, _error
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
-from tests.snapshots.virtual_clusters.test_restore import Killed, Run, plan, race, snapshot
+from tests.snapshots.virtual_clusters.test_restore import Killed, Run, _die_after, awake, plan, race, snapshot
 
 __all__ = ["snapshot"]
 
@@ -125,3 +126,26 @@ def test_a_run_that_a_dag_began_as_it_was_put_back_is_named(
     result: Result = run(RestoreCluster().apply(action, ground, work))
     assert "what was there is back; its DAG is paused" in result.detail
     assert "maint vc run kill --id 41" in result.detail
+
+
+@pytest.mark.parametrize("at", [0, 3, 9, 13])
+def test_killed_after_any_change_what_is_refused_leaves_what_was_there(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    api.add_file("etl-scripts", "lib/mine.py", b"mine", hidden=True)
+    theirs = {"enabled": True, "paused": False, "cronExpression": "@hourly"}
+    api.jobs["remote-pi"] = {"name": "remote-pi", "type": "spark", "schedule": theirs}
+    action, calls = plan(ground, on_conflict="replace"), [0]
+    refusing(monkeypatch, "_resources", lambda body: body["name"] == "etl-scripts" and not body["hidden"])
+    refusing(monkeypatch, "_create_job", lambda body: body["name"] == "remote-pi" and "spark" in body)
+    with pytest.MonkeyPatch.context() as dying:
+        for name in ("create_job", "delete_job", "pause", "create_resource", "delete_resource", "upload"):
+            _die_after(dying, ground, name, calls, at)
+        with pytest.raises((Killed, MaintError)):
+            run(RestoreCluster().apply(action, ground, work))
+    work.resumed = True
+    result: Result = run(RestoreCluster().apply(action, ground, work))
+    assert result.detail.count("what was there is back") == 2
+    assert api.files["etl-scripts"] == {"lib/mine.py": b"mine"}
+    assert api.jobs["remote-pi"]["schedule"]["cronExpression"] == "@hourly"
+    assert awake(api) == set()
