@@ -15,7 +15,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError
+from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError, WorkFailed
 
 
 class ExitCode(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:
-        failure = _stopped(error) or _bug(error)
+        failure = _stopped(error) or foreseen(error)
         shown.error(failure)
         return failure.exit_code
 
@@ -152,7 +152,16 @@ def _stopped(error: Exception) -> MaintError | None:
 
 def foreseen(error: Exception) -> MaintError:
     """Return a failure as it is shown: what nobody has foreseen as a bug whose crash report is written."""
-    return error if isinstance(error, MaintError) else _bug(error)
+    return error if isinstance(error, MaintError) else _without_room(error) or _bug(error)
+
+
+def _without_room(error: Exception) -> MaintError | None:
+    """Return the failure of a machine on which nothing temporary can be made, None where this is something else."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not (isinstance(error, OSError) and frames and frames[-1].filename == tempfile.__file__):
+        return None
+    words = f"nothing temporary can be made: {error.strerror or error}"
+    return WorkFailed(words, hint="make room in the folder for temporary files (/tmp), or name another one in TMPDIR")
 
 
 def _bug(error: Exception) -> MaintError:

@@ -390,6 +390,15 @@ def test_a_broken_installation_is_exit_70_and_says_what_mends_it(tmp_path, libra
     assert "install it anew" in said["hint"] and "with what you did" in said["hint"]
 
 
+@pytest.mark.parametrize("words", [["lab", "demo"], ["generate", "bundle", "--to", "bundle.tar.gz"]])
+def test_where_nothing_temporary_can_be_made_a_command_says_so_and_is_no_bug(tmp_path, words):
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # as where the disk of /tmp is full
+    called = [sys.executable, "-c", f"{full}; from maint.cli.start import main; main()", *words]
+    ended = subprocess.run(called, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    assert "error: nothing temporary can be made: No usable temporary" in ended.stderr and "TMPDIR" in ended.stderr
+
+
 def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
     words = [sys.executable, "-c", "from maint.cli.start import main; main()", "help", "airflow"]
     poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")

@@ -296,6 +296,12 @@ def _refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
             "this machine cannot drill: `backup.identity` names no private key",
             hint="schedule drills where the private key is",
         )
+    for word in (word for words in (request.own.commands if request.own else ()) for word in words):
+        if {*word} & {"\n", "\r"}:  # the next line would be one of the file's own
+            raise UsageError(
+                f"a scheduled run cannot be given several lines: {word!r}",
+                hint="write them into the playbook, as the default of its parameter",
+            )
     typed = [key for key, reference in references(site).items() if reference.partition(":")[0] == "prompt"]
     if typed:
         raise Refused(

@@ -138,6 +138,7 @@ def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str
         (("probe", "--airflow"), 2, "neither a timer nor a line"),
         (("probe", "--limit", "nowhere"), 2, "no host or group 'nowhere'"),
         (("smoke-test", "--set", "vc=etll"), 2, "site prod has no virtual cluster 'etll'"),
+        (("start-cluster", "--set", "cluster=base\n* * * * * root reboot"), 2, "cannot be given several lines: 'clus"),
     ],
 )
 def test_what_would_fail_every_night_is_refused_now(
