@@ -337,7 +337,7 @@ def same_time(text: str) -> str:
     if not text or text == ZERO_TIME:
         return ""
     for read in (datetime.fromisoformat, parsedate_to_datetime):
-        with suppress(ValueError, TypeError):
+        with suppress(ValueError, TypeError, OverflowError):  # in UTC it may lie beyond the calendar
             moment = read(text)
             aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return aware.astimezone(UTC).isoformat()

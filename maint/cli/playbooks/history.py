@@ -152,9 +152,9 @@ def _since(text: str, now: datetime) -> datetime:
         pass
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):
         raise UsageError(f"--since {text!r} is no time", hint="such as 7d, 12h, or 2026-01-02") from None
-    return moment if moment.tzinfo else moment.astimezone()
 
 
 def _show(site: ConfiguredSite, screen: Screen, runs: Sequence[RunState]) -> None:

@@ -73,6 +73,11 @@ def test_a_time_has_one_spelling(text):
     assert same_time(text) == "2025-03-10T00:00:00+00:00"
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+02:00", "soon"])
+def test_a_time_that_has_no_other_spelling_stays_as_it_is(text):
+    assert same_time(text) == text
+
+
 @pytest.mark.parametrize("text", ["", "0001-01-01T00:00:00Z"])
 def test_no_time_is_no_time(text):
     assert same_time(text) == ""

@@ -98,7 +98,9 @@ def test_runs_are_found_by_playbook_outcome_time_and_person(
     assert listed(operator, *words) == found
 
 
-@pytest.mark.parametrize("words", [("--outcome", "good"), ("--since", "soon"), ("--keep", "3"), ("--age", "3d")])
+@pytest.mark.parametrize(
+    "words", [("--outcome", "good"), ("--since", "soon"), ("--since", "0001-01-01"), ("--keep", "3"), ("--age", "3d")]
+)
 def test_what_makes_no_sense_is_wrong_usage(operator: Operator, words: tuple[str, ...]) -> None:
     assert operator("playbook", "history", *words).code == 2
 
