@@ -11,7 +11,18 @@ from maint.snapshots.catalogue import Entry, entries, files, folders
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import HOLD, PRUNE, RELEASE, RESTORE, Record, held, place_of, read_kinds, write_record
+from maint.snapshots.records import (
+    HOLD,
+    PRUNE,
+    RELEASE,
+    RESTORE,
+    Record,
+    held,
+    place_of,
+    read_all,
+    read_kinds,
+    write_record,
+)
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
@@ -216,10 +227,11 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     for copy in site.copies:
         other = with_store(site, copy)
         try:
-            kept = _held(site, other)
-            for snapshot_id in sorted(gone & set(folders(other)) & set(kept)):
+            there = gone & set(folders(other))
+            kept = _held(site, other) if there else {}
+            for snapshot_id in sorted(there & set(kept)):
                 yield f"{snapshot_id} stays in {copy.location}: {kept[snapshot_id]}"
-            going = sorted(gone & set(folders(other)) - set(kept))
+            going = sorted(there - set(kept))
             if going and (lacking := sorted(floor - _sound(other))):
                 words = (
                     f"{copy.location} keeps {show_count(len(going), 'pruned snapshot')}: it lacks {', '.join(lacking)}"
@@ -239,7 +251,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
 
 def _held(site: Site, other: Site) -> Mapping[str, str]:
     """Return what a copy's own records hold, as a restore from it does, and why; what frees may stand in the first."""
-    records, doubtful = read_kinds(other, HOLD, RELEASE, RESTORE)
+    records, doubtful, _ = read_all(other)  # what that store has lost may be such a hold, too
     known = read_kinds(site, HOLD)[0]  # which was heeded there: what is held is encrypted anew with its hold, then goes
     own = [one for one in records if one not in known]
     heeded = {place_of(one.site, one.at, one.kind, one.snapshot) for one in known}

@@ -611,6 +611,23 @@ def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(
     assert ids(copy) == ids(aged)
 
 
+def test_what_a_copy_holds_by_a_record_that_it_has_lost_stays_there_until_it_is_released(
+    aged: Place, tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    assert run(replicate(aged)) == []
+    copy, (oldest, *_) = with_store(aged, aged.copies[0]), ids(aged)
+    records.begin_restore(copy, oldest, "run-1", "root@one")
+    (lost,) = (tmp_path / "second" / "prod" / "records").glob("*-restore-*.json")
+    lost.unlink()
+    assert oldest in prune_all(aged)
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == [oldest, *ids(aged)]
+    records.release_holds(aged, oldest, "looked at", "ann")
+    assert run(prune.follow(aged)) == []
+    assert ids(copy) == ids(aged)
+
+
 def test_an_end_that_only_the_first_store_tells_yet_frees_the_copy(
     aged: Place, tmp_path: Path, run: Callable[..., Any]
 ) -> None:
