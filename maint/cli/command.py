@@ -20,7 +20,7 @@ from maint.cli.screen import to_stdout
 from maint.errors import UsageError
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
-_FEW = 2  # shared options that stand among a command's own, and examples of a group
+_FEW = 2  # shared options among a command's own, examples of a group, commands named for a wrong verb
 _TYPES = r"<(list)?[^>]+>"
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports no name for all wrong usage
@@ -195,6 +195,9 @@ class Tree(msgspec.Struct, frozen=True):
                     if name and name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_group, tree, name))
 
+            def elsewhere(self, verb: str) -> list[str]:
+                return [name for name in tree.commands if name.rpartition(" ")[2] == verb]
+
         group = typer.Typer(
             cls=Group, name=words.rpartition(" ")[2] or "maint", help=self.nouns[words], no_args_is_help=True,
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_NAMES,
@@ -238,6 +241,19 @@ class LazyGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.help or "") for name, one in self.commands.items()])
         _write_examples(formatter, self.shown[:_FEW])
+
+    def elsewhere(self, verb: str) -> list[str]:  # noqa: ARG002  # for groups that know of others
+        """Return the commands of other groups with this verb."""
+        return []
+
+    def resolve_command(self, ctx: Made, args: list[str]) -> tuple[str | None, Made, list[str]]:
+        """Find the command of the words; where other nouns alone have such a verb, they are named."""
+        verb = args[0]
+        others = self.elsewhere(verb) if verb not in self.commands else []
+        if 0 < len(others) <= _FEW:
+            named = " or ".join(f"`maint {name}`" for name in others)
+            raise _WrongUsage(f"No such command {verb!r}. Did you mean {named}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Made, cmd_name: str) -> Made:  # noqa: ARG002  # as the base class is called
         """Return a command, None where there is none of that name."""

@@ -241,6 +241,8 @@ class _Planner(msgspec.Struct, frozen=True):
             # Nothing was filled in: the mistake stands in the playbook.
             raise Invalid(error.message, at=step.at, detail=error.detail, hint=error.hint) from error
         except MaintError as error:
+            if isinstance(error, Invalid) and error.at is None:
+                error.detail = (*error.detail, f"in step {step.name!r}")
             error.lane = frame.lane
             raise
 
@@ -305,7 +307,7 @@ def _validated(kind: Step[Arguments], values: Mapping[str, Json], step: StepText
         words = words_of(problem, values.get(key))
         hint = (
             "it is filled from parameters: give others by `--set`, or correct it"
-            if is_template(dict(step.arguments))
+            if is_template(step.arguments.get(key) if key else dict(step.arguments))
             else None
         )
         raise Invalid(f"{key}: {words}" if key else words, at=at, hint=hint) from None

@@ -117,7 +117,8 @@ class Approve(Step[ApproveArguments]):
             raise Refused(
                 f"{said.by} said no{f': {said.note}' if said.note else ''}",
                 detail=[f"asked: {question}"],
-                hint=f"talk to them; then `maint playbook resume {work.run}` asks again",
+                hint="talk to them; then begin anew where nothing was changed yet, "
+                f"else `maint playbook resume {work.run}` asks again",
             )
         words = f"approved by {said.by} at {tell_times(said.at)}" + (f": {said.note}" if said.note else "")
         value: Mapping[str, Json] = {"by": said.by, "at": said.at, "note": said.note}

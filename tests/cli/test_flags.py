@@ -104,6 +104,8 @@ def test_a_wrong_output_is_wrong_usage(folder):
     [
         (("cluster", "fly"), "No such command 'fly'"),
         (("fly",), "No such command 'fly'"),
+        (("config", "set", "x", "1"), "No such command 'set'. Did you mean `maint setting set`?"),
+        (("restart",), "No such command 'restart'. Did you mean `maint service restart`?"),
         (("cluster", "list", "--fly"), "No such option: --fly"),
         (("cluster", "stop"), "Missing argument 'NAME'"),
         (("cluster", "stop", ""), "it is empty"),

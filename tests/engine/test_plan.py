@@ -212,3 +212,14 @@ def test_planning_does_nothing(bench):
     bench.plan(TARGETS, hosts="a,b", deep=True)
     assert bench.did == []
     assert not bench.site.state.exists()
+
+
+def test_a_mistake_that_no_parameter_filled_is_not_laid_on_one(bench):
+    step = "{name: A, do: try.read, with: {target: '{{ thing }}', %s}}"
+    text = HEAD + f"parameters:\n  thing: {{type: string}}\nsteps:\n  - {step}\n"
+    with pytest.raises(Invalid, match="count") as caught:
+        bench.plan(text % "count: x", thing="a")
+    assert "parameters" not in str(caught.value.way_on)
+    with pytest.raises(Invalid, match="count") as caught:
+        bench.plan(text % "count: '{{ thing }}'", thing="a")
+    assert "--set" in str(caught.value.way_on)

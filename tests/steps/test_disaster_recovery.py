@@ -12,8 +12,11 @@ from maint.config import yaml
 from maint.errors import TimedOut
 from maint.lab.create import SITE
 from maint.lab.manager import put_deployment
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
 from maint.steps.manager import server, tls
 from maint.steps.restore import deployment as send_deployment
+from tests.steps.conftest import FAST, back_up
 from tests.steps.operator import Operator, maint
 
 STEPS = [
@@ -110,6 +113,16 @@ def test_a_lost_answer_is_replaced_by_a_look(lost):
     assert said.code == 0, said.err
     assert "its answer was lost" in said.err or "the answer was lost" in said.err
     assert lost.puts == 1
+
+
+def test_a_lost_answer_is_replaced_by_a_look_where_the_restored_password_is_the_factory_one(tmp_path, make):
+    with Lab(tmp_path / "factory", Options(switches=FAST)) as lab:
+        back_up(Operator(lab))
+    operator = make(lost=True, template=tmp_path / "factory")
+    operator.lab.break_("restore", "put-answer-lost")
+    said = operator.restore()
+    assert said.code == 0, said.err
+    assert operator.puts == 1
 
 
 def test_a_slow_deployment_is_waited_for(lost):

@@ -56,5 +56,6 @@ def test_a_name_that_takes_no_messages_is_refused_by_the_plan(bench: Bench, tmp_
 
 
 def test_without_anybody_to_tell_the_plan_is_refused(bench: Bench) -> None:
-    with pytest.raises(Invalid, match="nobody can be told"):
+    with pytest.raises(Invalid, match="nobody can be told") as refused:
         bench.plan(TELL % "")
+    assert refused.value.detail == ("in step 'Tell'",)
