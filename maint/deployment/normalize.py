@@ -317,7 +317,7 @@ class _Folder(Builder):
                 return b""
         try:
             return _spelled(element)
-        except (ValueError, OverflowError):  # half a surrogate pair, an integer beyond 64 bits
+        except (ValueError, OverflowError, TypeError):  # half a surrogate pair, an integer beyond 64 bits, a `Number`
             return b""
 
     def _order(self, holder: Object) -> bool:

@@ -100,3 +100,10 @@ def test_what_no_digest_can_spell_is_compared_as_a_tree() -> None:
     assert isinstance(found, dict)
     assert found["h1"] == {"hostId": "h1", "hostname": "\ud800"}
     assert isinstance(found["h2"], Folded)
+
+
+def test_a_setting_whose_flag_is_no_flag_is_compared_as_a_tree() -> None:
+    odd = b'{"hosts": [{"hostId": "h1", "config": {"items": [{"name": "a", "value": "1", "sensitive": 1.5}]}}]}'
+    trees, outlines = both_ways(odd.replace(b"1.5", b"false"), odd)
+    assert outlines == trees
+    assert [path for path, *_ in outlines[0]] == ["hosts/h1/config/a"]
