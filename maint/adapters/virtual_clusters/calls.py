@@ -357,7 +357,8 @@ def _unreachable(connect_to: str | None, root: BaseException) -> str:
 # The message is the only detail that a program can read; codes differ between versions.
 _MISSING = re.compile(r"\bnot found\b|does not exist|no such", re.IGNORECASE)
 # Of a 5xx, what is missing may be the server's own: its database, or the host of that.
-_ASKED = r"\b(job|resource|run|file|object|record|log)\b[^:;]*\b(not found|does not exist)\b"
+_NAME = r"""(?: with (?:the )?(?:name|id))?(?: (?:'[^']*'|"[^"]*"|[\w./-]+))?"""
+_ASKED = rf"\b(job|resource|run|file|object|record|log)\b{_NAME} (?:is |was )?(not found|does not exist)\b"
 _MISSING_HERE = re.compile(_ASKED, re.IGNORECASE)
 _TAKEN = re.compile(r"already exists", re.IGNORECASE)
 _FINAL = re.compile(r"already exists|paused|cannot use resource|invalid|must ", re.IGNORECASE)

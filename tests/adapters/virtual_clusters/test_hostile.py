@@ -111,7 +111,9 @@ def test_the_servers_words_hold_no_secret(bench: Bench, scripted: HTTPServer) ->
     assert failure.value.hint
 
 
-@pytest.mark.parametrize("words", ["dial tcp: lookup db: no such host", 'database "dex" does not exist'])
+@pytest.mark.parametrize(
+    "words", ["dial tcp: lookup db: no such host", 'database "dex" does not exist', "job database host not found"]
+)
 def test_a_server_that_misses_its_own_database_says_nothing_of_what_was_asked_for(
     bench: Bench, scripted: HTTPServer, words: str
 ) -> None:
