@@ -41,14 +41,14 @@ def is_ours(path: Path) -> bool:
     """Whether a file is there that an installation wrote."""
     with _changing(path):
         try:
-            return path.read_text(errors="replace").startswith(MARK)
+            return path.read_text("utf-8", "replace").startswith(MARK)
         except FileNotFoundError:
             return False
 
 
 def site_of(path: Path) -> str:
     """Return the site that a file of ours is for, "" for one that serves all."""
-    return path.read_text("utf-8").split("\n")[0].removeprefix(MARK).strip()
+    return path.read_text("utf-8", "replace").split("\n")[0].removeprefix(MARK).strip()
 
 
 def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping[str, Sequence[Path]]:
@@ -70,7 +70,7 @@ def state_of(file: File) -> str:
             return "missing"
     if not is_ours(file.path):
         return "foreign"
-    return "installed" if file.path.read_text("utf-8") == file.content else "differs"
+    return "installed" if file.path.read_text("utf-8", "replace") == file.content else "differs"
 
 
 def refuse_foreign(files: Sequence[File]) -> None:

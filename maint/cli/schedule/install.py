@@ -296,7 +296,7 @@ def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str]
 
 def _rhythm(path: Path) -> str:
     """Return the line of a file that tells when it runs."""
-    lines = path.read_text("utf-8").splitlines()
+    lines = path.read_text("utf-8", "replace").splitlines()
     return next((line for line in lines if line.startswith("OnCalendar=") or _CRON.match(line)), "")
 
 

@@ -191,6 +191,21 @@ def test_a_file_of_somebody_else_is_never_replaced_and_never_removed(config, uni
     assert [one.name for one in units.iterdir()] == [theirs.name]
 
 
+def test_a_file_of_ours_that_somebody_edited_in_another_encoding_is_written_anew_and_removed(config, units):
+    path = config()
+    assert install(path, units, "--form", "systemd").code == 0
+    timer = units / "maint-backup-prod.timer"
+    timer.write_bytes(timer.read_bytes().replace(b"[Timer]", b"# von J\xe9r\xf4me\n[Timer]"))
+    edited = timer.read_bytes()
+    said = install(path, units, "--form", "systemd")
+    assert (said.code, said.out.splitlines()) == (0, [f"written: {timer}"]), said.err
+    assert timer.read_bytes() != edited
+    timer.write_bytes(edited)
+    assert "OnCalendar" in maint("schedule", "show", "--config", str(path), "--folder", str(units)).out
+    assert maint("schedule", "remove", "--config", str(path), "--folder", str(units), "--yes").code == 0
+    assert list(units.iterdir()) == []
+
+
 def test_removing_takes_all_that_was_installed_and_leaves_other_sites_alone(config, units):
     one, other = config(), config(name="test", folder="other")
     for path in (one, other):
