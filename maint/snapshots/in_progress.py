@@ -86,7 +86,7 @@ def refuse_clock_ahead(site: Site) -> None:
     """Refuse where our clock is ahead of the store's: what has run out by it may not have. Under the lock."""
     mark = f"{site.settings.name}/clock/{owner(site)}"
     site.store.remove(mark)  # left by one that was killed
-    with site.store.create(mark) as file:
+    with suppress(FileExistsError), site.store.create(mark) as file:  # of a clone of this machine, a moment ago
         file.write(b"\n")
     there, here = site.store.written(mark), site.clock.now()
     with suppress(StoreFailed):

@@ -359,6 +359,21 @@ def test_nothing_goes_by_a_clock_that_is_ahead_of_the_stores(aged: Place, tmp_pa
     assert ids(aged) == before[-2:]
 
 
+def test_a_clone_of_this_machine_that_asks_for_the_time_at_the_same_moment_is_in_nobodys_way(aged: Place) -> None:
+    create = aged.store.create
+
+    def second(name: str) -> Any:
+        if "/clock/" in name:
+            with create(name) as file:
+                file.write(b"\n")
+        return create(name)
+
+    before, aged.store.create = ids(aged), second  # type: ignore[method-assign]
+    (action,) = PruneSnapshots().plan(PruneArguments(thaw="as if"), aged)
+    [*PruneSnapshots().apply(action, aged, Notes())]
+    assert len(ids(aged)) < len(before)
+
+
 def test_a_restore_of_two_snapshots_that_was_killed_as_it_ended_holds_neither(aged: Place) -> None:
     first, second, *_ = ids(aged)
     for one in (first, second):
