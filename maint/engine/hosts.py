@@ -135,5 +135,5 @@ def told(result: Result, lost: Mapping[str, Json]) -> Result:
     words = f"{show_count(len(lost), 'host')} left out: {'; '.join(map(str, lost.values()))}"
     detail = f"{result.detail}; {words}" if result.detail else words
     outcome = Outcome.DONE if result.outcome is Outcome.SKIPPED else result.outcome
-    hint = f"mend {host_list(list(lost))}, then run it for them alone: --limit {','.join(lost)}"
+    hint = f"mend {host_list(list(lost))}, then run it there alone: --limit {','.join(lost)}"
     return replace(result, outcome=outcome, detail=detail, partly=True, hint=hint)

@@ -189,6 +189,7 @@ def test_every_killed_run_is_listed_as_unfinished(place: Place) -> None:
     listed = {run["id"]: run for run in place("playbook", "history", "-o", "json").json["runs"]}
     assert {run: listed[run]["playbook"] for run in runs} == runs
     assert {listed[run]["state"] for run in runs} == {"unfinished"}
+    assert place("playbook", "history").out.count("by version 0.1.0") == len(listed)
 
 
 def test_a_report_is_made_of_an_old_journal(used: Place) -> None:

@@ -178,7 +178,7 @@ def _told(past: RunState, state: Path, now: datetime) -> str:
     words = [f"taken up {show_count(again, 'time')}"] if again else []
     words += [past.detail] if past.state == "dismissed" else []
     words += list(_waits(state, past, now)) if past.state == "unfinished" else []
-    words += [f"by version {past.version}"] if past.version != __version__ else []
+    words += [f"by version {past.version or '0.1.0'}"] if past.version != __version__ else []
     return "; ".join(words)
 
 
