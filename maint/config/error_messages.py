@@ -1,7 +1,7 @@
 """Turn a YAML document into a pydantic model, and pydantic's complaints into words with file, line and column."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -48,6 +48,20 @@ def decoded(
         complaints = error.errors(include_url=False, include_input=False)
     found = _sorted(_Reading(model, document, path, data), complaints)
     return None, [Invalid(one.line, at=one.at, hint=one.hint) for one in found]
+
+
+def readable(model: type[M], document: Document, path: KeyPath, vital: Set[str]) -> M | None:
+    """Return what can be read of a part without the keys that are wrong; None where a vital one is not left."""
+    data = document.at(path)
+    for _ in range(2):
+        try:
+            return model.model_validate_json(json.dumps(data))
+        except ValidationError as error:
+            wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+        if not isinstance(data, Mapping) or not vital <= data.keys() - wrong:
+            return None
+        data = {key: value for key, value in data.items() if key not in wrong}
+    return None
 
 
 def typed(model: type[M], values: Mapping[str, object]) -> M:

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from maint.config.error_messages import decoded, together
+from maint.config.error_messages import decoded, readable, together
 from maint.config.resources import playbooks
-from maint.config.suggestions import meant
+from maint.config.suggestions import KeyPath, meant
 from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
@@ -114,14 +114,22 @@ def in_order(mistakes: Iterable[Invalid], file: str) -> list[Invalid]:
 
 
 def _forms(document: Document, path: tuple[str], form: type[F]) -> dict[str | int, F]:
-    """Return what can be read below a path, by key or index; what cannot has been named already."""
+    """Return what can be read below a path, by key or index; what cannot has been named already.
+
+    A step is read without its wrong keys where those do not make other mistakes of it.
+    """
     data = document.data.get(path[0]) if isinstance(document.data, Mapping) else None
     if isinstance(data, Mapping):
         keys: Sequence[str | int] = list(data)
     else:
         keys = range(len(data)) if isinstance(data, list) else ()
-    read = {key: decoded(form, document, (*path, key))[0] for key in keys}
-    return {key: one for key, one in read.items() if one is not None}
+    read: dict[str | int, F] = {}
+    for key in keys:
+        place: KeyPath = (*path, key)
+        vital = {"do", "with", *(["each"] if "item" in str(document.at(place)) else [])}
+        if (one := readable(form, document, place, vital)) is not None:
+            read[key] = one
+    return read
 
 
 def _names(document: Document) -> set[str]:

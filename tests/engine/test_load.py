@@ -3,7 +3,7 @@
 import pytest
 
 from maint.config.resources import playbooks
-from maint.engine.load import Library, load
+from maint.engine.load import Library, examine, load
 from maint.errors import Invalid, UsageError
 from maint.model.plan import Phase
 
@@ -191,6 +191,24 @@ def test_did_you_mean_stands_in_the_hint(text, hint):
     with pytest.raises(Invalid) as caught:
         load(text, "book.yaml", LIBRARY)
     assert caught.value.hint == hint
+
+
+def test_a_wrong_key_of_a_step_hides_none_of_its_other_mistakes():
+    text = HEAD + "steps:\n  - {name: A, do: try.read, with: {targt: a}, retry: {attemps: 2}, serial: 0}\n"
+    told = " ".join(one.message for one in examine(text, "book.yaml", LIBRARY)[1])
+    assert [word in told for word in ("targt", "attemps", "`serial` is at least 1")] == [True] * 3, told
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{name: A, doo: try.read, with: {target: a}}",
+        "{name: A, do: try.read, wiht: {target: a}}",
+        "{name: A, do: try.read, eahc: [a], with: {target: '{{ item }}'}}",
+    ],
+)
+def test_a_misspelt_key_makes_no_further_mistakes(step):
+    assert len(examine(f"{HEAD}steps:\n  - {step}\n", "book.yaml", LIBRARY)[1]) == 1
 
 
 def test_values_registered_before_may_be_used_in_conditions_and_late_arguments():
