@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import BinaryIO, Protocol
 
 import msgspec
@@ -29,6 +30,7 @@ class Start(msgspec.Struct, frozen=True):
     overrides: Mapping[str, Json] | None = None  # parts of the definition for this run alone
     user: str | None = None  # None for the caller
     again: bool = False  # this very start may have gone out before: look before it is sent
+    asked: datetime | None = None  # when that was
 
 
 class VirtualClusterSight(Protocol):

@@ -85,6 +85,7 @@ READERS: dict[str, tuple[str, ...]] = {
     f"{STATE}/ends.json": ("doctor", "backup verify"),
     f"{STATE}/reports/*": NOTHING,
     f"{STATE}/names.json": NOTHING,
+    f"{STATE}/recorded.json": ("backup list", "backup hold @SNAPSHOT@ --reason so", "backup prune --dry-run"),
     f"{STATE}/summary.json": ("site list",),
     f"{STATE}/checks.json": (f"site report --to {OUT}",),
     f"{STATE}/page.json": (f"site report --to {OUT}",),

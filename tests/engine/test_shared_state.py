@@ -865,7 +865,7 @@ def test_what_steps_keep_in_the_state_folder_goes_along_with_their_run():
             elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("UndoRecords", "RunRecords"):
                 kept.add(node.args[0].value)
     kept.remove("self._folder")  # of UndoRecords
-    of_this_machine = {"seen.json", "owner"}
+    of_this_machine = {"seen.json", "owner", "recorded.json"}
     assert kept - {"RUNS", "runs", "undo"} - of_this_machine == set(_WITH_RUNS)  # journals and undo go along besides
 
 

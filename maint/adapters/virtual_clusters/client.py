@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Calls, Missing
 from maint.errors import AnswerMissing, CannotReach, Invalid, WorkFailed
+from maint.model.formatting import parse_time
 from maint.model.json import Json
 from maint.model.virtual_cluster import (
     Job,
@@ -34,6 +36,7 @@ from maint.ports.virtual_cluster import Content, Start
 
 _LIMIT = 10.0  # seconds for a probe
 _GONE = 404  # what the ingress says of a host that it does not know
+_NEAR = timedelta(minutes=2)  # between the start that was to be sent and its run, by two clocks
 _NEWEST = 20  # runs among which one that has just been started is looked for
 _SHOWS_UP = (0.0, 1.0, 2.0, 3.0, 5.0, 5.0)  # seconds before each look for a run whose number the answer lacked
 _PAGE = 100  # items; more is not allowed
@@ -348,7 +351,9 @@ class VirtualClusterClient:
 
     def _doubtful(self, start: Start, run: Run) -> bool:
         """Whether a run may be one of the job's schedule, and the start that is looked for was never sent."""
-        job = self.job(start.job) if start.again and not _dag_run(run, "manual__") else None
+        began = parse_time(text_of(run.raw, "started"))
+        near = began is not None and start.asked is not None and abs(began - start.asked) <= _NEAR
+        job = self.job(start.job) if start.again and not near and not _dag_run(run, "manual__") else None
         return job is not None and job.scheduled and not job.paused
 
 

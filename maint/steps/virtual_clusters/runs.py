@@ -11,7 +11,7 @@ from typing import cast
 from pydantic import Field, JsonValue
 
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.model.formatting import show_count, show_size
+from maint.model.formatting import parse_time, show_count, show_size, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.secret import scrub
@@ -138,9 +138,11 @@ def start_once(
         newest = cluster.newest_run(job)
         work.note("after", newest.id if newest else 0)
         work.note("run", None)
+        work.note("asked", show_time(site.clock.now()))
         work.note("request", f"{work.run}#{secrets.token_hex(8)}")
         work.note("turn", turn)
-    start = Start(job, str(work.noted("request")), cast(int, work.noted("after")), variables, again=again)
+    after, asked = cast(int, work.noted("after")), parse_time(work.noted("asked"))
+    start = Start(job, str(work.noted("request")), after, variables, again=again, asked=asked)
     run = cluster.start_run(start)
     work.note("run", run)
     return run

@@ -1,6 +1,7 @@
 """The client against both sides of everything that the contract leaves open."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -234,6 +235,17 @@ def test_a_404_of_a_gateway_in_front_does_not_say_that_anything_is_absent(
         Api, "_routed", lambda _, request, *more: about if "info" in request.path else Response("", 404)
     )
     assert client.job("j") is None  # the API itself says so, in no words
+
+
+def test_what_began_just_as_the_start_went_out_is_its_run_and_what_began_later_may_be_the_schedules(
+    api: Api, client: VirtualClusterClient
+) -> None:
+    awake(api)
+    now = datetime.now(UTC)
+    assert client.start_run(Start("j", "ours", after=0, again=True, asked=now)) == 41
+    with pytest.raises(AnswerMissing, match="whether a run is its own cannot be told"):
+        client.start_run(Start("j", "ours", after=0, again=True, asked=now - timedelta(hours=1)))
+    assert len(api.runs) == 1
 
 
 def test_running_an_unknown_job_says_what_the_server_said(client: VirtualClusterClient) -> None:
