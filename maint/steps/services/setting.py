@@ -135,6 +135,8 @@ class PutSettingsBack(Step[UndoArguments]):
             source = changing.old_source(sight, one.place, live)
             facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": source}
             words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
+            if not one.secret and now == one.was:
+                words = f"{one.name} of {one.place}: {one.before}, as it was before"
             undo = ""
             if changing.later_run(sight, one.place, one.name, source):
                 undo = f"what is there now is hidden, and not kept: undoing this gives what snapshot {source} has"

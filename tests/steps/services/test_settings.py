@@ -58,6 +58,14 @@ def test_unset_is_null_and_comes_back(loaded, live):
     assert live("hadoop_security_authorization") == "true"
 
 
+def test_a_second_undo_of_a_run_says_that_nothing_is_left_to_put_back(loaded):
+    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
+    run = run_id(loaded)
+    assert loaded("playbook", "undo", run, "--yes").code == 0
+    said = loaded("playbook", "undo", run, "--dry-run")
+    assert "dfs_replication of service hdfs of base: unset, as it was before" in said.out, said.err
+
+
 def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
     assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
     first = run_id(loaded)
