@@ -100,9 +100,9 @@ def _unlisted(sight: Sight, found: Iterable[Record]) -> Iterator[str]:
 
 def lost(sight: Sight) -> Sequence[str]:
     """Return the names of records that the store has lost, those apart of which `backup list --rebuild` has told."""
-    past, _ = read_kinds(sight)
+    past, doubtful, _ = read_all(sight)
     told = {name for one in past if one.kind == MISSED for name in one.facts["names"]}
-    return [one for one in _unlisted(sight, past) if one not in told and sight.store.size(one) is None]
+    return [one for one in doubtful if one not in told and sight.store.size(one) is None]
 
 
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -457,6 +457,25 @@ def test_of_several_records_that_a_list_leaves_out_each_counts(aged: Place) -> N
     aged.store.names = lambda prefix="": (one for one in names(prefix) if not any(part in one for part in late))
     assert [one.words for one in entries(aged)[0].holds] == ["held by ann: the audit"]
     assert prune.damage(entries(aged)[-1]) == "its verification failed"
+
+
+def test_what_is_lost_behind_a_record_that_a_list_leaves_out_is_missed(aged: Place) -> None:
+    newest = ids(aged)[-1]
+    record(aged, verify(aged, newest, 1))
+    write_record(aged, "note", newest, {})
+    lose(aged, "verify")
+    names = aged.store.names
+    aged.store.names = lambda prefix="": (one for one in names(prefix) if "-note-" not in one)
+    (gone,) = records.lost(aged)
+    assert gone.endswith(f"-verify-{newest}.json")
+
+
+def test_a_record_that_the_store_does_not_give_keeps_its_snapshot_and_lets_others_go(aged: Place) -> None:
+    oldest, *_ = ids(aged)
+    aged.store = liar = Liar(aged.store, lambda *_: None)
+    liar.silent = f"-verify-{oldest}"
+    (action,) = PruneSnapshots().plan(PruneArguments(), aged)
+    assert action.arguments["remove"] and oldest not in cast(list[str], action.arguments["remove"])
 
 
 def test_a_failed_verification_that_the_store_has_lost_is_not_taken_for_none(aged: Place) -> None:
