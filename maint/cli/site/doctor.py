@@ -366,8 +366,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:
     for copy in site.copies:
-        label = f"copy {copy.location}"
-        yield from _guarded(label, partial(_reached, site, label, copy))
+        yield from _guarded(label := f"copy {copy.location}", partial(_reached, site, label, copy))
 
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
@@ -376,7 +375,8 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     lacking = sorted(first - {one.id for one in there})
     words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
     words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
-    mend = "`maint backup create` copies what is lacking, or not sound" if lacking or doubtful else ""
+    ours = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
+    mend = ours or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
     yield Line(label, WARN if mend else OK, words, mend)
 
 

@@ -412,6 +412,11 @@ def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
     assert loaded("backup", "verify", "--store", str(part.parents[2])).code == 1
     (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
     assert (copy["state"], f"not proven to be sound, such as {part.parent.name}" in copy["words"]) == ("warn", True)
+    assert "`maint backup create` copies" in copy["hint"]
+    (first,) = (one for one in loaded.lab.folder.glob(f"*/lab/{part.parent.name}") if one != part.parent)
+    shutil.rmtree(first)  # what is not there is not copied from there
+    (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
+    assert copy["hint"] == f"maint backup verify {part.parent.name} --store {part.parents[2]}"
 
 
 def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
