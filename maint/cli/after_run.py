@@ -266,6 +266,7 @@ def _how(failure: Exception | None) -> str:
 
 def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> None:
     """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end."""
+    briefly = briefly or site.configured is not site  # see `refresh`
     site = site.configured
     backup, verb = site.settings.backup, outcomes.SCHEDULED[0]
     if backup is None or not any(one.ways(Kind.STALE, verb) for one in site.settings.notify):

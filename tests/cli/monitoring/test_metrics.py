@@ -15,6 +15,7 @@ from maint.cli.after_run import Ending, after_run, followed, planned
 from maint.cli.monitoring import outcomes
 from maint.cli.screen import Screen
 from maint.config import yaml
+from maint.config.notices import NoticeSettings
 from maint.config.schema import BackupSettings
 from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, Interrupted, Invalid, Locked, WorkFailed
@@ -321,11 +322,15 @@ def test_where_a_command_names_another_store_a_silent_first_one_ends_nothing(tmp
     site = site_in(tmp_path)
     site.configured = site_in(tmp_path)
     backup = BackupSettings.model_construct(store=str(tmp_path / "store"))
-    more = {"metrics": tmp_path / "maint.prom", "backup": backup}
+    stale = NoticeSettings.model_validate({"name": "night", "on": ("stale",), "exec": {"command": ("true",)}})
+    more = {"metrics": tmp_path / "maint.prom", "backup": backup, "notify": (stale,)}
     site.configured.settings = site.settings.model_copy(update=more)
     monkeypatch.setattr("maint.cli.monitoring.metrics.entries", silent)
+    monkeypatch.setattr("maint.cli.after_run.entries", silent)
     after_run(site, Screen(), Ending("backup drill", site.clock.now()))
-    assert "tell nothing new of the store: the limit of 5s has passed" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "tell nothing new of the store: the limit of 5s has passed" in said
+    assert "how old the newest backup is cannot be told: the limit of 5s has passed" in said
 
 
 def test_alert_rules_speak_of_metrics_that_are_written(measured):
