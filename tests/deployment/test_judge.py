@@ -226,7 +226,7 @@ def a_setting_twice(document: dict[str, Any]) -> None:
 
 def a_setting_twice_among_plain_ones(document: dict[str, Any]) -> None:
     items = [{"name": one, "value": "1", "sensitive": False} for one in ("a_setting", "another", "a_setting")]
-    document["managerSettings"]["items"] = items
+    first_service(document)["roleConfigGroups"][0]["config"] = {"items": items}
 
 
 def a_template_of_another_cluster(document: dict[str, Any]) -> None:

@@ -338,6 +338,7 @@ def written(line):
         ({"what": "intent", "index": 99}, True),
         ({"what": "note", "index": 0, "key": "k"}, True),
         ({"what": "note", "index": 0, "key": "until", "value": "soon"}, True),
+        ({"what": "note", "index": 0, "key": "until", "value": "2026-01-15T03:00:00"}, True),
         ({"what": "outcome", "index": 0, "outcome": "odd", "detail": "", "value": None, "partly": False}, True),
         ({"what": "resumed", "time": "soon"}, True),
         ({"what": "intent", "index": 0, "time": "2026-01-15T03:00:00"}, True),

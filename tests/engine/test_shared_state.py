@@ -545,6 +545,21 @@ def test_a_list_that_leaves_out_pieces_of_a_run_ends_no_run_and_removes_none(one
     assert journals.find(one.site.state, past.id).state == "done"
 
 
+def test_a_run_of_which_the_store_has_lost_a_piece_is_not_taken_for_what_is_left_of_it(one, other, tmp_path):
+    one.fails(FAILING)
+    (run,) = journals.history(one.site.state)
+    lost = tmp_path / "shared/prod/runs" / run.id / "00000002"
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(Refused, match="a piece is missing: what it has done is not known") as refused:
+        learn(other)
+    assert "take it up on the machine that began it" in str(refused.value.hint)
+    assert journals.history(other.site.state) == []
+    lost.write_bytes(content)
+    learn(other)
+    assert journals.history(other.site.state) == [run]
+
+
 class Reluctant(LocalStore):
     """A store that does not take the first piece of a run that it is given."""
 

@@ -24,6 +24,7 @@ from maint.ports.streams import Cut
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find
 from maint.snapshots.in_progress import is_own, owner
+from maint.snapshots.manifest import MANIFEST, new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, REDACTED_COPY, open_part, read_part
 from maint.snapshots.parts import LICENSE as LICENSE_PART
 
@@ -194,6 +195,17 @@ def test_a_store_that_fails_at_a_further_part_is_no_lack_of_that_part(
     with pytest.raises(StoreFailed, match="the disk is full"):
         run(take(place))
     assert files(place) == []
+
+
+@pytest.mark.parametrize("name", [DEPLOYMENT, MANIFEST])
+def test_what_stands_where_a_snapshot_is_to_be_written_is_not_ours_and_stays(place: Any, run: Run, name: str) -> None:
+    one = new_id(place.clock.now())
+    with place.store.create(f"prod/{one}/{name}") as file:
+        file.write(b"of another machine")
+    with pytest.raises(FileExistsError):
+        run(take(place, snapshot_id=one))
+    assert files(place) == [f"prod/{one}/{name}"]
+    assert (place.root / "prod" / one / name).read_bytes() == b"of another machine"
 
 
 class Forgetful(AgeSeal):

@@ -231,6 +231,21 @@ def test_a_copy_that_could_not_be_read_back_is_told_and_looked_at_again_until_it
     assert entry.verified is not None and entry.verified.result is Trust.VERIFIED
 
 
+def test_a_copy_whose_manifest_the_store_does_not_give_is_told_and_left_as_it_is(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    run(replicate(place))
+    before = bytes_of(second / "prod" / snapshot)
+    place.copies = [copy := Liar(place.copies[0], lambda *_: None)]
+    copy.silent = MANIFEST
+    (problem,) = run(replicate(place))
+    assert problem.startswith(f"{snapshot} in {second} could not be read: cannot read")
+    copy.silent = ""
+    assert run(replicate(place)) == []
+    assert bytes_of(second / "prod" / snapshot) == before
+
+
 class Deaf(Liar):
     """Takes a file whose name fits `unheard`, says that it did not, and from then on gives and removes nothing."""
 
@@ -345,6 +360,24 @@ def test_where_the_original_is_damaged_too_neither_is_touched_and_every_run_says
         (problem,) = run(replicate(place))
         assert "is damaged, and so is what" in problem
     assert (bytes_of(second / "prod" / snapshot), bytes_of(place.folder(snapshot))) == before
+
+
+def test_a_damaged_copy_stays_while_the_original_cannot_be_read_and_is_then_taken_anew(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    run(replicate(place))
+    rot(second / "prod" / snapshot / DEPLOYMENT)
+    found_damaged(place, place.copies[0], snapshot)
+    before = bytes_of(second / "prod" / snapshot)
+    place.store = liar = Liar(place.store, lambda *_: None)
+    liar.silent = DEPLOYMENT
+    (problem,) = run(replicate(place))
+    assert re.search("is damaged, and stays for now: .* could not be read: cannot read", problem)
+    assert bytes_of(second / "prod" / snapshot) == before
+    liar.silent = ""
+    assert run(replicate(place)) == []
+    assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
 
 
 def test_a_copy_that_could_only_not_be_read_then_stays(place: Any, second: Path, run: Run) -> None:

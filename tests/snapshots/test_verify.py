@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
-from maint.errors import Invalid, NotWritten, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import Invalid, Mistyped, NotWritten, Refused, StoreFailed, UsageError, WorkFailed
+from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import capture, prune, writer
 from maint.snapshots.capture import take
@@ -23,7 +24,7 @@ from maint.snapshots.catalogue import entries, find, last_verification, newest_r
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, decode, encode
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
-from maint.snapshots.records import Verification
+from maint.snapshots.records import Verification, read_records
 from maint.snapshots.verify import record, verdict_of, verify
 from tests.snapshots.conftest import EXAMPLE
 from tests.snapshots.liar import Liar
@@ -292,6 +293,20 @@ def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(p
     assert "jdoe is not an administrator" in words(verify(place, taken.id))
     place.manage(username="ghost", password="text:another")
     assert "ghost is not in this snapshot" in words(verify(place, taken.id))
+
+
+def test_a_configured_password_that_opens_nothing_is_recorded_as_a_failure_which_a_typed_one_is_not(
+    place: Any, taken: Any
+) -> None:
+    place.secrets.resolve = lambda _: Secret("another")
+    before = list(read_records(place))
+    place.manage(password="prompt:")
+    with pytest.raises(Mistyped, match="the password that was typed does not open admin"):
+        record(place, verify(place, taken.id))
+    assert list(read_records(place)) == before
+    place.manage(password="file:password")
+    assert record(place, verify(place, taken.id))
+    assert [entry.verified.result for entry in entries(place) if entry.verified] == [Trust.FAILED]
 
 
 def test_a_password_is_could_not_tell_where_the_rule_is_not_proven(

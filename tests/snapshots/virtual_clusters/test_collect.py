@@ -242,6 +242,22 @@ def test_files_that_have_rotted_in_a_copy_are_copied_anew(place: Place, tmp_path
     assert verify(copy, snapshot, 1).broken_bytes == []
 
 
+def test_a_file_in_a_copy_that_cannot_be_looked_at_is_told_and_nothing_is_copied_over_it(
+    place: Place, tmp_path: Path
+) -> None:
+    place.copies = [copy := Liar(LocalStore(tmp_path / "second"), lambda *_: None)]  # type: ignore[list-item]
+    snapshot = commit(place, [1])
+    there_already: Any = with_store(place, copy)
+    stored(there_already, 1)  # such as of a copying that was killed
+    copy.silent = "/objects/"
+    (problem,) = to_the_end(replicate(place))
+    assert f"{object_name('prod', f'{1:064x}')} in {copy.location} could not be read: cannot read" in problem
+    assert (entries(there_already), len(there(there_already))) == ([], 1)
+    copy.silent = ""
+    assert to_the_end(replicate(place)) == []
+    assert verify(there_already, snapshot, 1).broken_bytes == []
+
+
 def test_a_dry_run_counts_them_and_a_pruning_removes_them(ground: Ground, api: Api, run: Run) -> None:
     backup = ground.settings.backup
     assert backup is not None

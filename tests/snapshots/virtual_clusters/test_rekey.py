@@ -28,6 +28,7 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.snapshots.writer import SnapshotWriter
 from tests.snapshots.heal.test_heal import hidden
+from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import VC, Ground
 
 Run = Callable[[Any], Any]
@@ -193,6 +194,23 @@ def test_what_comes_to_hold_the_old_one_while_the_new_one_is_proven_counts(
     assert [(entry.id, [hold.reason for hold in entry.holds]) for entry in entries(ground)] == [
         (made.id, ["before the audit"])
     ]
+
+
+def test_an_old_one_that_cannot_be_read_any_more_stays_until_it_can(ground: Ground, run: Run, old: Snapshot) -> None:
+    run(rekey(ground, aged(ground)[0].old, BY))
+    (one,) = aged(ground)
+    assert one.made is not None
+    going = let_go(ground, one, one.made)
+    next(going)
+    kept, ground.store = ground.store, Liar(ground.store, lambda *_: None)
+    ground.store.silent = f"{old.id}/{MANIFEST}"
+    with pytest.raises(Refused, match=f"{old.id} stays: could not be read: cannot read") as refused:
+        run(going)
+    assert refused.value.hint == "look at the store, then run this again"
+    ground.store = kept
+    assert {entry.id for entry in entries(ground)} == {old.id, one.made.id}
+    run(let_go(ground, one, one.made))
+    assert [entry.id for entry in entries(ground)] == [one.made.id]
 
 
 def test_what_did_not_come_out_as_it_went_in_is_taken_back(

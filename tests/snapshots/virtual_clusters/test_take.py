@@ -22,7 +22,7 @@ from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
-from maint.snapshots.verify import verify
+from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, Stopped, retry_truncated
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.document import clusters_in, decode, drift_of, part_name
@@ -192,6 +192,19 @@ def test_a_document_that_a_store_swaps_within_one_verification_fails_it(
     judged = verify(ground, snapshot.id, 2)
     assert judged.result is Trust.FAILED
     assert f"{part_name(VC)}: " in judged.words and "is not what was stored" in judged.words
+
+
+def test_a_file_that_the_store_does_not_give_is_neither_well_nor_wrong(
+    ground: Ground, alone: Callable[..., Taken]
+) -> None:
+    snapshot = alone().snapshot
+    kept, ground.store = ground.store, Liar(ground.store, lambda *_: None)
+    ground.store.silent = "/objects/"
+    judged = verify(ground, snapshot.id, 2)
+    assert (judged.result, judged.failures, len(judged.unread)) == (Trust.NOT_VERIFIED, [], len(snapshot.objects))
+    assert "could not be read: cannot read" in judged.words and record(ground, judged) == ""
+    ground.store = kept
+    assert verify(ground, snapshot.id, 2).result is Trust.VERIFIED
 
 
 def test_a_store_that_does_not_keep_a_file_fails_the_backup(ground: Ground, run: Run) -> None:
@@ -417,6 +430,22 @@ def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone:
     assert third.verification.files_read == ground.clock.now()
     ground.clock.time += timedelta(days=6)
     assert alone().verification.files_read == third.verification.files_read
+
+
+def test_a_backup_taken_up_whose_snapshot_cannot_be_read_now_is_taken_anew_and_both_stay(
+    ground: Ground, run: Run, work: Notes
+) -> None:
+    (action,) = TakeCluster().plan(TakeClusterArguments(), ground)
+    first = run(TakeCluster().apply(action, ground, work))
+    before = str(work.noted("snapshot"))
+    ground.clock.time += timedelta(minutes=5)
+    kept, ground.store = ground.store, Liar(ground.store, lambda *_: None)
+    ground.store.silent = f"{before}/"
+    again = run(TakeCluster().apply(action, ground, work))
+    assert again.value != first.value
+    ground.store = kept
+    assert {one.id for one in entries(ground)} == {before, str(work.noted("snapshot"))}
+    assert all(verify(ground, one.id, 2).result is Trust.VERIFIED for one in entries(ground))
 
 
 def test_an_incomplete_backup_that_was_killed_after_its_commit_is_partly_done_when_taken_up(
