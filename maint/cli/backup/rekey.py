@@ -22,6 +22,7 @@ from maint.snapshots.replicate import replicate
 from maint.snapshots.verify import all_mistyped
 from maint.snapshots.virtual_clusters.blobs import collect
 
+_NOTHING = "nothing to do: it is encrypted for the recipients of the config"
 _AGAIN = "mend what is named, then run it again: what is done stays done"
 
 
@@ -43,16 +44,16 @@ def rekey(
             )
         wanted = find_id(site, snapshot) if snapshot else ""
         todo = _chosen(site, wanted)
-        if flags.dry_run or not todo:
+        if flags.dry_run or not (todo or prune_old):
             words = [f"would encrypt {one.old.id} anew" if not one.made else f"{one.old.id} is {one.made.id} already"
                      for one in todo]  # fmt: skip
             words += [f"would remove {one.old.id}, once the new one is proven" for one in todo if prune_old]
             screen.emit(
                 {"rekeyed": [_json(one, one.made) for one in todo]},
-                "\n".join(words) or "nothing to do: it is encrypted for the recipients of the config",
+                "\n".join(words) or _NOTHING,
             )
             return 0
-        if prune_old:
+        if prune_old and todo:
             question = (
                 f"encrypt {show_count(len(todo), 'snapshot')} anew, and remove each old one once its new one is proven?"
             )
@@ -60,7 +61,9 @@ def rekey(
         with at_work(site, "backup rekey", screen.say):
             sweep(site)
             done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
-        screen.emit({"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}")
+        screen.emit(
+            {"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}" if todo or done else _NOTHING
+        )
         if problems:
             raise PartlyDone(f"not everything was done: {len(problems)}", detail=problems, hint=_AGAIN)
         return 0
@@ -85,7 +88,7 @@ def _carried_out(
             mistyped.append(failure)
         except (WorkFailed, Refused) as failure:
             problems.append(f"{one.old.id}: {failure.in_a_line}")
-    problems += screen.follow(replicate(site)) if site.copies else []
+    problems += screen.follow(replicate(site)) if site.copies and made else []
     for one, new in made if prune_old else ():
         try:
             screen.follow(let_go(site, one, new))
@@ -93,7 +96,7 @@ def _carried_out(
             mistyped.append(failure)
         except (Refused, WorkFailed, CannotReach) as failure:
             problems.append(failure.in_a_line)
-    if prune_old:
+    if prune_old:  # also where nothing is left to encrypt: a run that was killed may not have come to the copies
         problems += screen.follow(follow(site))
         screen.follow(collect(site))
     problems += _unproven(site, {new.id for _, new in made})

@@ -1,6 +1,7 @@
 """`maint backup rekey` as an operator uses it: refused without the key, shown first, done once, old ones pruned."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,19 @@ def change_recipient(operator: Any) -> None:
 
 def stored(operator: Any, place: str) -> list[str]:
     return sorted(path.parent.name for path in (operator.lab.folder / place / SITE).glob("2*/manifest.json"))
+
+
+def test_what_a_killed_run_removed_from_the_first_store_alone_goes_from_the_copies_too(changed: Any) -> None:
+    assert changed("backup", "rekey", "--all", "--yes").code == 0
+    copy = changed.lab.folder / "second"
+    shutil.copytree(copy, kept := copy.with_name("kept"))
+    assert changed("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    made = stored(changed, "second")
+    shutil.copytree(kept, copy, dirs_exist_ok=True)  # as if it had not come to them
+    assert stored(changed, "second") != made
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
+    assert (said.code, said.out.strip().startswith("nothing to do")) == (0, True)
+    assert stored(changed, "second") == stored(changed, "backups") == made
 
 
 def test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked(changed: Any) -> None:
