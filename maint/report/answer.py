@@ -189,7 +189,7 @@ def moment(at: datetime | None, now: datetime, *, whole_days: bool = False) -> M
             away = away // unit * unit
             break
     words = "now" if abs(away) < 1 else f"{show_duration(away)} ago" if away > 0 else f"in {show_duration(-away)}"
-    return Moment(words, f"{at:%Y-%m-%d %H:%M} UTC", at.isoformat())
+    return Moment(words, f"{at.isoformat(' ', 'minutes')[:16]} UTC", at.isoformat())
 
 
 _RESTORING, _MENDED = "A restore is unfinished", "once that is mended"
