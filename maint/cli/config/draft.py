@@ -57,10 +57,15 @@ class Draft:
         known = self.values.get(name)
         return dict(known) if isinstance(known, dict) else {}
 
-    def keep(self, path: Path, content: bytes) -> str:
-        """Have a file written beside the configuration; return what stands in the configuration for it."""
+    def keep(self, path: Path, content: bytes, *, tried: bool = True) -> str:
+        """Have a file written beside the configuration; return what stands in the configuration for it.
+
+        Args:
+            tried: whether a trial reads it; a secret that none does is written nowhere else, lest a kill leave it.
+        """
         self._files[path] = content
-        files.replace(self._tried(path), content)
+        if tried:
+            files.replace(self._tried(path), content)
         return str(path)
 
     def kept(self, path: Path) -> bytes:
@@ -99,6 +104,8 @@ class Draft:
             settings = load_settings(ConfigFlags(config=str(tried), state=str(self._staging / "state")), environ)
         except Invalid as error:
             raise self._wrong(error, tried) from error
+        finally:
+            files.remove(tried)  # an answer may be a secret that was typed in the place of its reference
         site = ConfiguredSite(settings.site(self.name), self._secrets, self.screen.warn)
         try:
             yield site

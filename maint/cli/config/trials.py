@@ -362,7 +362,7 @@ def recipient(draft: Draft, text: str) -> None:
         raise Refused(f"{path} is there already", hint="name another file, or give its public key")
     draft.try_writing(path)
     identity, public = AgeSeal().new_identity()
-    draft.keep(path, f"{identity.reveal()}\n".encode())
+    draft.keep(path, f"{identity.reveal()}\n".encode(), tried=False)
     draft.add("backup", recipients=[public], identity=f"file:{path}")
     if draft.dry_run:
         draft.screen.say(f"  a key pair would be made, its private key in {path} (0600)")

@@ -18,7 +18,7 @@ from maint.adapters.stores.local import LocalStore
 from maint.cli.config import trials
 from maint.cli.config.draft import Draft
 from maint.cli.screen import Screen
-from maint.errors import Interrupted, WorkFailed
+from maint.errors import Interrupted, UsageError, WorkFailed
 from maint.lab.running import Lab
 from tests.house.source import ROOT
 from tests.servers import ConnectProxy
@@ -231,6 +231,16 @@ def test_where_a_file_appeared_meanwhile_nothing_of_ours_stays_and_nothing_of_ot
         draft.write()
     assert {path.name for path in here.iterdir()} == {"staging", "known_hosts", taken}
     assert (here / taken).read_text() == "theirs"
+
+
+def test_no_secret_lies_where_answers_are_tried_so_that_a_kill_leaves_none(here):
+    draft = Draft(here / "site.yaml", "prod", here / "staging", Screen(), dry_run=True)
+    draft.add("manager", host="cm.example.internal")
+    trials.recipient(draft, f"new:{here / 'recovery.key'}")
+    with pytest.raises(UsageError, match="must be a reference"):
+        trials.login(draft, "admin", "Tops3cret")
+    staged = b"".join(path.read_bytes() for path in here.rglob("*") if path.is_file())
+    assert (b"AGE-SECRET-KEY" in staged, b"Tops3cret" in staged) == (False, False)
 
 
 def test_through_a_proxy_a_certificate_is_shown_and_pinned_and_what_is_written_goes_that_way(lab, here, monkeypatch):
