@@ -23,7 +23,10 @@ QUESTIONS = {
     "ecs_packages": f"rpm -q {' '.join(PACKAGES)}; command -v iptables > /dev/null && echo has-iptables; true",
     # Each back end holds rules of its own; plain `iptables` is one of the two.
     "iptables_rules": "for i in iptables iptables-legacy iptables-nft; do command -v $i > /dev/null || continue;"
-    " for t in filter nat mangle raw security; do $i -t $t -S || [ $? != 4 ] || echo refused; done; done",
+    " for t in filter nat mangle raw security; do $i -t $t -S || [ $? != 4 ] || echo refused; done; done;"
+    " case $(iptables -V) in *nf_tables*) command -v iptables-legacy || ! grep -qs . /proc/net/ip_tables_names ||"
+    " echo unseen iptables-legacy ;; *) command -v iptables-nft || ! [ -d /sys/module/nf_tables ] ||"
+    " echo unseen iptables-nft ;; esac | grep unseen; true",
     "iptables_version": "iptables -V",
     "nm_config": "NetworkManager --print-config",
     "wildcard": '[ -z "$maint_domain" ] || { echo "asked=$maint_domain";'
@@ -77,10 +80,15 @@ def _rules(host: HostFacts) -> Verdict:
     lines = host.lines("iptables_rules")
     if not lines:
         raise CouldNotTell("iptables shows nothing: it needs root")
-    told = [line for line in lines if line != "refused"]
+    unseen = "".join(line.removeprefix("unseen ") for line in lines if line.startswith("unseen "))
+    told = [line for line in lines if line not in ("refused", f"unseen {unseen}")]
     more = list(dict.fromkeys(line for line in told if not line.startswith("-P ") or not line.endswith("ACCEPT")))
-    if len(told) < len(lines) and not more:
+    if "refused" in lines and not more:
         raise CouldNotTell("iptables does not show all tables: it needs root, and nobody else who holds its lock")
+    if unseen and not more:
+        raise CouldNotTell(
+            f"the kernel may hold rules that {unseen} alone shows, and it is not installed", f"install {unseen}"
+        )
     return held(not more, f"{show_count(len(more), 'rule')}, such as {more[0]}" if more else "no rules")
 
 

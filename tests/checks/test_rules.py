@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from maint.checks.check import Verdict
 from maint.checks.evaluate import judge
 from maint.checks.facts import Answered, ManagerFacts
 from maint.checks.registry import CHECKS
@@ -376,6 +377,27 @@ def test_a_rule_in_the_other_back_end_is_found(tmp_path: Path) -> None:
     said = subprocess.run(["/bin/sh", "-c", asked], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     verdict = CHECKS["ecs.iptables.rules"].judge(host({"iptables_rules": said.stdout}))
     assert (verdict.state, verdict.observed) == (FAIL, "1 rule, such as -A INPUT -j DROP")
+
+
+def test_rules_that_no_installed_program_shows_are_not_taken_for_none(tmp_path: Path) -> None:
+    names = tmp_path / "names"
+    asked = CHECKS.questions()["iptables_rules"].replace("/proc/net/ip_tables_names", str(names))
+    asked = asked.replace("/sys/module/nf_tables", str(tmp_path / "nf_tables"))
+    (tmp_path / "grep").symlink_to("/usr/bin/grep")
+
+    def judged(version: str) -> Verdict:
+        (tmp_path / "iptables").write_text(f"#!/bin/sh\n[ $1 = -V ] && echo '{version}' || echo -P INPUT ACCEPT\n")
+        (tmp_path / "iptables").chmod(0o755)
+        said = subprocess.run(["/bin/sh", "-c", asked], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+        return CHECKS["ecs.iptables.rules"].judge(host({"iptables_rules": said.stdout}))
+
+    new, old = "iptables v1.8.10 (nf_tables)", "iptables v1.8.10 (legacy)"
+    assert (judged(new).state, judged(old).state) == (PASS, PASS)
+    names.write_text("filter\n")
+    assert (judged(new).state, judged(old).state) == (ERROR, PASS)
+    assert "iptables-legacy alone shows" in judged(new).observed
+    (tmp_path / "nf_tables").mkdir()
+    assert "iptables-nft alone shows" in judged(old).observed
 
 
 def test_before_a_backup_the_redaction_must_be_off() -> None:

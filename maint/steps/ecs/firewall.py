@@ -27,13 +27,25 @@ from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 NAME = "iptables"
 REPLACED = "iptables, replaced"  # what stood there when kept rules came back
+_OTHER = re.compile(rb"^# maint: (iptables-legacy|iptables-nft)\n", re.MULTILINE)
 _COUNTED = rb" ?\[\d+:\d+\] ?"  # packets and bytes
 _LIMIT = 120.0  # seconds for one host
 
 
 def rules_of(shell: ShellSight, host: str) -> bytes:
-    """Return the rules of a host as `iptables-save` prints them; empty where there is no iptables."""
-    return ask_script(shell, host, script("ecs-firewall-save"), timeout=_LIMIT)
+    """Return the rules of a host as `iptables-save` prints them; empty where there is no iptables.
+
+    Those of the back end that plain iptables is not follow a line that names it, where there are any.
+    """
+    rules = ask_script(shell, host, script("ecs-firewall-save"), timeout=_LIMIT)
+    first, *other = _parts(rules)
+    return rules if any(beyond_policies(part) for _, part in other) else first[1]
+
+
+def _parts(rules: bytes) -> list[tuple[str, bytes]]:
+    """Return rules by the program that shows them: plain iptables, then the other back end."""
+    first, *others = _OTHER.split(rules)
+    return [(NAME, first), *zip(map(bytes.decode, others[::2]), others[1::2], strict=True)]
 
 
 def beyond_policies(rules: bytes) -> list[str]:
@@ -152,7 +164,8 @@ class RestoreFirewall(Step[RestoreArguments]):
 
         def restore(host: str) -> None:
             rules = _kept(site, host, name)
-            output_of(host, site.shell.run(host, "iptables-restore", stdin=rules, timeout=_LIMIT))
+            for program, part in _parts(rules):
+                output_of(host, site.shell.run(host, f"{program}-restore", stdin=part, timeout=_LIMIT))
             if lacking := _own(rules) - _own(rules_of(site.shell, host)):
                 raise WorkFailed(
                     f"{host}: {show_count(len(lacking), 'rule')} did not come back, such as"
@@ -207,4 +220,6 @@ def _same(rules: bytes, kept: bytes) -> bool:
 
 
 def _told(rules: bytes) -> list[bytes]:
-    return [line.strip() for line in rules.splitlines() if line.strip() and not line.startswith(b"#")]
+    return [
+        line.strip() for line in rules.splitlines() if line.strip() and (line[:1] != b"#" or _OTHER.match(line + b"\n"))
+    ]

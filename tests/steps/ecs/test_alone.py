@@ -105,3 +105,18 @@ def test_a_putting_back_that_was_cut_off_and_begun_anew_keeps_what_stood_there_a
     said = loaded("playbook", "run", "restore-firewall", "--set", f"hosts={ONE}", "--set", "replaced=true", "--yes")
     assert said.code == 0, said.err
     assert {"-A OUTPUT -j RETURN", "-A OUTPUT -j ACCEPT"} <= set(on(loaded, ONE, "iptables-save").splitlines()), theirs
+
+
+def test_rules_of_the_back_end_that_plain_iptables_hides_go_too_and_come_back(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    put = "printf '*nat\\n:OUTPUT ACCEPT [0:0]\\n-A OUTPUT -j LOG\\nCOMMIT\\n' | iptables-nft-restore"
+    on(loaded, TWO, f"iptables -F KUBE-SERVICES; {put}")
+    before = on(loaded, TWO, "iptables-save; iptables-nft-save")
+    assert "-j LOG" not in on(loaded, TWO, "iptables-save")
+    assert play(loaded, "ecs.firewall").code == 0
+    assert "-A " not in on(loaded, TWO, "iptables-save; iptables-nft-save")
+    assert "no rules on" in play(loaded, "ecs.firewall").err
+    assert loaded("playbook", "run", "restore-firewall", "--yes").code == 0
+    assert on(loaded, TWO, "iptables-save; iptables-nft-save") == before
+    said = loaded("playbook", "run", "restore-firewall", "--yes")
+    assert "the kept rules stand" in said.err

@@ -108,6 +108,7 @@ def nc(call: Call) -> int:
 
 
 _FILE = "/proc/net/.iptables"  # written by the first change; until then the fact `iptables_rules` counts
+_OTHER_FILE = f"{_FILE}-other"  # the same of the back end that plain iptables is not; no rules until then
 _CHAINS = {
     "filter": ("INPUT", "FORWARD", "OUTPUT"),
     "nat": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
@@ -120,10 +121,10 @@ Tables = dict[str, list[str]]  # by name: `:CHAIN POLICY [0:0]`, where `-` is a 
 
 
 def iptables(call: Call) -> int:
-    """`iptables [-t TABLE] -V|-S|-P CHAIN TARGET|-F [CHAIN]|-X [CHAIN]`."""
+    """`iptables [-t TABLE] -V|-S|-P CHAIN TARGET|-F [CHAIN]|-X [CHAIN]`; `iptables-legacy`, `iptables-nft`."""
     words = call.args
     if words[:1] == ["-V"]:
-        call.out(f"iptables v1.8.10 ({call.machine.fact('iptables_backend')})\n")
+        call.out(f"iptables v1.8.10 ({_backend(call)})\n")
         return 0
     name = "filter"
     if words[:1] == ["-t"]:
@@ -135,7 +136,7 @@ def iptables(call: Call) -> int:
         call.out("".join(f"{_listed(line)}\n" for line in tables[name]))
         return 0
     tables[name] = _changed(tables[name], words)
-    call.files.write(_FILE, _saved(tables))
+    call.files.write(_file(call), _saved(tables))
     return 0
 
 
@@ -178,14 +179,26 @@ def iptables_restore(call: Call) -> int:
     content = call.stdin.read()
     if b"COMMIT" not in content:
         raise Failed("line 1 failed: COMMIT expected")
-    call.files.write(_FILE, _saved(_tables(call) | _read(lines_of(content))))
+    call.files.write(_file(call), _saved(_tables(call) | _read(lines_of(content))))
     return 0
+
+
+def _backend(call: Call) -> str:
+    """Return which of the two holders of rules is meant; they know nothing of each other."""
+    named = {"legacy": "legacy", "nft": "nf_tables"}
+    return named.get(call.name.split("-")[1] if "-" in call.name else "", call.machine.fact("iptables_backend"))
+
+
+def _file(call: Call) -> str:
+    return _FILE if _backend(call) == call.machine.fact("iptables_backend") else _OTHER_FILE
 
 
 def _tables(call: Call) -> Tables:
     empty = {name: [f":{chain} ACCEPT [0:0]" for chain in chains] for name, chains in _CHAINS.items()}
-    if call.files.exists(_FILE):
-        return empty | _read(lines_of(call.files.read(_FILE)))
+    if call.files.exists(_file(call)):
+        return empty | _read(lines_of(call.files.read(_file(call))))
+    if _file(call) == _OTHER_FILE:
+        return empty
     rules = [rule.strip() for rule in call.machine.fact("iptables_rules").split(";") if rule.strip()]
     empty["filter"] += [f":{rule.split()[1]} - [0:0]" for rule in rules if rule.startswith("-N ")]
     empty["filter"] += [rule for rule in rules if not rule.startswith("-N ")]
