@@ -100,6 +100,23 @@ def test_a_record_that_cannot_be_verified_is_told_and_the_hosts_are_looked_at(le
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
 
 
+def test_the_metrics_of_a_machine_that_cannot_tell_of_a_window_say_so_until_it_can(left_open):
+    here, _ = left_open
+    config, figures = here.lab.folder / "config.yaml", here.lab.folder / "maint.prom"
+    config.write_text(config.read_text().rstrip() + "\n    metrics: maint.prom\n")
+
+    def told(there):
+        there("backup", "verify", "--level", "1")
+        return re.findall(r"^maint_redaction_window_(\w+)\S+ ([01])$", figures.read_text(), re.M)
+
+    assert ("known", "0") in told(Elsewhere(here, trusted=False))
+    assert {*told(Elsewhere(here))} == {("known", "1"), ("open", "1")}
+    folder = here.lab.folder / "backups"
+    folder.rename(folder.with_name("away"))
+    folder.write_text("no folder")
+    assert {*told(Elsewhere(here))} == {("known", "0"), ("open", "1")}
+
+
 def test_a_forged_record_closes_nothing(left_open):
     here, _ = left_open
     *_, opened = records(here)

@@ -24,7 +24,7 @@ from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
-from maint.snapshots.open_windows import announced
+from maint.snapshots.open_windows import Announced, announced
 from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
@@ -54,6 +54,7 @@ class Figures(msgspec.Struct, frozen=True):
     runs: list[tuple[str, str, float]]
     unfinished: int
     window: bool | None  # None: not known
+    window_known: bool  # whether every store could tell of windows, and each record of one be verified
     verbs: Sequence[Outcome]  # how each ended last
     told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
     copies: Sequence[CopyFigures]
@@ -82,6 +83,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         except (OSError, MaintError):  # the copies are asked all the same
             reached = False
     newest = newest_good(known, now)
+    window, window_known = _window(site, stores=stores, reached=reached)
     runs = journal.history(site.state)
     latest = {past.plan.source: past for past in runs}
     ends = outcomes.kept(site.state)
@@ -95,7 +97,8 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
         snapshots=_counts(known),
         runs=[(_label(name), past.state, _ended(past)) for name, past in sorted(latest.items())],
         unfinished=sum(past.state == "unfinished" for past in runs),
-        window=_window(site, stores=stores, reached=reached),
+        window=window,
+        window_known=window_known,
         verbs=[msgspec.structs.replace(one, verb=_label(one.verb)) for one in ends if outcomes.is_verb(one.verb)],
         told=[(one.name, _failed(ends, one.name)) for one in site.settings.notify],
         copies=[_copy(site, copy, now) for copy in site.copies] if site.settings.backup and stores else [],
@@ -118,10 +121,13 @@ def _scheduled(site: ConfiguredSite) -> Collection[str]:
     return {_label(verb_of(name)) for name in books}
 
 
-def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> bool | None:
-    if _left_open(site, stores=stores) or (stores and announced(site).open):
-        return True
-    return None if reached is False or not stores else False
+def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> tuple[bool | None, bool]:
+    """Return whether a window is known to be open (None: not known), and whether none can be without being known."""
+    if _left_open(site, stores=stores):
+        return True, True
+    told = announced(site) if stores else Announced()
+    unread = reached is False or not stores
+    return (True if told.open else None if unread else False), bool(told.open) or not (unread or told.doubts)
 
 
 def _left_open(site: ConfiguredSite, *, stores: bool = True) -> bool:
@@ -208,7 +214,7 @@ _OF_FIRST = (
     "maint_last_verified_backup_", "maint_last_drill_", "maint_snapshots", "maint_oldest_snapshot_",
     "maint_stored_bytes", "maint_last_backup_",
 )  # fmt: skip
-_OF_STORES = (*_OF_FIRST, "maint_store_reached", "maint_lease_", "maint_copy_")
+_OF_STORES = (*_OF_FIRST, "maint_store_reached", "maint_lease_", "maint_copy_", "maint_redaction_window_known")
 _AT_WORK, _MOVED = "maint_at_work_since_timestamp_seconds", "maint_at_work_moved_bytes"
 _WINDOW, _LEASE = "maint_redaction_window_open", "maint_lease_held"
 _IDLE = {_AT_WORK: 0.0, _MOVED: 0.0}

@@ -29,6 +29,7 @@ RAISED = {
     "MaintStoreUnreachable": ("maint_store_reached{site='prod'}", "0x200", {}),
     "MaintCopyUnreachable": ("maint_copy_reached{site='prod',copy='/b'}", "0x200", {"copy": "/b"}),
     "MaintRedactionWindowOpen": ("maint_redaction_window_open{site='prod'}", "1x200", {}),
+    "MaintRedactionWindowUnknown": ("maint_redaction_window_known{site='prod'}", "0x200", {}),
     "MaintLeaseTakenOver": ("maint_lease_taken_over_timestamp_seconds{site='prod'}", "9000x200", {}),
     "MaintAtWorkTooLong": ("maint_at_work_since_timestamp_seconds{site='prod'}", "60x200", {}),
     "MaintLeaseHeldTooLong": ("maint_lease_held{site='prod'}", "1x200", {}),
@@ -46,6 +47,7 @@ RAISED = {
 QUIET = """
       - {series: "maint_verb_scheduled{site='prod',verb='nightly'}", values: "1x200"}
       - {series: "maint_at_work_since_timestamp_seconds{site='idle'}", values: "0x200"}
+      - {series: "maint_redaction_window_known{site='idle'}", values: "1x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='backup verify'}", values: "0x200"}
       - {series: "maint_verb_exit_code{site='prod',verb='vc job run'}", values: "1x200"}
       - {series: "maint_verb_duration_seconds{site='prod',verb='backup verify'}", values: "10x150 200x50"}
