@@ -170,6 +170,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     ends: str | None = ""
     truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked
     opens: bool | None = None  # whether that opens it; None: it could not be tried
+    clock: str = ""  # its own time when it listed its hosts; "" where it, or a file of facts, does not tell
 
     def must(self) -> "ManagerFacts":
         """Return the facts; `CouldNotTell` where the manager did not answer."""

@@ -68,6 +68,7 @@ class _Manager(_Kept, frozen=True):
     ends: str | None = None
     truststore: str = ""
     opens: bool | None = None
+    clock: str = ""
 
 
 class _Host(_Kept, frozen=True):
@@ -137,7 +138,12 @@ def with_matrix(site: SiteFacts, matrix: Mapping[str, Json] | None) -> SiteFacts
 
 
 def _site(file: _File, name: str) -> SiteFacts:
-    for place, moment in (("taken_at", file.taken_at), ("ends of manager", file.manager.ends)):
+    times = (
+        ("taken_at", file.taken_at),
+        ("ends of manager", file.manager.ends),
+        ("clock of manager", file.manager.clock),
+    )
+    for place, moment in times:
         if (moment or place == "taken_at") and datetime.fromisoformat(moment or "").tzinfo is None:
             raise _Wrong(f"{place} names no time zone")
     if file.setting.matrix is not None:

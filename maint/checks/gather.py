@@ -198,7 +198,8 @@ def ask_manager(sight: Sight, *, full: bool, truststore: bool) -> tuple[ManagerF
         {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
     ]
     opens, words = (trial.opens, trial.words) if trial else (None, "")
-    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens), answered
+    clock = "".join(one.listed for one in listed[:1])
+    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens, clock), answered
 
 
 def _tried(sight: Sight) -> Trial | None:

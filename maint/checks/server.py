@@ -23,7 +23,7 @@ from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import without_auto_tls
 from maint.model.fleet import State
-from maint.model.formatting import show_count
+from maint.model.formatting import parse_time, show_count
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
@@ -99,15 +99,18 @@ def _agent(host: HostFacts) -> Verdict:
 ).cross_rule  # fmt: skip
 def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
     known = {str(host.get("hostname")): str(host.get("lastHeartbeat") or "") for host in site.manager.must().hosts}
+    own = parse_time(site.manager.clock)  # that of another machine, ours too, may be behind or ahead of the stamps
+    whose = "" if own else " by this machine's clock"
     found = {host.name: _unknown(host) for host in site.hosts if not {host.name, host.address} & known.keys()}
     for name, stamp in known.items():
         if not stamp:
             found[name] = broken("never")
             continue
-        age = (site.taken_at - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
-        found[name] = held(age < 60, f"{max(age, 0):.0f} s ago")
+        age = ((own or site.taken_at) - datetime.fromisoformat(stamp.replace("Z", "+00:00"))).total_seconds()
+        found[name] = held(age < 60, f"{max(age, 0):.0f} s ago{whose}")
         if age < -60:  # by two clocks, of which one is wrong, a silent host looks alive
-            found[name] = Verdict(State.ERROR, f"{-age:.0f} s ahead of this machine's clock", "set the clock")
+            ahead = f"{-age:.0f} s ahead of {'the manager' if own else 'this machine'}'s clock"
+            found[name] = Verdict(State.ERROR, ahead, "set the clock")
     return found
 
 

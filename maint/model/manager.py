@@ -117,6 +117,7 @@ class Host(msgspec.Struct, frozen=True):
     address: str
     cluster: str | None = None
     heard: str = ""  # when its agent was heard last, in the server's words
+    listed: str = ""  # when the server said so, by its own clock; empty where it did not tell
     owners: Sequence[str] = ()  # the clusters whose roles it has, and "the management service"
 
 

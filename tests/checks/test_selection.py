@@ -9,6 +9,7 @@ from maint.checks.facts import ManagerFacts
 from maint.checks.registry import CHECKS, select
 from maint.errors import UsageError
 from maint.model.fleet import State
+from maint.model.formatting import show_time
 from tests.checks.facts import NOW, host, site
 
 
@@ -39,6 +40,21 @@ def heartbeats(*, chosen: bool) -> dict[str, State]:
     for name, profiles in (("base-01", "B"), ("base-03", "B"), ("db", "D")):
         host({}, name=name, profiles=profiles, site=known)
     return {one.host: one.state for one in judge([CHECKS["cm.agent.heartbeat"]], known, chosen=chosen)}
+
+
+@pytest.mark.parametrize(
+    ("behind", "state"),
+    [(timedelta(minutes=10), State.FAIL), (-timedelta(minutes=10), State.PASS), (None, State.PASS)],
+)
+def test_a_sign_of_life_is_judged_by_the_clock_that_stamped_it(behind: timedelta | None, state: State) -> None:
+    told = NOW + (behind or timedelta())
+    heard = NOW if behind is None or behind > timedelta() else told
+    manager = ManagerFacts(
+        "", hosts=[{"hostname": "one", "lastHeartbeat": heard.isoformat()}], clock=show_time(told) if behind else ""
+    )
+    (found,) = judge([CHECKS["cm.agent.heartbeat"]], site(manager))
+    assert found.state is state
+    assert ("by this machine's clock" in found.observed) is (behind is None)
 
 
 def test_a_choice_of_hosts_leaves_out_what_the_manager_says_of_others() -> None:

@@ -38,6 +38,7 @@ class Reply(Struct, frozen=True):
     status: int
     content: bytes
     retry_after: str = ""  # what the server says of when to ask again
+    date: str = ""  # when it answered, by its own clock and in its words
 
     @property
     def good(self) -> bool:
@@ -98,7 +99,9 @@ def read_reply(answer: requests.Response) -> Reply:
         failure.words, failure.late = cut, late
         raise failure
     answer.raw.release_conn()
-    return Reply(answer.status_code, b"".join(parts), answer.headers.get("Retry-After", ""))
+    return Reply(
+        answer.status_code, b"".join(parts), answer.headers.get("Retry-After", ""), answer.headers.get("Date", "")
+    )
 
 
 def parse(content: bytes) -> Json:

@@ -159,7 +159,10 @@ class ManagerClient:
 
     def hosts(self) -> Sequence[Host]:
         """Return all hosts; the full view alone has their clusters (M10.1)."""
-        return [decoding.host(item) for item in self._listed("/hosts?view=full")]
+        path = f"{self._root()}/hosts?view=full"
+        reply = self._calls.read(path)
+        listed = self._calls.as_list(self._calls.decoded(reply, path), path)
+        return [decoding.host(item, decoding.moment(reply.date)) for item in listed]
 
     def command(self, command_id: int) -> Command | None:
         """Return a command by id, None where it is unknown; `Transient` for 400, 401, 5xx or no answer (M2.2, M2.4)."""

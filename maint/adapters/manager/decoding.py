@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping
+from email.utils import parsedate_to_datetime
 from typing import cast
 
+from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.manager import Cluster, Command, Host, Instance, License, Role, Service, Setting
 from maint.model.secret import scrub
@@ -130,8 +132,16 @@ def setting(source: Fields) -> Setting:
     return Setting(text(source, "name"), given("value"), given("default"), flag(source, "sensitive"))
 
 
-def host(source: Fields) -> Host:
-    """Return a host, its cluster where it has one, and whose roles it has."""
+def moment(date: str) -> str:
+    """Return a time of HTTP as files of ours have it; empty where it is none."""
+    try:
+        return show_time(parsedate_to_datetime(date))
+    except (ValueError, OverflowError):
+        return ""
+
+
+def host(source: Fields, listed: str = "") -> Host:
+    """Return a host, its cluster where it has one, and whose roles it has; `listed` is the server's own time."""
     roles = inner(source, "roleRefs")
     return Host(
         host_id=text(source, "hostId"),
@@ -139,6 +149,7 @@ def host(source: Fields) -> Host:
         address=text(source, "ipAddress"),
         cluster=text(fields(source.get("clusterRef")), "clusterName") or None,
         heard=text(source, "lastHeartbeat"),
+        listed=listed,
         owners=sorted({text(role, "clusterName") or "the management service" for role in roles}),
     )
 

@@ -250,7 +250,7 @@ def _heard(site: Site) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for host in site.manager.hosts():
         heard = parse_time(host.heard)
-        late = heard is None or site.clock.now() - heard > _HEARTBEAT
+        late = heard is None or (parse_time(host.listed) or site.clock.now()) - heard > _HEARTBEAT
         words = f"the manager heard it last at {host.heard or 'no time that it knows'}" if late else ""
         found |= dict.fromkeys(configured_as(site.settings.hosts, host), words)
     return found

@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,14 @@ def test_recorded_hosts_and_settings_are_read(bench: Bench, server: HTTPServer) 
     client = bench.client()
     assert client.hosts()[0].host_id == "c5bf96f8-dca4-463f-8c9d-f56555b334c6"
     assert all(isinstance(value, str) for value in client.settings().values())
+
+
+def test_hosts_are_listed_with_the_time_of_the_server_that_stamps_their_signs_of_life(bench, server):
+    server.expect_request("/api/v45/hosts").respond_with_json({"items": [{"hostId": "1"}]})
+    (host,) = bench.client().hosts()
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(host.listed)) < timedelta(minutes=1)
+    assert decoding.moment("Tue, 24 Nov 2026 10:00:07 GMT") == "2026-11-24T10:00:07.000Z"
+    assert decoding.moment("soon") == decoding.moment("") == ""
 
 
 def test_the_release_is_told(bench: Bench, server: HTTPServer) -> None:

@@ -1,6 +1,7 @@
 """What is said of virtual clusters: what comes back by name, and the last words of a run."""
 
 from contextlib import nullcontext
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,8 @@ from maint.adapters.manager import decoding
 from maint.config.schema import HostSettings
 from maint.errors import WorkFailed
 from maint.model import secret
+from maint.model.formatting import show_time
+from maint.model.manager import Host
 from maint.model.virtual_cluster import Job, Resource
 from maint.ports import Ran
 from maint.restore.conflicts import Resolution
@@ -73,3 +76,16 @@ def test_a_heartbeat_that_is_no_time_is_a_late_one(beat):
     manager = SimpleNamespace(hosts=lambda: listed)
     site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
     assert "heard it last" in units._heard(site)["one"]
+
+
+def test_an_agent_is_late_by_the_clock_of_the_manager_that_heard_it():
+    now = SystemClock().now()
+    listed = [
+        Host("", name, "", heard=show_time(now), listed=show_time(now + ahead))
+        for name, ahead in (("one", timedelta(minutes=5)), ("two", timedelta(seconds=5)))
+    ]
+    hosts = [HostSettings(name=name, address=name) for name in ("one", "two")]
+    manager = SimpleNamespace(hosts=lambda: listed)
+    site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
+    late = units._heard(site)
+    assert "heard it last" in late["one"] and not late["two"]
