@@ -68,15 +68,26 @@ def part_of(document: Document, choice: Choice) -> Document:
     return {**part, "hostTemplates": {"items": templates}} if templates else part
 
 
-def left_out(document: Document, choice: Choice) -> list[str]:
-    """Return what belongs to the clusters, is not a part of what is sent, and has to be made anew by hand."""
+def left_out(document: Document, choice: Choice, hosts: Sequence[Host]) -> list[str]:
+    """Return what may belong to the clusters, is not a part of what is sent, and has to be made anew by hand."""
     contexts = [
         text_of(ref, "name")
         for cluster in items_of(document.get("clusters"))
         if text_of(cluster, "name") in choice.clusters
         for ref in items_of(cluster.get("dataContextRefs"))
     ]
-    return [f"data context {name}" for name in dict.fromkeys(contexts) if name]
+    used = [
+        *_hosts_of(document, items_of(document.get("clusters"))),
+        *_hosts_of(document, [{"services": [document.get("managementService")]}]),
+    ]
+    elsewhere = {host.host_id for host in hosts} | {text_of(host, "hostId") for host in used}
+    idle = [
+        text_of(one, "hostname") for one in items_of(document.get("hosts")) if text_of(one, "hostId") not in elsewhere
+    ]
+    return [
+        *(f"data context {name}" for name in dict.fromkeys(contexts) if name),
+        *(f"host {name} (without a role: an export does not tell its cluster)" for name in idle),
+    ]
 
 
 def refuse_existing(part: dict[str, Tree], present: dict[str, Tree]) -> None:
@@ -235,7 +246,9 @@ def planned_edit(sight: Sight, snapshot: Snapshot, clusters: Sequence[str], map_
     rewrite(document, changes)
     choice = choice_of(document, clusters, sight.manager.clusters(), hosts) if clusters else None
     sent = part_of(document, choice) if choice else document
-    return Edit(changes, choice, tuple(leftovers(sent, changes)), tuple(left_out(document, choice)) if choice else ())
+    return Edit(
+        changes, choice, tuple(leftovers(sent, changes)), tuple(left_out(document, choice, hosts)) if choice else ()
+    )
 
 
 def outgoing(sight: Sight, snapshot: Snapshot, edit: Edit) -> Outgoing:

@@ -82,6 +82,7 @@ UNCOVERED = (
     HISTORY,
     "Kerberos credentials, key and certificate files on the hosts",
     "the data of the clusters, and the databases of their services",
+    "to which cluster a host without roles belongs: add it there anew (Hosts, Add Hosts)",
     OWN_FILES,
 )
 NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"

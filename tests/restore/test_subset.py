@@ -113,6 +113,22 @@ def test_a_host_under_another_id_is_refused_and_the_way_round_is_named_and_works
     assert "another-id" in {role["hostRef"]["hostId"] for role in roles}
 
 
+def test_hosts_without_a_role_that_the_manager_lacks_are_named_as_not_brought_back(loaded):
+    with loaded.lab.world.lock:
+        world(loaded)["hosts"].append(
+            {"hostId": "idle", "hostname": "idle.example.internal", "ipAddress": "192.0.2.77"}
+        )
+    assert loaded("backup", "create", "--open-window", "--yes").code == 0
+    assert loaded("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01").code == 0
+    words = "host idle.example.internal (without a role"
+    assert words not in loaded("restore", "plan", "--cluster", "ecs-01").out
+    with loaded.lab.world.lock:
+        world(loaded)["hosts"] = [one for one in world(loaded)["hosts"] if one["hostId"] != "idle"]
+    said = loaded("restore", "plan", "--cluster", "ecs-01")
+    assert f"not brought back, make it anew in the manager: {words}" in said.out, said.err
+    assert "to which cluster a host without roles belongs" in said.out
+
+
 def test_a_lost_answer_is_replaced_by_a_look(bereft):
     bereft.lab.break_("restore", "put-answer-lost")
     said = bring_back(bereft)
