@@ -80,6 +80,9 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
         elif copy.missing:
             words = f"the copy {copy.location} lacks {show_count(copy.missing, 'snapshot')}; a backup brings them"
             yield Trouble(WARN, words, f"{_backup(site)} {here}")
+        if copy.doubtful and not copy.problem:
+            words = f"of the copy {copy.location} {show_count(copy.doubtful, 'snapshot')} not proven to be sound"
+            yield Trouble(WARN, words, f"maint doctor {here}")
     yield from _of_hosts(site, here)
 
 

@@ -188,8 +188,10 @@ def _shot(one: site_facts.Shot, now: datetime) -> Values:
 
 
 def _copy(one: site_facts.Copy, now: datetime) -> Values:
-    state = FAIL if one.problem else WARN if one.missing else OK
-    behind = one.problem or (f"lacks {show_count(one.missing, 'snapshot')}" if one.missing else "holds all")
+    state = FAIL if one.problem else WARN if one.missing or one.doubtful else OK
+    lacks = [f"lacks {show_count(one.missing, 'snapshot')}"] if one.missing else []
+    lacks += [f"{show_count(one.doubtful, 'snapshot')} not proven to be sound"] if one.doubtful else []
+    behind = one.problem or ", ".join(lacks) or "holds all"
     return {
         "location": one.location, "state": state, "behind": behind, "snapshots": one.snapshots,
         "size": show_size(one.bytes) if one.bytes is not None else "",

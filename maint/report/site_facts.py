@@ -40,6 +40,7 @@ class Copy(msgspec.Struct, frozen=True):
     problem: str = ""  # why nothing can be told
     bytes: int | None = None  # that they take; None: not known
     barren: bool = False  # all of it was read, and nothing there is a way back
+    doubtful: int = 0  # snapshots there that are not proven to be sound
 
 
 class Drill(msgspec.Struct, frozen=True):

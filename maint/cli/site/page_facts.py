@@ -40,14 +40,14 @@ from maint.report.site_facts import (
     Shot,
     SiteFacts,
 )
-from maint.snapshots.catalogue import Entry, committed_ids, entries, stored_bytes
+from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced_here
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
 from maint.snapshots.records import drills
-from maint.snapshots.replicate import every_store, with_store
+from maint.snapshots.replicate import every_store, suspect, with_store
 from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window_record import left_open, remembered
 
@@ -231,14 +231,16 @@ def _copies(site: Site, further: Sequence[Store], known: Sequence[Entry]) -> Ite
 
 
 def _copy(site: Site, store: Store, known: Sequence[Entry]) -> Copy:
-    wanted = {one.id for one in known if one.snapshot is not None}
-    there = {*committed_ids(with_store(site, store))}
+    wanted = {one.id for one in known if one.snapshot is not None or one.unread}
+    found = entries(with_store(site, store))
+    there = {one.id for one in found}
     return Copy(
         store.location,
         len(there),
         len(wanted - there),
         time_of(max(there)) if there else None,
-        bytes=stored_bytes(one for one in known if one.id in there) if there <= wanted else None,
+        bytes=stored_bytes(found),
+        doubtful=sum(map(suspect, found)),
     )
 
 

@@ -75,6 +75,17 @@ def test_with_its_first_store_away_a_page_tells_what_a_copy_holds_and_all_that_t
     assert "No further store is configured" not in page
 
 
+def test_a_copy_that_was_seen_to_be_damaged_does_not_hold_all(paged: Operator) -> None:
+    assert paged("playbook", "run", "copy", "--yes").code == 0
+    assert "holds all" in _page(paged)
+    (part,) = (paged.lab.folder / "copy").glob("lab/*/deployment.json.zst.age")
+    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    assert paged("backup", "verify", "--store", str(paged.lab.folder / "copy")).code == 1
+    page = _page(paged)
+    assert "1 snapshot not proven to be sound" in page and "holds all" not in page
+    assert f"of the copy {paged.lab.folder / 'copy'} 1 snapshot not proven" in page
+
+
 def test_a_page_names_what_ended_badly_or_in_part_until_it_is_given_up(paged: Operator) -> None:
     (paged.lab.folder / "copy").write_text("in the way")
     assert paged("backup", "create", "--open-window", "--yes").code == 7
