@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.campaigns.size import size
+from tests.forked import Command
 
 KILLS = size(8, 500)
 SEED = 20_261_121
@@ -39,7 +39,7 @@ def markers(operator: Any) -> set[str]:
     return {path.name for path in (operator.state / "begun").glob("*")}
 
 
-def wait_for_the_first_byte(operator: Any, process: "subprocess.Popen[str]", before: set[str]) -> None:
+def wait_for_the_first_byte(operator: Any, process: Command, before: set[str]) -> None:
     """Wait until a run begins to write into the store, or is over; most of a short run is the start of Python."""
     while process.poll() is None and not markers(operator) - before:
         time.sleep(0.001)
@@ -48,7 +48,7 @@ def wait_for_the_first_byte(operator: Any, process: "subprocess.Popen[str]", bef
 def duration(operator: Any) -> float:
     """Return how many seconds an undisturbed run takes from its first byte to its end."""
     before = markers(operator)
-    process = operator.start(*CREATE)
+    process = operator.fork(*CREATE)
     wait_for_the_first_byte(operator, process, before)
     begun = time.monotonic()
     process.communicate()
@@ -59,7 +59,7 @@ def duration(operator: Any) -> float:
 def kill_at(operator: Any, seconds: float) -> bool:
     """Start a run and kill it so many seconds after its first byte; return whether it still lived."""
     before = markers(operator)
-    process = operator.start(*CREATE)
+    process = operator.fork(*CREATE)
     wait_for_the_first_byte(operator, process, before)
     time.sleep(seconds)
     process.kill()

@@ -37,7 +37,7 @@ def test_a_rekey_that_is_killed_at_any_moment_is_done_again_and_loses_nothing(ch
     before = stored(changed, "backups")
     assert changed("backup", "hold", before[0], "--reason", "before the upgrade").code == 0
     for number in range(KILLS):
-        process = changed.start(*REKEY)
+        process = changed.fork(*REKEY)
         until_it_writes(process, store / SITE)
         time.sleep(chance.uniform(0, LONGEST) if number else 0)  # the first one is sure to strike
         process.kill()
@@ -72,7 +72,7 @@ def test_a_rekey_of_a_far_store_that_is_killed_is_done_again_and_loses_nothing(
     assert len(before) == 1
     for number in range(size(1, 30)):
         known = markers(loaded)
-        process = loaded.start(*REKEY)
+        process = loaded.fork(*REKEY)
         while process.poll() is None and not markers(loaded) - known:
             time.sleep(0.002)
         time.sleep(chance.uniform(0, LONGEST) if number else 0)

@@ -256,7 +256,7 @@ def reconfigured(text: str, folder: Path) -> str:
 
 def waiting(operator: Operator, book: str) -> str:
     """Leave a run whose question nobody has answered, and that was killed; return its id."""
-    with operator.start("playbook", "run", book, "--yes") as begun:
+    with operator.fork("playbook", "run", book, "--yes") as begun:
         asked = list[Path]()
         while not asked:
             assert begun.poll() is None, begun.communicate()

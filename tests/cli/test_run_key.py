@@ -38,7 +38,7 @@ def runs(operator: Operator) -> list[str]:
 
 def test_a_killed_command_goes_on_under_its_key_and_is_then_done_already(make):
     operator = make(command_seconds="1.5")
-    process = operator.start(*STOP, "--run-key", "night/7/stop/-1", "--allow-plain")
+    process = operator.fork(*STOP, "--run-key", "night/7/stop/-1", "--allow-plain")
     while not operator.lab.counts().get(STOPPED) and process.poll() is None:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)

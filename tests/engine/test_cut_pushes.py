@@ -15,8 +15,9 @@ from maint.engine import journal as journals
 from maint.errors import Locked, StoreFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import Bench, Reading
-from tests.engine.test_shared_kills import FORKED, begun, ended, prepare
+from tests.engine.test_shared_kills import begun, ended, prepare
 from tests.engine.test_shared_state import HEAD, learn, machine, shared_runs, take_up
+from tests.forked import FORKED
 
 SEALED = 20  # what one step seals: three pieces
 ROW = re.compile(r"prod/runs/[^/]+/(\d{8})")

@@ -1,6 +1,5 @@
 """A machine that is killed or frozen in the middle of a run: another one takes the run up, nothing is done twice."""
 
-import multiprocessing
 import os
 import random
 import signal
@@ -20,14 +19,12 @@ from maint.steps.registry import STEPS
 from maint.steps.step import done, unchanged
 from tests.engine.conftest import TRIES, Bench, Changing
 from tests.engine.test_shared_state import HEAD, learn, machine, take_up
+from tests.forked import FORKED
 
 BOOK = HEAD + "steps:\n" + "".join(f"  - {{name: {one}, do: try.commit, with: {{target: {one}}}}}\n" for one in "abc")
 TERMS = Terms(lapses=0.5, ends=2.0, beat=0.1)
 SLACK = 0.2  # a local folder tells its time by the nanosecond
 ACT = 0.4  # seconds
-# Machines are forked from a process that has imported all this: a start of Python takes longer than their work.
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["tests.engine.test_cut_pushes"])
 
 
 class Committing(Changing):

@@ -18,6 +18,7 @@ from maint.lab.http.server import read_requests
 from maint.lab.running import Lab
 from maint.model import secret
 from maint.steps.manager.java_options import PATH
+from tests.forked import Command
 
 testing._get_command = cache(testing._get_command)  # the commands are built once, not for each call
 _LOOKING = ("backup", "cluster", "doctor", "host", "site")  # passwords of labs leave no machine
@@ -79,6 +80,10 @@ class Operator:
             [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", self.config],
             **{**pipes, "text": True, "env": environment(), **more},
         )
+
+    def fork(self, *words: str, env: Mapping[str, str] | None = None) -> Command:
+        """Begin a command in a process of its own that needs no start of Python."""
+        return Command([*words, "--config", self.config], env or environment())
 
     def restore(self, *words: str) -> Said:
         """Run the disaster recovery of the manager alone."""

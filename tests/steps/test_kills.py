@@ -51,7 +51,7 @@ def start(operator, *words):
     """Start a command after which only its own requests and journal count."""
     operator.forget_requests()
     operator.known = runs(operator)
-    return operator.start(*words)
+    return operator.fork(*words)
 
 
 def begun(operator):
@@ -160,7 +160,7 @@ def test_a_recovery_killed_again_and_again_still_ends(lost, undisturbed):
     journal = next(iter(runs(lost) - lost.known))
     for lines in (9, 24):
         if killed:
-            process = lost.start("playbook", "resume")
+            process = lost.fork("playbook", "resume")
             lost.known = runs(lost) - {journal}
             killed = kill_at(lost, process, lines)
     if killed:

@@ -184,7 +184,8 @@ def stopped_in_the_window(operator, seconds="600", **more):
     """Start an export that takes so long, and return once it has begun within the open window."""
     operator.lab.switch("get-seconds", seconds)
     known = journals(operator)
-    process = operator.start("backup", "create", "--open-window", "--yes", **more)
+    words = ("backup", "create", "--open-window", "--yes")
+    process = operator.start(*words, **more) if more else operator.fork(*words)
     while not exporting(journals(operator) - known):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)

@@ -35,9 +35,9 @@ class Elsewhere:
     def __call__(self, *words: str):
         return self._operator(*words, MAINT_STATE=str(self._state))
 
-    def start(self, *words: str):
-        """Start a command in a process of its own."""
-        return self._operator.start(*words, env=environment(MAINT_STATE=str(self._state)))
+    def fork(self, *words: str):
+        """Begin a command in a process of its own."""
+        return self._operator.fork(*words, env=environment(MAINT_STATE=str(self._state)))
 
     def window(self):
         """What doctor says of windows here."""

@@ -77,7 +77,7 @@ def test_a_delete_that_is_refused_leaves_the_cluster_and_fails(proven, manager):
 
 def killed_amid(operator, manager: Manager, line: str, *words: str) -> None:
     """Start a command, and kill it once a request has arrived."""
-    manager.kill_amid(line, operator.start(*words))
+    manager.kill_amid(line, operator.fork(*words))
 
 
 def test_a_stop_killed_while_it_polls_is_waited_for_and_not_sent_again(proven, manager):

@@ -39,7 +39,7 @@ def test_an_export_that_is_cut_leaves_no_snapshot(operator, manager, left):
 
 def test_an_export_killed_in_the_middle_leaves_nothing_and_is_resumed(operator, manager):
     manager.script[EXPORT] = [manager.late(lambda: said(manager.document))]
-    manager.kill_amid(EXPORT, operator.start("backup", "create"))
+    manager.kill_amid(EXPORT, operator.fork("backup", "create"))
     assert listed(operator) == []
     resumed = operator("playbook", "resume")
     assert resumed.code == 0, resumed.err
@@ -132,7 +132,7 @@ def killed_while_roles_start(operator: Operator, manager: Manager, folder: Path)
 
     manager.script["POST /cm/service/roleCommands/start"] = [late]
     (folder / "monitors.yaml").write_text(MONITORS[: MONITORS.index("  - {name: The rest")])
-    process = operator.start("playbook", "run", str(folder / "monitors.yaml"), "--yes")
+    process = operator.fork("playbook", "run", str(folder / "monitors.yaml"), "--yes")
     manager.kill_amid("POST /cm/service/roleCommands/start", process)
 
 

@@ -1,13 +1,12 @@
 """An operator who types commands at a scripted virtual cluster."""
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.adapters.virtual_clusters.server import Api
+from tests.forked import Command
 from tests.steps.operator import Said, environment, maint
 
 
@@ -36,17 +35,9 @@ class VcOperator:
         """Run `maint WORDS`."""
         return maint("--config", self.config, *words, given=given, **env)
 
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `maint WORDS` in a process of its own."""
-        return subprocess.Popen(
-            [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", self.config],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-            cwd=os.fspath(self.folder),
-        )
+    def fork(self, *words: str) -> Command:
+        """Begin `maint WORDS` in a process of its own."""
+        return Command([*words, "--config", self.config], environment(), folder=os.fspath(self.folder))
 
     @property
     def sealed(self) -> list[str]:

@@ -17,7 +17,7 @@ def left(vc: VcOperator) -> list[str]:
 
 def killed_when(vc: VcOperator, ready: Callable[[], bool], *words: str, how: int = signal.SIGKILL) -> int:
     """Start a command, kill it once something is so, and return its exit code; what it hears ends it in order."""
-    process = vc.start(*words)
+    process = vc.fork(*words)
     deadline = time.monotonic() + 200
     while not ready() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -55,7 +55,7 @@ RESUME, ANEW = ("playbook", "resume"), ("backup", "prune", "--yes")
 def test_a_killed_pruning_is_ended_by_the_next_run(full, files, next_run):
     store = full.lab.folder / "backups" / SITE
     before, newest = entries(store), whole(store)[-1]
-    process = full.start("backup", "prune", "--yes")
+    process = full.fork("backup", "prune", "--yes")
     while process.poll() is None and entries(store) > before - files:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)

@@ -173,7 +173,7 @@ def test_of_a_machine_killed_in_its_window_the_figures_say_that_it_is_open_and_t
     path.write_text(path.read_text() + f"    shared_state: {measured.lab.folder}/shared\n")
     assert measured("backup", "verify", "--level", "1").code == 0
     assert samples(measured)["maint_redaction_window_open", ""] == 0
-    process = measured.start("backup", "create", "--open-window", "--yes")
+    process = measured.fork("backup", "create", "--open-window", "--yes")
     while process.poll() is None and not re.search(r"^maint_redaction_window_open\S+ 1$", figures.read_text(), re.M):
         time.sleep(0.01)
     process.kill()

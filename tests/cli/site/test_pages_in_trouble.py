@@ -174,7 +174,7 @@ def test_all_sites_are_looked_at_by_one_command_though_none_has_pages_yet(loaded
 
 def test_pages_of_one_folder_are_written_one_after_another(loaded: Operator, tmp_path: Path) -> None:
     with locked(loaded.state.parent):
-        process = loaded.start("site", "report", "--to", str(tmp_path), "--allow-plain")
+        process = loaded.fork("site", "report", "--to", str(tmp_path), "--allow-plain")
         while process.poll() is None and not (tmp_path / f"{SITE}.html").exists():
             time.sleep(0.05)
         assert process.poll() is None and not (tmp_path / "index.html").exists()

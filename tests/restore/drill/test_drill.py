@@ -132,7 +132,7 @@ def until_it_has_a_lab(process: Any) -> None:
 
 
 def test_what_a_killed_drill_leaves_is_swept_by_the_next_one(loaded: Operator) -> None:
-    process = loaded.start("backup", "drill", "--switch", "put-seconds=600")
+    process = loaded.fork("backup", "drill", "--switch", "put-seconds=600")
     until_it_has_a_lab(process)
     (folder,) = left_over(process.pid)
     assert oct(folder.stat().st_mode & 0o777) == "0o700"

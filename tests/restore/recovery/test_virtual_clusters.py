@@ -230,7 +230,7 @@ def test_killed_anywhere_after_the_manager_is_back_nothing_is_done_twice(waiting
     told = [word for name, url in zip((FIRST, SECOND), addresses, strict=True)
             for word in ("--set", f"vc.{name}.base_url={url}")]  # fmt: skip
     waiting.forget_requests()
-    process = waiting.start("playbook", "resume", *told)
+    process = waiting.fork("playbook", "resume", *told)
     end = journal_text(waiting).count(b"\n") + lines
     while process.poll() is None and journal_text(waiting).count(b"\n") < end:
         time.sleep(0.001)

@@ -110,7 +110,7 @@ def test_killed_at_random_a_restore_is_taken_up_to_the_same_end(operator: Operat
     for _ in range(size(1, 20)):
         wipe(operator)
         runs = len(listed(operator, "run"))
-        process = operator.start(*RESTORE)
+        process = operator.fork(*RESTORE)
         requests = len(operator.sent) + chance.randrange(1, 28)
         limit = time.monotonic() + 200
         while len(operator.sent) < requests and process.poll() is None and time.monotonic() < limit:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.lab.virtual_clusters import cluster as kerberos
 from maint.lab.virtual_clusters.cluster import Cluster
+from tests.forked import Command
 from tests.steps.kerberos.kdc import Kdc, lacking, start
-from tests.steps.operator import Operator, Said
+from tests.steps.operator import Operator, Said, environment
 
 _LONG = 200.0  # seconds; no more than an end for what never comes
 USER, PRINCIPAL = "etl_user", "etl_user@EXAMPLE.COM"
@@ -64,12 +65,10 @@ class Keeper(Operator):
         self.write()
         return super().__call__(*words, given=given, **{**self.kdc.environment, **env})
 
-    def start(self, *words: str, **more: Any) -> Any:
-        """Start a command in a process of its own."""
+    def fork(self, *words: str, env: Mapping[str, str] | None = None) -> Command:
+        """Begin a command in a process of its own, in reach of the KDC."""
         self.write()
-        from tests.steps.operator import environment
-
-        return super().start(*words, env=environment(**self.kdc.environment), **more)
+        return super().fork(*words, env=env or environment(**self.kdc.environment))
 
     def write(self) -> None:
         """Write the config."""

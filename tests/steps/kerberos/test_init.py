@@ -238,7 +238,7 @@ def given_by_the_first(keeper):
 def test_killed_in_the_middle_it_is_taken_up_and_the_gateway_keeps_its_certificate(keeper):
     shared = given_by_the_first(keeper)
     keeper.lab.break_("kubectl-replace", "vc-kubectl-hangs")
-    process = keeper.start("vc", "init", SECOND, "--confirm", SECOND)
+    process = keeper.fork("vc", "init", SECOND, "--confirm", SECOND)
     keeper.struck()
     process.kill()
     process.communicate()

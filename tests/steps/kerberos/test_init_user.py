@@ -153,7 +153,7 @@ def test_stopped_by_a_signal_it_leaves_the_old_or_the_new_ones(owner, apply, at)
     owner.lab.switch("vc-server-side-apply", apply)
     before = secrets_of(owner)
     owner.lab.break_(f"kubectl-{at}", "vc-kubectl-slow")
-    process = owner.start(*INIT)
+    process = owner.fork(*INIT)
     owner.struck()
     process.terminate()
     process.communicate()
@@ -285,7 +285,7 @@ def stopped_once_written(owner):
 
 def killed_at(owner, at, fault):
     owner.lab.break_(at, fault)
-    process = owner.start(*INIT)
+    process = owner.fork(*INIT)
     owner.struck()
     process.kill()
     process.communicate()

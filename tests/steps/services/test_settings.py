@@ -255,7 +255,7 @@ def test_a_mask_is_never_written(loaded, mask):
 def kill_when(operator, there):
     """Kill a change of dfs_replication as soon as something is there."""
     operator.forget_requests()
-    process = operator.start("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--yes", "--allow-plain")
+    process = operator.fork("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--yes", "--allow-plain")
     until = time.monotonic() + 60
     while process.poll() is None and not there() and time.monotonic() < until:
         time.sleep(0.0005)
