@@ -224,10 +224,16 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     one = takeovers.last(site.state)
     if one is None or one.told:
         return
-    takeovers.mark(site.state, one, told=True)
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
     more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
-    tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
+    told = tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
+    if _reached(told):
+        takeovers.mark(site.state, one, told=True)
+
+
+def _reached(told: Sequence[Told]) -> bool:
+    """Whether somebody was told, or nobody is to be; what has reached nobody is told again by what ends next."""
+    return not told or any(not one.problem for one in told)
 
 
 def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
@@ -291,7 +297,7 @@ def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> 
         words = f"the newest verified restorable backup, {newest.id}, is {show_duration(age)} old"
         words += "" if fresh else f", more than {show_duration(backup.max_age)}"
     told = tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
-    if not told or any(not one.problem for one in told):  # what has reached nobody is told again by what ends next
+    if _reached(told):
         _keep(site, screen, outcome)
 
 

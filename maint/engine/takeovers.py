@@ -41,8 +41,10 @@ def last(state: Path) -> Takeover | None:
 
 
 def mark(state: Path, one: Takeover, **done: bool) -> None:
-    """Note that the journal has it (`journaled`), or that those who are to be told were (`told`)."""
-    _write(state, msgspec.structs.replace(one, **done))
+    """Note that the journal has it (`journaled`), or that those who are to be told were (`told`), unless it is over."""
+    known = last(state)
+    if known is not None and (known.at, known.number) == (one.at, one.number):
+        _write(state, msgspec.structs.replace(known, **done))
 
 
 def _write(state: Path, one: Takeover) -> None:

@@ -229,6 +229,22 @@ def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the
     assert lines[f'maint_lease_held{{site="{SITE}"}}'] == "0"
 
 
+def test_a_lease_that_was_taken_over_is_told_by_what_ends_next_where_a_kill_came_in_between(loaded: Operator) -> None:
+    told, program, shared = listening(loaded), loaded.lab.folder / "pager.py", loaded.lab.folder / "shared"
+    configured(loaded, f"    shared_state: {shared}\n")
+    whole = program.read_text()
+    program.write_text("import os\nos.kill(os.getppid(), 9)\n")
+    dead = Lease(LocalStore(shared), SITE, SystemClock(), "dead", "playbook export", Terms(-10.0, 0.0, 0.0))
+    list(dead.take())
+    process = loaded.start("backup", "verify", "--level", "1")
+    _, said = process.communicate()
+    assert process.returncode == -9, said
+    program.write_text(whole)
+    for _ in range(2):
+        assert loaded("backup", "verify", "--level", "1").code == 0
+    assert [kind for kind, _, _ in events(told)] == ["failure", "success", "success"]
+
+
 def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
     configured(
         loaded, "    hooks: {before_run: [[/bin/true]], after_run: [[/bin/sh, -c, 'echo \"a | b\" >&2; exit 3']]}\n"
