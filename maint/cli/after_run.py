@@ -241,9 +241,11 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
     why = show_ends(scrub(failure.in_a_line if isinstance(failure, MaintError) else words), _LONGEST)
-    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved)
-    before = outcomes.last(site.state, ending.verb)
-    if _is_of_another(site, before, outcome):
+    before, store = outcomes.last(site.state, ending.verb), _alone(site)
+    if ending.exit and before is not None and before.exit and before.store != store:
+        store = ""  # two stores have failed now, and a success with one of them mends no other
+    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved, store)
+    if _is_of_another(before, outcome):
         kinds: Sequence[Kind] = (Kind.SUCCESS,)
     else:
         kinds = outcomes.ended(before, outcome)
@@ -258,10 +260,16 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     tell_age(site, screen, briefly=failure is not None)
 
 
-def _is_of_another(site: ConfiguredSite, before: Outcome | None, now: Outcome) -> bool:
-    """Whether something ended well with a store of that command alone, which mends no failure of the site's own."""
-    alone = site.configured is not site and now.verb in outcomes.SCHEDULED
-    return alone and not now.exit and before is not None and before.exit != 0 and (not now.run or before.run != now.run)
+def _is_of_another(before: Outcome | None, now: Outcome) -> bool:
+    """Whether something ended well with a store of that command alone, which mends no failure but its own."""
+    if not now.store or now.verb not in outcomes.SCHEDULED or now.exit or before is None or not before.exit:
+        return False
+    return before.store != now.store and (not now.run or before.run != now.run)
+
+
+def _alone(site: ConfiguredSite) -> str:
+    """Return the store that the command alone names, "" where it works on the site's own."""
+    return site.settings.backup.store if site.configured is not site and site.settings.backup else ""
 
 
 def _how(failure: Exception | None) -> str:

@@ -30,6 +30,7 @@ class Outcome(msgspec.Struct, frozen=True):
     run: str = ""  # empty for what keeps no journal
     words: str = ""  # why, where the exit code is not 0
     moved: int = 0  # bytes that it read or wrote
+    store: str = ""  # that the command alone named, where it failed for no other; "": it speaks of the site's own
 
 
 def is_verb(name: str) -> bool:

@@ -247,6 +247,30 @@ def test_a_sound_copy_that_is_looked_at_says_nothing_good_of_the_first_store(mea
     assert "Back in about" not in (measured.lab.folder / f"pages/{SITE}.html").read_text()
 
 
+def test_a_good_look_at_a_copy_ends_what_a_bad_one_there_has_raised_and_nothing_else(measured):
+    store, verb = measured.lab.folder / "backups", ("maint_verb_exit_code", 'verb="backup verify"')
+    shutil.copytree(store, copy := measured.lab.folder / "copy")
+    (part,) = (copy / SITE).glob("2*/deployment.json.zst.age")
+    there, whole = ("backup", "verify", "--store", str(copy)), part.read_bytes()
+
+    def codes(*words):
+        """What the command ended with, and what the metrics say then."""
+        return measured(*words).code, samples(measured)[verb]
+
+    part.write_bytes(b"rotten")
+    assert codes(*there) == (1, 1)
+    part.write_bytes(whole)
+    assert codes(*there) == (0, 0)
+    (part,) = (store / SITE).glob("2*/deployment.json.zst.age")
+    part.write_bytes(b"rotten")
+    assert codes("backup", "verify") == (1, 1)
+    (part,) = (copy / SITE).glob("2*/deployment.json.zst.age")
+    part.write_bytes(b"rotten")
+    assert codes(*there) == (1, 1)
+    part.write_bytes(whole)
+    assert codes(*there) == (0, 1), "the first store is rotten still"
+
+
 @pytest.mark.parametrize("rest", ["# HELP ", "# HELP maint_copy_reached Whet", "# HELP a b\n# TYPE a gauge\na{site="])
 def test_a_file_that_was_cut_off_stops_nothing_and_is_whole_again(measured, rest):
     path = measured.lab.folder / "metrics/maint.prom"
