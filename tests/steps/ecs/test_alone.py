@@ -120,3 +120,14 @@ def test_rules_of_the_back_end_that_plain_iptables_hides_go_too_and_come_back(lo
     assert on(loaded, TWO, "iptables-save; iptables-nft-save") == before
     said = loaded("playbook", "run", "restore-firewall", "--yes")
     assert "the kept rules stand" in said.err
+
+
+def test_what_a_login_script_prints_is_not_kept_as_rules_that_cannot_come_back(loaded):
+    assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
+    before = on(loaded, TWO, "iptables -F KUBE-SERVICES; iptables-save")
+    loaded.lab.break_(TWO, "banner-junk")
+    assert play(loaded, "ecs.firewall").code == 0
+    assert "-A " not in on(loaded, TWO, "iptables-save")
+    said = loaded("playbook", "run", "restore-firewall", "--yes")
+    assert said.code == 0, said.err
+    assert on(loaded, TWO, "iptables-save") == before
