@@ -220,9 +220,9 @@ class RunSession:
             finally:
                 over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
                 problems = [let_go(self._site, journal.id)] if over else []
-                problems += (
-                    [self._tell_end(journal.id, self._shared, self._lease)] if self._shared and self._lease else []
-                )
+                if self._shared and self._lease:
+                    waits = isinstance(failure, Unfinished)
+                    problems.append(self._tell_end(journal.id, self._shared, self._lease, waits=waits))
             yield from filter(None, problems)
             if stored:
                 yield from after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
@@ -241,14 +241,16 @@ class RunSession:
             self._shared.push(run)
 
     @staticmethod
-    def _tell_end(run: str, shared: SharedRuns, lease: Lease) -> str:
+    def _tell_end(run: str, shared: SharedRuns, lease: Lease, *, waits: bool) -> str:
         """Let other machines know how the run ended; return why that failed, "" where it did not."""
         try:
-            with lease.acting(f"telling how run {run} ended") if shared.told else nullcontext():
-                shared.ended(run)
+            with lease.acting(f"telling how run {run} ended") if shared.told or waits else nullcontext():
+                shared.ended(run, waits=waits)
         except WorkFailed as failure:
             if lease.is_lost:  # it has no say any more
                 return ""
+            if waits:
+                return f"other machines may not know that run {run} waits: {failure.message}"
             return f"other machines take run {run} for unfinished until this one works on the site: {failure.message}"
         return ""
 

@@ -116,12 +116,12 @@ class SharedRuns:
                 written = True
             self._number += 1
 
-    def ended(self, run: str) -> None:
-        """Tell how an attempt ended; a run that nobody takes up any more is forgotten."""
+    def ended(self, run: str, *, waits: bool = False) -> None:
+        """Tell how an attempt ended, in any case where it `waits`; a run that nobody takes up any more is forgotten."""
         past = journals.find(self._state, run)
         if not past.resumable:
             self.end(run)
-        elif self._pieces(run):
+        elif waits or self._pieces(run):
             self.push(run)
 
     def end(self, run: str) -> None:

@@ -495,6 +495,21 @@ def test_an_answer_given_on_another_machine_is_heard_by_whoever_takes_the_run_up
     assert (one.did, shared_runs(one)) == (["a", "b"], [])
 
 
+def test_a_run_that_waits_and_has_changed_nothing_is_known_on_every_machine(one, other):
+    one.site.person = other.site.person = None
+    one.fails(HEAD + "steps:\n  - {name: Ask, do: approve, with: {question: go on}}\n" + A)
+    (past,) = journals.history(one.site.state)
+    assert learn(other) == [f"run {past.id} of another machine is known here now"]
+    (known,) = journals.history(other.site.state)
+    assert (known.id, known.state, known.resumable) == (past.id, "unfinished", True)
+    word = approval.Approval(True, "ann@desk", SystemClock().now().isoformat())
+    told = SharedRuns(other.site, other.site.shared, Secret(KEY))
+    assert told.say(past.id, f"approval-{known.record(0).notes['token']}", msgspec.json.encode(word))
+    take_up(other, past.id)
+    assert (one.did, shared_runs(one)) == (["a"], [])
+    assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
+
+
 def test_who_answers_a_run_that_is_at_work_on_another_machine_is_told_where(one, other):
     held = Lease(one.site.shared, "prod", one.site.clock, owner(one.site), "playbook x")
     list(held.take())
