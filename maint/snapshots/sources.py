@@ -43,6 +43,7 @@ def _once(sight: Sight, use: Callable[[Sized], T]) -> T:
 
 PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 _ENDS = (b"-- PostgreSQL database dump complete", b"-- Dump completed")
+_BEGINS = (b"--", b"/*")
 _TAIL = 4096  # bytes in which the last words of a dump stand
 
 
@@ -61,9 +62,12 @@ def dump(sight: Sight, host: str) -> Iterator[Answer]:
 
 
 def read_whole(read: Read) -> None:
-    """Read a dump to its end; WorkFailed where its last words are missing."""
-    tail = b""
+    """Read a dump to its end; WorkFailed where something stands before it, or its last words are missing."""
+    head = tail = b""
     while block := read(BLOCK):
+        head = (head + block)[:2]
         tail = (tail + block)[-_TAIL:]
+    if head not in _BEGINS:
+        raise damaged("the dump of the database begins with something else: does a login script there print it?")
     if not any(words in tail for words in _ENDS):
         raise damaged("the dump of the database has no end")

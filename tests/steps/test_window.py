@@ -53,6 +53,15 @@ def test_the_options_file_is_byte_for_byte_as_it_was(loaded, content):
     assert (loaded.window, loaded.kept, redacts(loaded)) == (False, [], True)
 
 
+def test_what_a_login_script_prints_does_not_get_into_the_options_file(loaded):
+    content = loaded.options.read_bytes()
+    loaded.lab.break_(loaded.lab.manager_host, "banner-junk")
+    said = export(loaded)
+    assert said.code == 0, said.err
+    assert loaded.options.read_bytes() == content
+    assert "edited by somebody else" not in said.err
+
+
 def test_no_window_is_opened_for_an_api_that_the_manager_does_not_speak(make):
     operator = make(announced_api="45")
     said = export(operator)

@@ -84,9 +84,11 @@ def test_without_being_asked_for_it_is_not_taken_nor_spoken_of(loaded: Operator)
 
 
 def test_a_dump_that_breaks_off_is_no_dump() -> None:
-    read_whole(from_bytes(b"x" * 9_000 + b"\n-- Dump completed on 2026-01-02\n"))
+    read_whole(from_bytes(b"--" * 9_000 + b"\n-- Dump completed on 2026-01-02\n"))
     with pytest.raises(WorkFailed, match="has no end"):
-        read_whole(from_bytes(b"CREATE TABLE x;\n"))
+        read_whole(from_bytes(b"-- CREATE TABLE x;\n"))
+    with pytest.raises(WorkFailed, match="login script"):
+        read_whole(from_bytes(b"*** Welcome ***\n-- Dump completed\n"))
 
 
 TOOL = """#!/bin/sh
