@@ -296,13 +296,17 @@ class _Watched(HTTPConnection):
 
 
 class _WatchedTls(_Watched, HTTPSConnection):
-    """The same over TLS."""
+    """The same over TLS, by the rules that `trusting` returns at each connecting: the authorities may be replaced."""
+
+    def __init__(self, *arguments: Any, trusting: Callable[[], ssl.SSLContext], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._trusting = trusting
 
     def connect(self) -> None:
         """Connect, through the proxy if there is one."""
+        self.ssl_context = context = self._trusting()
         super().connect()
         if self.through is not None:
-            context = cast(ssl.SSLContext, self.ssl_context)
             self.sock = context.wrap_socket(self.sock, server_hostname=self.server_hostname)
             self.is_verified = context.verify_mode is ssl.CERT_REQUIRED
 
@@ -367,10 +371,11 @@ class _Adapter(HTTPAdapter):
         most = self._peer.keep_open or _READS_AT_ONCE
         if scheme == "http":
             return _PlainPool(host, number, maxsize=most, through=through)
-        context = _context(self._peer.ca, self._peer.insecure, self._peer.ca_hint, tls.stamp(self._peer.ca))
-        mode = context.verify_mode.name
-        rules: dict[str, Any] = {"ssl_context": context, "cert_reqs": mode, "server_hostname": name}
-        return _TlsPool(host, number, maxsize=most, through=through, **rules)
+        rules: dict[str, Any] = {"cert_reqs": self._context().verify_mode.name, "server_hostname": name}
+        return _TlsPool(host, number, maxsize=most, through=through, trusting=self._context, **rules)
+
+    def _context(self) -> ssl.SSLContext:
+        return _context(self._peer.ca, self._peer.insecure, self._peer.ca_hint, tls.stamp(self._peer.ca))
 
 
 @lru_cache(maxsize=8)  # reading the system's authorities takes 20 ms, and most requests get a connection of their own

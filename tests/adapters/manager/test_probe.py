@@ -10,6 +10,8 @@ import trustme
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
+from maint.adapters.http.request import Call, Timeouts
+from maint.adapters.http.transport import Peer, Transport, Untrusted
 from maint.errors import CannotReach, NotTrusted, Transient
 from maint.model.manager import Door
 from tests.adapters.manager.conftest import PASSWORD, Bench
@@ -207,3 +209,21 @@ def test_authorities_that_were_replaced_are_believed_from_the_next_request_on(
         client.api_version()
     authority.cert_pem.write_to_path(str(ca_file))
     assert client.api_version() == 49
+
+
+def test_reads_that_follow_each_other_believe_what_the_file_of_authorities_says_at_each_connecting(
+    tls: HTTPServer, ca_file: Path, authority: trustme.CA
+) -> None:
+    tls.expect_request("/up").respond_with_data("yes")  # each answer ends its connection
+    transport = Transport(Peer(ca=ca_file), Timeouts(), print)
+
+    def read() -> bytes:
+        return transport.stream(Call("GET", tls.url_for("/up"), read=5.0), among_reads=True).content
+
+    assert read() == b"yes"
+    trustme.CA().cert_pem.write_to_path(str(ca_file))
+    with pytest.raises(Untrusted):
+        read()
+    authority.cert_pem.write_to_path(str(ca_file))
+    assert read() == b"yes"
+    transport.close()
