@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maint import render
 from maint.config import resources
-from maint.engine import variables
+from maint.engine import parameters
 from maint.errors import DeadlinePassed, Invalid, Position
 from maint.model.json import Json
 
@@ -107,8 +107,8 @@ _RESERVED = ["not", "true", "none", "false", "True", "range", "dict", "namespace
     | st.sampled_from(_RESERVED).map("{{{{ {} }}}}".format)
 )
 def test_the_names_in_a_text_or_condition_are_the_same_where_jinja2_is_not_asked(text: str) -> None:
-    assert _told(lambda: variables.in_text(text)) == _told(lambda: render.template(text).names())
-    assert _told(lambda: variables.in_condition(text)) == _told(lambda: render.expression(text).names())
+    assert _told(lambda: parameters.in_text(text)) == _told(lambda: render.template(text).names())
+    assert _told(lambda: parameters.in_condition(text)) == _told(lambda: render.expression(text).names())
 
 
 @pytest.mark.parametrize("text", ["{{ missing }}", "x {{ missing }}", "{{ deep.missing }}", "{{ [deep.missing] }}"])

@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import did_you_mean
-from maint.engine.parameters import render
+from maint.engine.parameters import alone, in_text, render
 from maint.engine.read_step import is_template, texts
-from maint.engine.variables import alone, in_text
 from maint.errors import Invalid
 from maint.model.json import Json
 from maint.model.notice import Kind

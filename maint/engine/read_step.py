@@ -11,7 +11,7 @@ from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
-from maint.engine.variables import in_condition, in_text
+from maint.engine.parameters import in_condition, in_text
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Playbook, Retry, StepText

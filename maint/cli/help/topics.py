@@ -66,7 +66,7 @@ TOPICS = {
 
 def names() -> list[str]:
     """Return the names of all topics, those first that are best read first."""
-    found = {item.name.removesuffix(".md") for item in files("maint.help").iterdir() if item.name.endswith(".md")}
+    found = {item.name.removesuffix(".md") for item in (files("maint") / "help").iterdir() if item.name.endswith(".md")}
     found.add(_CHANGELOG)
     return [*(name for name in TOPICS if name in found), *sorted(found - {"README", *TOPICS})]
 
@@ -75,7 +75,7 @@ def text_of(name: str) -> str:
     """Return a topic with its tables."""
     if name == _CHANGELOG:
         return changelog()
-    return filled(files("maint.help").joinpath(f"{name}.md").read_text("utf-8"))
+    return filled((files("maint") / "help" / f"{name}.md").read_text("utf-8"))
 
 
 @command()

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.forked import Command
 from tests.steps.hosts.conftest import run
 from tests.steps.operator import environment
 
@@ -104,13 +105,7 @@ def test_a_command_whose_end_nobody_saw_is_decided_by_looking_or_not_at_all(host
 
 
 def started(hosts, *words):
-    import subprocess
-    import sys
-
-    return subprocess.Popen(
-        [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", str(hosts.config)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+    return Command([*words, "--config", str(hosts.config)], environment())
 
 
 def test_the_manager_server_and_agents_stop_start_and_are_waited_for(lab_hosts, tmp_path):

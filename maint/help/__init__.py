@@ -1,1 +1,0 @@
-"""Help topics, shipped with the product."""
