@@ -241,6 +241,14 @@ def test_firewall_rules_are_sealed_before_they_go_and_come_back(loaded):
     assert {host: on(loaded, host, "iptables-save") for host in (ONE, TWO)} == before
 
 
+def test_what_a_login_script_prints_is_nothing_that_is_left_of_the_cluster(loaded):
+    for host in (ONE, TWO):
+        loaded.lab.break_(host, "banner-junk")
+    said = retire(loaded)
+    assert said.code == 0, said.err
+    is_clean(loaded)
+
+
 def test_no_rules_are_put_back_where_none_are_kept(loaded):
     said = loaded("playbook", "run", "restore-firewall", "--yes")
     assert said.code == 5 and "no firewall rules are kept" in said.err
