@@ -40,7 +40,7 @@ def markers(operator: Any) -> set[str]:
 
 
 def wait_for_the_first_byte(operator: Any, process: Command, before: set[str]) -> None:
-    """Wait until a run begins to write into the store, or is over; most of a short run is the start of Python."""
+    """Wait until a run begins to write into the store, or is over."""
     while process.poll() is None and not markers(operator) - before:
         time.sleep(0.001)
 

@@ -25,7 +25,7 @@ LONGEST = 0.6  # seconds from the first byte that is written to the end, on an i
 
 
 def until_it_writes(process: Any, store: Path) -> None:
-    """Wait until it has begun to write into the store, or is over; most of its time is the start of Python."""
+    """Wait until it has begun to write into the store, or is over."""
     before = set(store.glob("2*"))
     while process.poll() is None and set(store.glob("2*")) == before:
         time.sleep(0.002)

@@ -153,7 +153,7 @@ def test_what_is_stopped_while_its_start_is_told_is_told_its_end(
     with HTTPServer(threaded=True) as server:
         server.expect_request(re.compile("/p.*")).respond_with_handler(answer)
         configured(loaded, f"      - {{name: dead-man, ping: {{url: '{server.url_for('/p')}'}}}}\n")
-        process = loaded.start(*words, "--allow-plain")
+        process = loaded.fork(*words, "--allow-plain")
         assert begun.wait(60)
         process.send_signal(number)
         process.communicate(timeout=60)
