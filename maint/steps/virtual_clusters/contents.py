@@ -76,6 +76,8 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
     for text in given:
         with reading(text):
             if not Path(text).is_file():
+                if Path(text).exists():
+                    raise Refused(f"{text} is no file", hint="name files; a pattern such as `FOLDER/*` names several")
                 raise Refused(f"there is no file {text}", hint="name files that are there")
             with Path(text).open("rb") as file:
                 file.read(1)

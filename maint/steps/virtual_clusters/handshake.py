@@ -38,9 +38,10 @@ def _serving(chain: bytes, key: SecretBytes, path: str) -> ssl.SSLContext:
         # A key under a password asks for it on the terminal unless an answer is at hand.
         context.load_cert_chain(f"/proc/self/fd/{handle}", password=b"")
     except (ssl.SSLError, ValueError, OSError) as error:
-        problem = (
-            "do not fit each other" if "MISMATCH" in str(error) else "cannot be used (a key must have no password)"
-        )
+        # The second is said where the certificate is for a key of another kind, such as RSA and not EC.
+        other = any(word in str(error) for word in ("MISMATCH", "NO_CERTIFICATE_ASSIGNED"))
+        unfit = "cannot be used: both must be whole and in PEM form, the key without a password"
+        problem = "do not fit each other" if other else unfit
         raise Refused(f"the certificate {path} and its key {problem}", hint=HINT) from None
     finally:
         os.close(handle)

@@ -4,6 +4,8 @@ import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from maint.errors import Interrupted
 from maint.lab import pki
@@ -127,7 +129,11 @@ def test_a_key_that_does_not_fit_is_refused(keeper):
     assert (said.code, keeper.heard) == (5, [])
     assert "do not fit each other" in said.err
     (keeper.folder / "vc.key").write_bytes(pki.encrypted_key(issued(keeper, names(keeper)), "secret"))
-    assert keeper(*INIT, "--yes").code == 5
+    said = keeper(*INIT, "--yes")
+    assert (said.code, "the key without a password" in said.err) == (5, True), said.err
+    other = rsa.generate_private_key(65537, 2048)
+    (keeper.folder / "vc.key").write_bytes(other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    assert "do not fit each other" in keeper(*INIT, "--yes").err
 
 
 def test_without_one_the_utility_makes_its_own_and_the_name_is_asked_for(keeper):

@@ -9,7 +9,7 @@ import pytest
 from maint.adapters.clock import SystemClock
 from maint.adapters.manager import decoding
 from maint.config.schema import HostSettings
-from maint.errors import WorkFailed
+from maint.errors import Refused, WorkFailed
 from maint.model import secret
 from maint.model.formatting import show_time
 from maint.model.manager import Host
@@ -18,6 +18,7 @@ from maint.ports import Ran
 from maint.restore.conflicts import Resolution
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.hosts import units
+from maint.steps.virtual_clusters.contents import placed
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.restore import words_of
 from maint.steps.virtual_clusters.runs import last_words
@@ -89,3 +90,11 @@ def test_an_agent_is_late_by_the_clock_of_the_manager_that_heard_it():
     site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
     late = units._heard(site)
     assert "heard it last" in late["one"] and not late["two"]
+
+
+def test_a_folder_among_the_files_to_upload_is_said_to_be_none_and_how_its_files_are_named(tmp_path):
+    with pytest.raises(Refused, match="is no file") as failure:
+        placed([str(tmp_path)], "")
+    assert "FOLDER/*" in failure.value.hint
+    with pytest.raises(Refused, match="there is no file"):
+        placed([str(tmp_path / "gone")], "")
