@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from maint import help as help_pages
+import maint
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import PartsSettings
@@ -56,7 +56,7 @@ def test_a_part_is_sealed_for_as_many_as_its_help_page_tells(place: Any, tmp_pat
     place.manage(license=licence)
     snapshot = run(take(place)).snapshot
     several = len(snapshot.recipients)
-    page = (Path(help_pages.__file__).parent / "backup.md").read_text()
+    page = (Path(maint.__file__).parent / "help" / "backup.md").read_text()
     assert "| the deployment, the manager files, documents of virtual clusters | N + 1 | 1 |" in page
     assert "| licence, truststore password, files of virtual clusters | N | 1 |" in page
     for name, more in ((DEPLOYMENT, 1), ("license.txt.age", 0)):

@@ -63,7 +63,7 @@ def pair(place: Any, run: Any) -> Any:
     """A full snapshot and a redacted one of a day later, in which a host has moved; both with the database."""
     backup = place.settings.backup.model_copy(update={"parts": PartsSettings(database=True)})
     place.settings = place.settings.model_copy(update={"backup": backup})
-    place.shell.dump = b"CREATE TABLE x ();\n-- PostgreSQL database dump complete\n"
+    place.shell.dump = b"--\nCREATE TABLE x ();\n-- PostgreSQL database dump complete\n"
     older = run(take(place)).snapshot
     place.clock.sleep(86400)
     document = hidden(json.loads(place.manager.content))
