@@ -44,7 +44,8 @@ from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.services.kept_settings import expire
 
-_AFTER_FAILURE = 5.0  # seconds for each thing that follows a failure
+BRIEFLY = 5.0  # seconds for stores to answer after a failure, which may have come of a silent one
+_AT_ONCE = 1.0  # the same where somebody wants an end of it
 _LINES = 10  # of a failure's details that are told
 _LONGEST = 400  # characters of why something ended badly that are kept
 
@@ -77,42 +78,58 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
             files = _report(site, screen, ending.run)
             _forget(site, screen)
         tell_takeover(site, screen)
+        unasked = ""
         if not _called_off(ending.failure):
-            _tell_end(site, screen, ending)
+            unasked = _tell_end(site, screen, ending)
         elif ending.started:
             mistyped = isinstance(ending.failure, Mistyped)
             how = "is not done: a password was mistyped" if mistyped else "was stopped"
             words = f"{ending.verb} {how} at a terminal"
             tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
-        # What failed may have failed because a store is silent, which is asked again here.
-        refresh(site, screen, briefly=ending.failure is not None and not isinstance(ending.failure, PartlyDone))
+        partly = isinstance(ending.failure, PartlyDone)
+        refresh(site, screen, None if partly else _patience(ending.failure), unasked)
     except Interrupted:
         if ending.failure is None:  # else that is what is still told
             raise
     return files
 
 
-def refresh(site: ConfiguredSite, screen: Screen, *, briefly: bool) -> None:
+def refresh(site: ConfiguredSite, screen: Screen, within: float | None, unasked: str = "") -> None:
     """Write anew what tells of a site: metrics, the figures of `site list`, pages; it stops nothing.
 
     Args:
-        briefly: whether stores get a few seconds only, since one of them may be silent.
+        within: seconds that stores have for each, since one of them may be silent; None for no limit.
+        unasked: why no store is asked, where one was silent already; none is once one was here.
     """
-    briefly = briefly or site.configured is not site  # another store is named where the first is silent
+    if site.configured is not site:  # another store is named where the first is silent
+        within = within or BRIEFLY
     site = site.configured
-    for what, telling in (
-        (f"the metrics {site.settings.metrics}", partial(metrics.publish, site, screen)),
-        ("the figures of `maint site list`", partial(_summarize, site)),
-        (f"the pages in {site.settings.report_folder}", partial(_pages, site, screen)),
+    said = site.settings
+    for wanted, what, telling in (
+        (said.metrics, f"the metrics {said.metrics}", partial(metrics.publish, site, screen)),
+        (said.backup, "the figures of `maint site list`", partial(_summarize, site)),
+        (said.report_folder, f"the pages in {said.report_folder}", partial(_pages, site, screen)),
     ):
-        try:
-            with site.clock.limit(_AFTER_FAILURE if briefly else None):
-                telling("")
-        except DeadlinePassed as passed:
-            if not briefly:  # it was not ours
-                raise
-            screen.warn(f"{what} tell nothing new of the store: {passed.message}")
-            telling(passed.message)
+        if wanted is None:
+            continue
+        if not unasked:
+            try:
+                with site.clock.limit(within):
+                    telling("")
+                continue
+            except DeadlinePassed as passed:
+                if within is None:  # it was not ours
+                    raise
+                unasked = passed.message
+        screen.warn(f"{what} tell nothing new of the store: {unasked}")
+        telling(unasked)
+
+
+def _patience(failure: Exception | None) -> float | None:
+    """Return for how long stores are asked after that: one that is silent may be why it failed."""
+    if failure is None:
+        return None
+    return _AT_ONCE if isinstance(failure, Interrupted) else BRIEFLY
 
 
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
@@ -135,7 +152,7 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
 
 def _summarize(site: ConfiguredSite, unasked: str) -> None:
     """Keep for `maint site list` what is seen of the store; where that fails, the age of what is kept tells so."""
-    if site.settings.backup is not None and not unasked:
+    if not unasked:
         try:
             known = entries(site)
             seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
@@ -147,9 +164,7 @@ def _summarize(site: ConfiguredSite, unasked: str) -> None:
 
 
 def _pages(site: ConfiguredSite, screen: Screen, unasked: str) -> None:
-    """Write the catalogue pages where a folder for them is configured."""
-    if site.settings.report_folder is None:
-        return
+    """Write the catalogue pages."""
     from maint.cli.site.page_files import after  # few configs ask for pages
 
     with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
@@ -236,7 +251,8 @@ def _reached(told: Sequence[Told]) -> bool:
     return not told or any(not one.problem for one in told)
 
 
-def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
+def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> str:
+    """Tell how something ended, and of the age of the newest backup; return what `tell_age` does."""
     now, failure = site.clock.now(), ending.failure
     seconds = (now - ending.begun).total_seconds()
     words = scrub(failure.message if isinstance(failure, MaintError) else type(failure).__name__) if failure else ""
@@ -257,7 +273,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> None:
     how = words if words.startswith(_how(failure)) else f"{_how(failure)}: {words}"
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: how}
     tell(site, screen, [_notice(site, kind, ending.verb, f"{ending.verb} {said[kind]}", **more) for kind in kinds])
-    tell_age(site, screen, briefly=failure is not None)
+    return tell_age(site, screen, _patience(failure))
 
 
 def _is_of_another(before: Outcome | None, now: Outcome) -> bool:
@@ -278,28 +294,34 @@ def _how(failure: Exception | None) -> str:
     return "is partly done" if isinstance(failure, PartlyDone) else "failed"
 
 
-def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> None:
-    """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end."""
-    briefly = briefly or site.configured is not site  # see `refresh`
+def tell_age(site: ConfiguredSite, screen: Screen, within: float | None) -> str:
+    """Tell where the newest verified restorable backup has become older than it may be, once a day, and its end.
+
+    Returns:
+        Why stores need not be asked again; empty: they were not silent for the seconds that they had.
+    """
+    if site.configured is not site:  # see `refresh`
+        within = within or BRIEFLY
     site = site.configured
     backup, verb = site.settings.backup, outcomes.SCHEDULED[0]
     if backup is None or not any(one.ways(Kind.STALE, verb) for one in site.settings.notify):
-        return
+        return ""
     now, before = site.clock.now(), outcomes.last(site.state, outcomes.FRESHNESS)
     try:
-        with site.clock.limit(_AFTER_FAILURE if briefly else None):
+        with site.clock.limit(within):
             newest = newest_good(entries(site), now)
     except (OSError, MaintError) as error:
-        if isinstance(error, Stopped) and not (briefly and isinstance(error, DeadlinePassed)):  # it was not ours
+        silent = within is not None and isinstance(error, DeadlinePassed)
+        if isinstance(error, Stopped) and not silent:  # it was not ours
             raise
         screen.warn(f"how old the newest backup is cannot be told: {error}")
-        return
+        return error.message if isinstance(error, DeadlinePassed) else ""
     age = (now - newest.taken_at).total_seconds() if newest else None
     fresh = age is not None and age <= backup.max_age
     outcome = Outcome(outcomes.FRESHNESS, 0 if fresh else 1, now.timestamp())
     kinds = outcomes.aged(before, outcome)
     if not kinds:
-        return
+        return ""
     words = "there is no verified restorable backup"
     if newest and age is not None:
         words = f"the newest verified restorable backup, {newest.id}, is {show_duration(age)} old"
@@ -307,6 +329,7 @@ def tell_age(site: ConfiguredSite, screen: Screen, *, briefly: bool = False) -> 
     told = tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
     if _reached(told):
         _keep(site, screen, outcome)
+    return ""
 
 
 def tell(

@@ -8,7 +8,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from msgspec.structs import replace
 
 from maint.cli import run_key
-from maint.cli.after_run import Ending, after_run, planned, refresh, tell_start, tell_takeover
+from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
@@ -321,7 +321,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             # It may have been restored from a copy, which this command does not know.
             if needed and (problem := let_go(site, past.id, needed if site.copies else ())):
                 screen.warn(problem)
-        refresh(site, screen, briefly=True)
+        refresh(site, screen, BRIEFLY)
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
 

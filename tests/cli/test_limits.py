@@ -17,6 +17,7 @@ import pytest
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
+from maint.cli import after_run
 from maint.engine.lease import Lease, Terms, newest
 from tests.steps.operator import environment, maint
 
@@ -92,6 +93,12 @@ sites:
         yield folder
 
 
+@pytest.fixture(autouse=True)
+def silent_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was silent is asked once more, for half a second, before a command that failed ends."""
+    monkeypatch.setattr(after_run, "BRIEFLY", 0.5)
+
+
 @pytest.mark.parametrize("words", LOOKING)
 def test_the_limit_ends_whatever_waits_for_somebody_who_never_answers(words: str, silent: Path) -> None:
     said = maint(*words.split(), "--timeout", "300ms", "--allow-plain", "--config", str(silent / "config.yaml"))
@@ -154,14 +161,26 @@ def test_the_limit_ends_answers_that_come_drop_by_drop(words: str, dripping: Pat
     assert took < 1 + MARGIN, (took, said.err)
 
 
+def came(server: socket.socket) -> int:
+    """Return how many have connected to a port that nobody serves."""
+    server.setblocking(False)
+    found = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            found += 1
+    return found
+
+
 @pytest.mark.parametrize("words", [f"backup verify {SNAPSHOT} --level 1", "backup verify"])
 def test_a_limit_that_passes_is_told_measured_and_keeps_no_other_machine_waiting(
-    words: str, silent: Path, tmp_path: Path
+    words: str, silent: Path, taken: socket.socket, tmp_path: Path
 ) -> None:
     told, verb = tmp_path / "told", " ".join(words.split()[:2])
     keep = json.dumps([sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"])
+    text = (silent / "config.yaml").read_text().replace(f"state: {silent}/state", f"state: {tmp_path}/state")
     (tmp_path / "config.yaml").write_text(
-        (silent / "config.yaml").read_text().replace(f"state: {silent}/state", f"state: {tmp_path}/state")
+        re.sub(r"http://127\.0\.0\.1:\d+", f"http://127.0.0.1:{taken.getsockname()[1]}", text)
         + f"    shared_state: {tmp_path}/shared\n    metrics: {tmp_path}/maint.prom\n"
         f"    notify: [{{name: pager, on: [failure, stale], exec: {{command: {keep}}}}}]\n"
     )
@@ -173,6 +192,7 @@ def test_a_limit_that_passes_is_told_measured_and_keeps_no_other_machine_waiting
     assert measured in (tmp_path / "maint.prom").read_text()
     row = newest(LocalStore(tmp_path / "shared"), "silent")
     assert row is None or not row.claim.token, row
+    assert came(taken) == 2  # of what tells of the failure, the first finds the store silent still; no other waits
 
 
 def test_a_doctor_that_is_out_of_time_still_tells_what_it_has_seen(silent: Path) -> None:
@@ -187,8 +207,11 @@ def test_ctrl_c_ends_what_looks_at_one_thing_after_another(
     words: str, silent: Path, taken: socket.socket, tmp_path: Path
 ) -> None:
     far = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    config = re.sub(r"http://127.0.0.1:\d+", far, (silent / "config.yaml").read_text())
-    (tmp_path / "config.yaml").write_text(config.replace(f"state: {silent}/state", f"state: {tmp_path}/state"))
+    config = (silent / "config.yaml").read_text().replace(f"state: {silent}/state", f"state: {tmp_path}/state")
+    # Whatever is looked at before the store refuses connections, which is seen at once.
+    away = re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:1", config)
+    away = re.sub(r"plain_port: \d+, tls_port: \d+", "plain_port: 1, tls_port: 2", away)
+    (tmp_path / "config.yaml").write_text(re.sub(r"http://127\.0\.0\.1:\d+", far, away))
     command = [sys.executable, "-m", "maint", *words.split(), "--timeout", "1m", "--config", "config.yaml"]
     pipe = subprocess.PIPE
     at_work = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True)

@@ -44,8 +44,8 @@ def balance(listener: socket.socket, target: int) -> None:
 
 @pytest.fixture
 def balanced(make: MakeLab) -> Iterator[Operator]:
-    """A manager that takes two seconds to come up, and is reached by a balancer."""
-    operator = make(down_seconds="1", starting_seconds="1")
+    """A manager that takes a moment to come up, and is reached by a balancer."""
+    operator = make(down_seconds="0.2", starting_seconds="0.3")
     port, config = operator.lab.server.tls_port, Path(operator.config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=balance, args=(listener, port), daemon=True).start()
@@ -75,7 +75,7 @@ def test_a_port_that_goes_on_closing_connections_serves_nobody_and_no_certificat
     balanced: Operator, again: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     balanced.lab.break_("server", "tls-never-comes-up")
-    monkeypatch.setattr(server, "START_LIMIT", 5.0)
+    monkeypatch.setattr(server, "START_LIMIT", 2.0)
     said = balanced("playbook", "run", again, "--yes")
     monkeypatch.undo()
     assert (said.code, "its TLS port does not answer" in said.err) == (1, True), said.err

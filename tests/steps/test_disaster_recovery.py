@@ -134,10 +134,10 @@ def test_a_slow_deployment_is_waited_for(lost):
 
 def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lost, monkeypatch):
     monkeypatch.setattr(send_deployment, "PATIENCE", 100.0)  # it is looked for no longer than until it is there
-    lost.lab.switch("slow-seconds", "6")
+    lost.lab.switch("slow-seconds", "4")
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()
-    first = lost.restore("--timeout", "3s")
+    first = lost.restore("--timeout", "2s")
     assert first.code == 1, first.err
     assert "maint playbook resume" in first.err
     said = lost("playbook", "resume")
@@ -147,7 +147,7 @@ def test_a_deployment_slower_than_the_limit_is_found_applied_by_the_next_life(lo
 
 @pytest.mark.parametrize("fault", ["proxy-502", "connection-dropped"])
 def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart(lost, fault, monkeypatch):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 1.0)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.lab.break_("restore", fault)
     lost.forget_requests()
     said = lost.restore()
@@ -165,7 +165,7 @@ def test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_aft
 
 
 def test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_came(lost, monkeypatch):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     lost.lab.break_("restore", "connection-dropped")
     assert lost.restore().code == 1
@@ -181,7 +181,7 @@ def test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_c
 
 
 def test_each_deployment_whose_answer_is_lost_is_settled_by_a_restart_of_its_own(lost, monkeypatch):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     lost.lab.break_("restore", "connection-dropped")
     assert lost.restore().code == 1
@@ -196,7 +196,7 @@ def test_each_deployment_whose_answer_is_lost_is_settled_by_a_restart_of_its_own
 
 
 def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew(lost, monkeypatch):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.forget_requests()
     lost.lab.break_("restore", "connection-dropped")
     assert lost.restore().code == 1
@@ -222,7 +222,7 @@ def test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deplo
 
 @pytest.mark.parametrize(("hindrance", "code"), [("no section", 5), ("no key", 3), ("hangs", 1)])
 def test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer(lost, monkeypatch, hindrance, code):
-    monkeypatch.setattr(send_deployment, "PATIENCE", 0.5)
+    monkeypatch.setattr(send_deployment, "PATIENCE", 0.1)
     lost.lab.break_("restore", "connection-dropped")
     assert lost.restore().code == 1
     config = Path(lost.config)
@@ -303,7 +303,7 @@ def test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run
 
 
 def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, monkeypatch):
-    monkeypatch.setattr(server, "START_LIMIT", 3.0)
+    monkeypatch.setattr(server, "START_LIMIT", 1.0)
     lost.lab.break_("server", "tls-never-comes-up")
     lost.forget_requests()
     said = lost.restore()
@@ -321,8 +321,8 @@ def test_a_tls_port_that_never_opens_is_told_when_the_limit_has_passed(lost, mon
 
 @pytest.mark.parametrize("fault", ["tls-never-comes-up", "never-comes-up"])
 def test_a_server_that_did_not_come_up_is_restarted_again_on_resume(lost, monkeypatch, fault):
-    monkeypatch.setattr(tls, "START_LIMIT", 3.0)
-    monkeypatch.setattr(server, "START_LIMIT", 3.0)
+    monkeypatch.setattr(tls, "START_LIMIT", 1.0)
+    monkeypatch.setattr(server, "START_LIMIT", 1.0)
     lost.lab.break_("server", fault)
     lost.forget_requests()
     said = lost.restore()
@@ -339,7 +339,7 @@ def test_a_run_whose_limit_passes_while_it_waits_for_the_manager_tells_what_it_s
     loaded.lab.server.stop()
     path = tmp_path / "wait.yaml"
     path.write_text("name: wait\nsummary: Wait.\nsteps:\n  - {name: Wait, do: server.wait}\n")
-    said = loaded("playbook", "run", str(path), "--yes", "--timeout", "8s")
+    said = loaded("playbook", "run", str(path), "--yes", "--timeout", "1s")
     assert said.code == 1, said.err
     assert "the manager was waited for: plain port refused, TLS port refused" in said.err
 

@@ -131,7 +131,7 @@ def test_a_machine_that_slept_in_its_window_leaves_that_of_the_one_that_took_ove
     def sleeping(*_, **__):
         yield "falling asleep"
         pass_by(loaded, 400)
-        others.append(stopped_in_the_window(there, "5"))
+        others.append(stopped_in_the_window(there, "1"))
         others[0].send_signal(signal.SIGSTOP)  # until it was looked at
         monkeypatch.setattr(clock, "uptime", lambda: time.clock_gettime(time.CLOCK_BOOTTIME) + 400)
         signal.raise_signal(signal.SIGALRM)  # as the timer of that clock does when the machine wakes

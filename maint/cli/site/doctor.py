@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
 from maint.adapters.stores.stored_files import trial_name
-from maint.cli.after_run import tell_age
+from maint.cli.after_run import BRIEFLY, tell_age
 from maint.cli.backup.drill import left_behind
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
@@ -158,7 +158,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
         if not flags.dry_run:
-            tell_age(site, screen, briefly=True)  # however long it takes, what was seen is shown
+            tell_age(site, screen, BRIEFLY)  # however long it takes, what was seen is shown
 
 
 def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

@@ -51,6 +51,7 @@ class Hands:
 @pytest.fixture
 def hands(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
     monkeypatch.setattr(runs, "_FIRST", OFTEN)
+    monkeypatch.setattr(runs, "_SETTLED", OFTEN)  # its logs come late, and whole
     foreign = Foreign(TEMPERS[request.param])
     server = serve(foreign)
     identity, recipient = AgeSeal().new_identity()

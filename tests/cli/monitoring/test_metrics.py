@@ -324,7 +324,7 @@ def test_a_store_too_slow_for_the_figures_is_warned_of_and_a_limit_around_it_is_
     stale = "# HELP maint_stored_bytes B.\nmaint_stored_bytes 7\n# HELP maint_runs R.\nmaint_runs{old} 1\n"
     path.write_text(stale)
     monkeypatch.setattr("maint.cli.monitoring.metrics.entries", lambda site: time.sleep(60))
-    monkeypatch.setattr("maint.cli.after_run._AFTER_FAILURE", 0.05)
+    monkeypatch.setattr("maint.cli.after_run.BRIEFLY", 0.05)
     ending = Ending("backup drill", site.clock.now(), failure=failure)
     if failure:
         after_run(site, Screen(), ending)

@@ -9,6 +9,7 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from maint.steps.virtual_clusters import restorer, safety_net
 from tests.steps.operator import Operator, Said
 
 VC = "Default-VC-abc12345"
@@ -200,6 +201,13 @@ def test_a_deleted_dag_comes_back_asleep_though_it_cannot_be_paused_until_it_is_
 RACING = DAG.replace("\n         is_paused_upon_creation=True", "").replace("2031", "2024")
 
 
+@pytest.fixture
+def read_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that reads files of DAGs within half a second, as the lab does, shows what they started in two."""
+    for module in (restorer, safety_net):
+        monkeypatch.setattr(module, "PARSED", 2.0)
+
+
 def make_racing(operator: Operator, folder: Path, name: str) -> None:
     path = folder / f"{name}.py"
     path.write_text(RACING.format(name=name, cron="* * * * *"))
@@ -211,7 +219,7 @@ def make_racing(operator: Operator, folder: Path, name: str) -> None:
 
 
 def test_an_undo_that_may_start_a_dag_says_so_before_and_tells_its_runs_after(
-    operator: Operator, tmp_path: Path
+    operator: Operator, tmp_path: Path, read_soon: None
 ) -> None:
     make_racing(operator, tmp_path, "racer")
     call(operator, "job", "delete", "--name", "racer")
@@ -223,7 +231,9 @@ def test_an_undo_that_may_start_a_dag_says_so_before_and_tells_its_runs_after(
     assert job(operator, "racer")["schedule"]["paused"] is True
 
 
-def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(operator: Operator, tmp_path: Path) -> None:
+def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(
+    operator: Operator, tmp_path: Path, read_soon: None
+) -> None:
     make_racing(operator, tmp_path, "sleeper")
     backup(operator)
     call(operator, "job", "delete", "--name", "sleeper")

@@ -11,19 +11,20 @@ from maint.lab.running import Lab
 from maint.steps.virtual_clusters import runs
 from tests.steps.operator import Operator
 
-SWITCHES = {"vc-starting-seconds": "0", "vc-log-seconds": "2", "vc-log-grows": "2"}
+SWITCHES = {"vc-starting-seconds": "0", "vc-log-seconds": "0.5", "vc-log-grows": "0.5"}
 
 
 @pytest.fixture(scope="module")
 def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """An operator at a lab whose logs appear two seconds after a run has ended, and are whole two seconds later."""
+    """An operator at a lab whose logs appear half a second after a run has ended, and are whole half a second later."""
     with Lab(tmp_path_factory.mktemp("logs") / "lab", Options(ssh=False, switches=SWITCHES)) as lab:
         yield Operator(lab)
 
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(runs, "_SETTLED", 3.0)
+    monkeypatch.setattr(runs, "_FIRST", 0.1)
+    monkeypatch.setattr(runs, "_SETTLED", 0.8)
     return tmp_path / "told.py"
 
 
