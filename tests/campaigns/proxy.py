@@ -142,5 +142,7 @@ def _close(one: socket.socket) -> None:
 
 def _reset(one: socket.socket) -> None:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with suppress(OSError):  # the other side has closed it already
+        one.shutdown(socket.SHUT_RD)  # tells that side nothing, but ends a `recv`, which would keep it open
     one.close()
     time.sleep(0)
