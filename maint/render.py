@@ -19,12 +19,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from maint.config import resources
 from maint.errors import Invalid, Position, Stopped
-from maint.model.formatting import show_count, show_duration, show_size
+from maint.model.formatting import show_count, show_duration, show_size, show_some
 from maint.model.json import Json
 
 MAX_SOURCE = 64_000
 MAX_TEXT = 1_000_000
 MAX_BITS = 4096
+_TOLD = 120  # characters of a text that is told with what is wrong in it
 
 # Whatever can grow without bound, or depends on chance, is left out.
 _LEFT_OUT = frozenset(
@@ -167,8 +168,19 @@ FILTERS: dict[str, Callable[..., str]] = {
 }
 
 
+class _Missing(jinja2.StrictUndefined):
+    """What is not there: says what is, in a mapping."""
+
+    @property
+    def _undefined_message(self) -> str:
+        held = self._undefined_obj
+        if self._undefined_hint or not isinstance(held, Mapping):
+            return super()._undefined_message
+        return f"there is no {self._undefined_name!r} in what has {show_some([*map(str, held)], 12) or 'nothing'}"
+
+
 def _environment(kind: type[_Kind], **options: Any) -> _Kind:  # Any: whatever options jinja2 has
-    environment = kind(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, **options)
+    environment = kind(undefined=_Missing, keep_trailing_newline=True, **options)
     environment.globals = {name: environment.globals[name] for name in ("range", "dict", "namespace")}
     environment.filters = {name: item for name, item in environment.filters.items() if name not in _LEFT_OUT} | FILTERS
     return environment
@@ -224,7 +236,7 @@ class Template:
         Raises:
             Invalid: a variable or attribute is not there, an operation is not possible, or the result is too large.
         """
-        with _Guard(self._at):
+        with _Guard(self._at, self.text):
             code = self._source.code
             if not self._source.native:
                 return _limited(code.generate(**dict(values)))
@@ -352,8 +364,9 @@ def _plain(value: object, depth: int = 0) -> Json:
 class _Guard:
     """Turns whatever Jinja2 and Python complain about into `Invalid`, without repeating values."""
 
-    def __init__(self, at: Position | None) -> None:
+    def __init__(self, at: Position | None, text: str = "") -> None:
         self._at = at
+        self._text = text  # told where no place is
 
     def __enter__(self) -> None:
         return None
@@ -370,7 +383,8 @@ class _Guard:
         if isinstance(error, jinja2.TemplateSyntaxError):
             place = f"line {error.lineno} of {error.name or 'the text'}: " if error.name or error.lineno > 1 else ""
             raise Invalid(f"{place}{error.message}", at=self._at) from None
-        raise Invalid(_place_in_file(error.__traceback__) + _words(error), at=self._at) from None
+        told = "" if self._at or not self._text or len(self._text) > _TOLD else f"`{' '.join(self._text.split())}`: "
+        raise Invalid(_place_in_file(error.__traceback__) + told + _words(error), at=self._at) from None
 
 
 def _words(error: Exception) -> str:

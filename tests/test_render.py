@@ -56,6 +56,21 @@ def test_a_single_expression_keeps_its_type_and_mixed_text_is_text(text: str, va
     assert type(result) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("deep.okk", "`deep.okk`: there is no 'okk' in what has list, ok"),
+        ("hosts.okk", "`hosts.okk`: 'list object' has no attribute 'okk'"),
+        ("n > 'a'", "`n > 'a'`: cannot be worked out: a value is of a kind, or has a content, that does not fit here"),
+        ("nn", "`nn`: 'nn' is undefined"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is_and_what_asked_for_it(text: str, words: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        render.holds(text, VALUES)
+    assert caught.value.message == words
+
+
 def test_a_limit_that_passes_while_a_text_is_filled_in_is_that_limit() -> None:
     class Slow(dict[str, Json]):
         def __getitem__(self, key: str) -> Json:

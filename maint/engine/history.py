@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 
 from maint.engine.journal import RUNS, Record, RunState, history
+from maint.engine.parameters import in_condition
 from maint.files import remove
-from maint.model.plan import Action, Phase
+from maint.model.plan import Action, Effect, Phase
 from maint.steps.hosts import undo
 from maint.steps.manager.window_record import remembered
+from maint.steps.registry import STEPS
 from maint.steps.services.kept_settings import promised
 from maint.steps.undo_records import KEPT_FOR
 
@@ -52,11 +54,34 @@ def _names(actor: str) -> list[str]:
 def left(past: RunState) -> list[tuple[Action, str]]:
     """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
     found = []
+    again = judged_and_failed(past)
     for index, action in enumerate(past.plan.actions):
         record = past.record(index)
-        if action.phase is not Phase.ON_FAILURE and not record.settled:
-            found.append((action, _stands(past, record)))
+        if action.phase is not Phase.ON_FAILURE and (not record.settled or index in again):
+            found.append((action, "looks again" if index in again else _stands(past, record)))
     return found
+
+
+def judged_and_failed(past: RunState) -> frozenset[int]:
+    """Return the actions that looked, and what they registered made an expression such as an `assert`'s fail.
+
+    They look again when the run is taken up: whoever mended what they found could not go on otherwise.
+    """
+    asked = set[str]()
+    for index, action in enumerate(past.plan.actions):
+        if past.record(index).failed:
+            for key in STEPS[action.kind].expressions & action.arguments.keys():
+                asked |= in_condition(str(action.arguments[key]))
+    return frozenset(
+        index
+        for index, one in enumerate(past.plan.actions)
+        if one.register in asked and past.record(index).settled and _only_looks(one)
+    )
+
+
+def _only_looks(action: Action) -> bool:
+    step = STEPS[action.kind]
+    return step.worst(action.arguments) is Effect.READ and not step.stores
 
 
 def _stands(past: RunState, record: Record) -> str:

@@ -1,11 +1,12 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 
 from msgspec.structs import replace
 
+from maint.engine.history import judged_and_failed
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -14,6 +15,7 @@ from maint.errors import (
     CannotReach,
     DeadlinePassed,
     Interrupted,
+    Invalid,
     MaintError,
     Refused,
     Stopped,
@@ -50,7 +52,9 @@ def repeated(
             pauses = delays(retry.pause, retry.longest, factor=retry.backoff)
             while True:
                 result = yield from _tried(action, clock, attempt, None)
-                if holds(action.until, {**values, "result": result.value}):
+                with _as_planned():
+                    enough = holds(action.until, {**values, "result": result.value})
+                if enough:
                     return result
                 seen = (str(result.value) if result.value is not None else result.detail)[:_SHOWN]
                 pause = next(pauses)
@@ -204,6 +208,7 @@ class Runner:
         self._values: dict[str, Json] = {}
         self._works: dict[int, StepContext] = {}
         self._fresh: set[int] = set()  # begun in this attempt
+        self._again = judged_and_failed(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
@@ -270,7 +275,7 @@ class Runner:
         if self._past is None:
             return False
         record = self._past.record(index)
-        if not record.settled or record.result is None:
+        if not record.settled or record.result is None or index in self._again:
             return False
         if needed and record.result.outcome is not Outcome.SKIPPED and not self._holds(index, action):
             return False
@@ -370,10 +375,11 @@ class Runner:
         if self._answers(action).get("skip") is True:
             return left_out(action, self._plan.actions[index - 1] if index else None)
         values = {**action.scope, **self._values}
-        if action.when is not None and not holds(action.when, values):
-            return skipped("not needed: its condition does not hold")
-        if action.late:
+        with _as_planned():
+            if action.when is not None and not holds(action.when, values):
+                return skipped("not needed: its condition does not hold")
             filled = {key: _worked_out(action, key, values) for key in action.late}
+        if filled:
             action = replace(action, arguments={**action.arguments, **filled})
         return (yield from self._on_hosts(index, action, work, values))
 
@@ -465,6 +471,19 @@ class Runner:
 
     def _now(self) -> str:
         return show_time(self._site.clock.now())
+
+
+@contextmanager
+def _as_planned() -> Iterator[None]:
+    """Say of an expression that cannot be worked out that the run's plan keeps it."""
+    try:
+        yield
+    except Invalid as error:
+        error.hint = error.hint or (
+            "correct the playbook, and run it anew: this run keeps its plan, so `maint playbook resume` meets the same "
+            "mistake; `maint playbook dismiss RUN --reason WORDS` gives it up"
+        )
+        raise
 
 
 def _worked_out(action: Action, key: str, values: Mapping[str, Json]) -> Json:

@@ -137,6 +137,36 @@ def test_registered_values_of_an_earlier_life_are_known_on_resume(bench):
     assert bench.did == ["a", "b value of a", "b value of a"]
 
 
+JUDGED = HEAD + (
+    "steps:\n  - {name: A, do: try.KIND, with: {target: a}, register: found}\n"
+    "  - {name: B, do: try.change, with: {target: b}}\n"
+    "  - {name: C, do: assert, with: {that: \"found.word == 'mended'\"}}\n"
+)
+
+
+def test_what_an_assert_did_not_accept_is_looked_at_again_on_resume(bench, monkeypatch):
+    bench.fails(JUDGED.replace("KIND", "read"))
+    past = journals.unfinished(bench.site.state)[0]
+    assert [(action.name, state) for action, state in left(past)] == [("A", "looks again"), ("C", "failed")]
+    monkeypatch.setattr(STEPS["try.read"], "apply", lambda *_: (yield from ()) or done("mended", {"word": "mended"}))
+    bench.run(past.plan, past=past)
+    assert bench.did == ["a", "b"]
+    assert bench.outcomes == [(0, "done"), (2, "done")]
+
+
+def test_a_mistake_that_the_plan_keeps_is_told_with_a_way_on_that_is_one(bench):
+    failure = bench.fails(JUDGED.replace("KIND", "read").replace("word", "wrod"))
+    assert failure.message == "`found.wrod == 'mended'`: there is no 'wrod' in what has word"
+    assert failure.hint.startswith("correct the playbook, and run it anew")
+
+
+def test_what_an_assert_did_not_accept_is_not_done_again_where_that_changes_something(bench):
+    bench.fails(JUDGED.replace("KIND", "change"))
+    past = journals.unfinished(bench.site.state)[0]
+    bench.fails(past.plan, past=past)
+    assert bench.did == ["a", "b"]
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_ends_the_run_after_its_final_steps(bench, name, code):
     plan = bench.plan(failing(name))
