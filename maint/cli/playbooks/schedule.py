@@ -21,6 +21,7 @@ from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import Job, ScheduleRequest, calendar
+from maint.cli.screen import confirm
 from maint.config.error_messages import together
 from maint.config.paths import absolute
 from maint.engine.hosts import limited_to
@@ -178,7 +179,7 @@ def schedule(
     filled = parameters(playbook, given)  # what is missing is told now, not every night
     words = ["playbook", "run", word, *(part for text in values or () for part in ("--set", text))]
     words += ["--limit", limit] if limit else []
-    words += ["--yes", *_confirmed(flags, playbook)]
+    words += ["--yes", *_confirmed(flags, playbook, shipped)]
     if any(STEPS[kind].asks for kind in kinds_of(playbook)):
         flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     if airflow:
@@ -191,9 +192,12 @@ def schedule(
         wrong = together(unknown)
         raise UsageError(wrong.message.removeprefix(f"{wrong.at}: "), hint=wrong.hint) if values else wrong
     rhythm = calendar(at, every, jitter)
-    with told_if_it_fails(flags, "a run"), opened(flags, warn_of_window=False) as (site, _):
+    plan = None
+    with told_if_it_fails(flags, "a run"), opened(flags, warn_of_window=False) as (site, screen):
         site.works_on(kinds_of(playbook))
-        make_plan(playbook, given, site, shipped, flags.no_safety_net, only)
+        plan = make_plan(playbook, given, site, shipped, flags.no_safety_net, only)
+    if plan is not None:
+        confirm(plan, screen, yes=True, name=flags.confirm)
     by = f"maint playbook schedule {shlex.quote(word)}"
     read = [Path(word)] if is_file(name) else []
     read += [Path(one) for one in _local(playbook, filled, shipped, "reads") if one.startswith("/")]
@@ -212,8 +216,8 @@ def _found(name: str, shipped: Library) -> tuple[Playbook, str]:
     return playbook, word
 
 
-def _confirmed(flags: Flags, playbook: Playbook) -> Sequence[str]:
-    if all(STEPS[kind].effect < Effect.DESTROY for kind in kinds_of(playbook)):
+def _confirmed(flags: Flags, playbook: Playbook, shipped: Library) -> Sequence[str]:
+    if _worst(playbook, shipped) < Effect.DESTROY:
         return ()
     if flags.confirm is None:
         raise Refused(
@@ -221,6 +225,13 @@ def _confirmed(flags: Flags, playbook: Playbook) -> Sequence[str]:
             hint="give --confirm NAME, which each run is then given",
         )
     return ("--confirm", flags.confirm)
+
+
+def _worst(playbook: Playbook, shipped: Library) -> Effect:
+    """Return the worst that a playbook may plan, as far as its own words tell."""
+    inner = (_worst(shipped.load(step.include), shipped) for step in playbook.steps if step.include)
+    own = (STEPS[step.do].worst(step.arguments) for step in playbook.steps if step.do)
+    return max((*inner, *own))
 
 
 def _local(playbook: Playbook, values: Mapping[str, Json], shipped: Library, what: str) -> Iterator[str]:

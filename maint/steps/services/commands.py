@@ -1,7 +1,7 @@
 """Any command of the manager by its name (M18.1), and Kerberos credentials, which no export holds (M21)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -16,7 +16,7 @@ from maint.steps.manager.commands import Mover, send_once
 from maint.steps.manager.kerberos import missing_principals
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.services.services import role_mover
-from maint.steps.step import NoArguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import NoArguments, Progress, Step, done, in_a_template, skipped, unchanged
 
 _IMPORT = "importAdminCredentials"
 
@@ -109,6 +109,10 @@ class RunCommand(Step[CommandArguments]):
 
     kind = "command.run"
     effect = Effect.DESTROY
+
+    def worst(self, given: Mapping[str, object]) -> Effect:
+        name = str(given.get("name"))
+        return Effect.DESTROY if in_a_template(name) or _HARMFUL.search(name) else Effect.CHANGE
 
     def plan(self, args: CommandArguments, sight: Sight) -> Iterable[Action]:
         """Plan the command; one whose name sounds harmful asks for the name of what it is done to."""

@@ -149,6 +149,26 @@ def test_what_would_fail_every_night_is_refused_now(
     assert type_.files == []
 
 
+def command_run(folder: Path, name: str) -> str:
+    book = folder / "own.yaml"
+    step = f"{{name: A, do: command.run, with: {{cluster: base, service: zookeeper, name: {name}}}}}"
+    book.write_text(f"name: own\nsummary: X.\nsteps:\n  - {step}\n")
+    return str(book)
+
+
+def test_only_a_command_whose_name_sounds_harmful_wants_a_name_here(type_: Scheduler, tmp_path: Path) -> None:
+    assert type_(command_run(tmp_path, "zooKeeperCleanup"), "--dry-run").code == 5
+    assert type_(command_run(tmp_path, "restart"), "--dry-run").code == 0
+
+
+def test_a_name_that_each_run_would_refuse_is_refused_now(loaded: Operator, type_: Scheduler, tmp_path: Path) -> None:
+    type_.config = str(loaded.lab.folder / "config.yaml")
+    book = command_run(tmp_path, "zooKeeperCleanup")
+    said = type_(book, "--confirm", "zookeper")
+    assert (said.code, "give --confirm zookeeper" in said.err, type_.files) == (5, True, []), said.err
+    assert type_(book, "--confirm", "zookeeper").code == 0
+
+
 def test_a_plan_that_cannot_be_made_is_told_before_the_first_night(type_: Scheduler, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(
         "name: one\nsummary: X.\nparameters:\n  host: {type: string}\nsteps:\n"
