@@ -31,7 +31,7 @@ def unknown_names(
             continue
         for key, kind in _named(step, every).items():
             known = every[kind]
-            for name in _given(step, key, defaults):
+            for name in names_given(step, key, defaults):
                 if name not in known:
                     guess = did_you_mean(name, sorted(known))
                     hint = (
@@ -60,7 +60,8 @@ def _named(step: StepText, kinds: Collection[str]) -> Mapping[str, str]:
     return {key: kind for key, kind in named.items() if kind in kinds}
 
 
-def _given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:
+def names_given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Sequence[str]:
+    """Return the names that an argument of a step has, as far as the parameters that are known tell."""
     value = step.arguments.get(key)
     try:
         if any(not in_text(text) <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):

@@ -19,6 +19,7 @@ from maint.cli.open_site import limit_of
 from maint.cli.options import Flags, argument
 from maint.cli.run_playbook import kinds_of
 from maint.cli.screen import Screen
+from maint.config.notices import Exec, NoticeSettings
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
@@ -34,6 +35,7 @@ from maint.engine.expectations import (
     read,
 )
 from maint.engine.load import library
+from maint.engine.names import names_given
 from maint.engine.plan import make_plan
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
@@ -47,6 +49,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Event, Happening, Outcome, Plan, Playbook
 from maint.report.junit import Case, junit
+from maint.steps.flow import Notify
 
 # Waits of real servers that a test need not last.
 _FAST = {"down-seconds": 0, "starting-seconds": 0, "command-seconds": 0.05, "slow-seconds": 0.3, "vc-dag-seconds": 0}
@@ -159,10 +162,15 @@ def playbook_of(wanted: Expectation, name: str, place: KeyPath) -> Playbook:
 
 
 @contextmanager
-def site_of(lab: Lab, world: WorldForm | None = None) -> Iterator[ConfiguredSite]:
-    """Yield the site of a lab; no variable and no file of the operator's own has a say in where it is."""
+def site_of(lab: Lab, world: WorldForm | None = None, told: Sequence[str] = ()) -> Iterator[ConfiguredSite]:
+    """Yield the site of a lab; no variable and no file of the operator's own has a say in where it is.
+
+    Args:
+        told: names of notices that it has, which reach nobody.
+    """
     settings = load_settings(ConfigFlags(config=str(lab.folder / "config.yaml")), {})
-    found = settings.site()
+    nobody = Exec(command=("true",))
+    found = settings.site().model_copy(update={"notify": tuple(NoticeSettings(name=one, exec=nobody) for one in told)})
     if world is not None and (world.fresh or world.lost):  # it has no TLS yet
         found = found.model_copy(update={"manager": found.manager.in_clear()})
     site = ConfiguredSite(found, ReferencedSecrets(settings.folder, os.environ), _unheard)
@@ -170,6 +178,18 @@ def site_of(lab: Lab, world: WorldForm | None = None) -> Iterator[ConfiguredSite
         yield site
     finally:
         site.close()
+
+
+def told_by(playbook: Playbook, given: Mapping[str, Json]) -> Sequence[str]:
+    """Return whom a playbook tells, by name: `everybody` where it names nobody."""
+    values: dict[str, Json] = {one.name: one.default for one in playbook.parameters if one.default is not None}
+    names = list[str]()
+    for step in playbook.steps:
+        if step.include is not None:
+            names += told_by(library().load(step.include), {})
+        elif step.do == Notify.kind:
+            names += names_given(step, "to", {**values, **given}) or ["everybody"]
+    return list(dict.fromkeys(names))
 
 
 def _unheard(_: str) -> None:
@@ -247,7 +267,7 @@ def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> 
     begun = time.monotonic()
     playbook = playbook_of(wanted, wanted.form.playbook, ("playbook",))
     form = wanted.form
-    with worlds.lab(wanted) as lab, site_of(lab, form.world) as site:
+    with worlds.lab(wanted) as lab, site_of(lab, form.world, told_by(playbook, form.set_)) as site:
         site.person = Answering(form.answer) if form.answer else None
         before = len(read_requests(lab.log.path))
         done = perform(site, playbook, form.set_, limit=limit)

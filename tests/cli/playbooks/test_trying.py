@@ -52,6 +52,16 @@ def test_a_world_made_by_a_file_is_not_taken_for_that_of_another_folder(worlds: 
         assert try_out(read(tmp_path / value / "mine.yaml"), worlds).differences == []
 
 
+def test_a_notice_of_a_playbook_reaches_nobody_and_fails_nothing(worlds: Worlds, tmp_path: Path) -> None:
+    steps = ["do: notify, with: {message: Hi, to: [night-shift]}", "do: notify, with: {message: Hi, to: '{{ who }}'}"]
+    listed = "".join(f"  - {{name: Tell, {one}}}\n" for one in [*steps, "do: notify, with: {message: Hi}"])
+    parameters = "parameters:\n  who: {type: list, help: X}\n"
+    (tmp_path / "tell.yaml").write_text(f"name: tell\nsummary: X.\n{parameters}steps:\n{listed}")
+    plan = "plan: ['READ Tell: tell night-shift: Hi', 'READ Tell: tell pager: Hi', 'READ Tell: tell *everybody*: Hi']\n"
+    (tmp_path / "mine.yaml").write_text(f"playbook: ./tell.yaml\nset: {{who: [pager]}}\n{plan}end: {{done: [Tell]}}\n")
+    assert try_out(read(tmp_path / "mine.yaml"), worlds).differences == []
+
+
 OTHERWISE = """
 playbook: ./ask.yaml
 answer: {answer}
