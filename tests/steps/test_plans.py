@@ -54,6 +54,8 @@ def test_the_second_change_of_a_setting_is_told_from_what_the_first_leaves(lines
     ]
     on, off = (setting("hadoop_security_authorization", value) for value in ("true", "false"))
     assert lines(on) == ["READ hadoop_security_authorization of service hdfs of base: → 'true' (it is so already)"]
+    by_default = "→ '3', its default (it is so already)"
+    assert lines(setting("dfs_replication", 3)) == [f"READ dfs_replication of service hdfs of base: {by_default}"]
     there_and_back = "CHANGE hadoop_security_authorization of service hdfs of base: → 'true' (as step 1 leaves it)"
     assert lines(off, setting("dfs_replication", 2), on)[2] == there_and_back
 

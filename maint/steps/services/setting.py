@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from maint.errors import Refused
+from maint.model.formatting import show_some
 from maint.model.json import Json
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action, Effect
@@ -61,9 +62,9 @@ class SetSetting(Step[SettingArguments]):
         before, after = changing.print_of(sight, live), changing.value_print(sight, wanted)
         secret = secret or bool(args.secret)
         seen, new = changing.difference(live, wanted, secret=secret, new="another secret")
-        words, source, idle = f"{seen} → {new}", "", before == after
+        words, source, idle = f"{seen} → {new}", "", changing.is_so(live, wanted)
         if idle:
-            words = f"→ {seen} (it is so already)"
+            words = f"→ {seen if before == after or secret else f'{new}, its default'} (it is so already)"
             seen = "it is so already"
         elif source := changing.old_source(sight, place, live):
             changing.refuse_unkept(sight, place, args.name, source)
@@ -237,6 +238,5 @@ def _summary(snapshot: str, found: Sequence[Action], unread: Sequence[str]) -> s
     words = "" if found else f"nothing that can be read differs from snapshot {snapshot}"
     if not unread:
         return words
-    few = ", ".join(unread[:3])
-    more = f"not compared, since the manager hides them: {len(unread)}; put one back by its name (`--property`): {few}"
-    return f"{words}; {more}{', …' if len(unread) > 3 else ''}" if words else more
+    more = f"not compared, since the manager hides them: {len(unread)}; put one back by its name (`--property`): "
+    return f"{words}{'; ' if words else ''}{more}{show_some(unread, 3)}"

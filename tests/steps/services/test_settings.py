@@ -1,5 +1,6 @@
 """One setting is changed, its old value kept; nobody else's change is undone, no secret shown, no mask written."""
 
+import re
 import signal
 import time
 
@@ -195,6 +196,14 @@ def test_a_hidden_secret_that_a_later_run_changed_is_not_put_back_over_it(loaded
     for run, left in ((runs[1], "a-New-Keystore-Pw-91"), (runs[0], old)):
         said = loaded("playbook", "undo", run, "--yes")
         assert (said.code, live(SECRET)) == (0, left), said.err
+
+
+def test_of_what_cannot_be_compared_a_few_are_named_and_the_others_counted(loaded):
+    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
+    for told in ("dfs_replication", "nothing that can be read differs"):
+        said = loaded("restore", "config", "--service", "hdfs", "--yes")
+        words = " ".join((said.out + said.err).split())
+        assert (told in words, re.search(r"hides them: \d+; .* and \d+ more", words) is not None) == (True, True), words
 
 
 @pytest.mark.parametrize(("second", "code", "left"), [("three", 1, "2"), ("4", 0, "4")])
