@@ -112,7 +112,7 @@ def select(ids: Collection[str] = (), groups: Collection[str] = (), phase: str =
         if strange:
             raise UsageError(
                 f"check {strange[0]!r} is not in group {' or '.join(groups)}",
-                hint=f"it is in {', '.join(CHECKS[strange[0]].groups)}; leave out --group",
+                hint=f"it is in {', '.join(CHECKS[strange[0]].groups)}; leave the group out",
             )
         return named(ids)
     found = [

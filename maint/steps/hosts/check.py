@@ -1,16 +1,17 @@
 """Judge hosts by the checks, within a run: what is wrong stops it, is told, or decides what follows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Literal, Self
 
 from msgspec.structs import replace
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import judge
 from maint.checks.facts import SiteFacts
 from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
-from maint.checks.registry import select
+from maint.checks.registry import must_exist, select
 from maint.errors import UsageError, WorkFailed
 from maint.model.fleet import Finding, State
 from maint.model.formatting import show_count
@@ -22,6 +23,15 @@ from maint.steps.hosts.selection import HostsArguments, choose, chosen_hosts
 from maint.steps.step import Progress, Step, done, in_a_template
 
 _TOLD = 12  # findings that are told one by one
+
+
+@contextmanager
+def _as_a_mistake() -> Iterator[None]:
+    """Turn what the command line would be told into what a file is told."""
+    try:
+        yield
+    except UsageError as error:
+        raise ValueError(f"{error.in_a_line}{f' ({error.hint})' if error.hint else ''}") from None
 
 
 class CheckArguments(HostsArguments):
@@ -36,13 +46,32 @@ class CheckArguments(HostsArguments):
         description="`fail` stops the run; `warn` goes on, and the run ends with 7; `register` leaves it to others",
     )
 
+    @field_validator("checks")
+    @classmethod
+    def _are_checks(cls, ids: list[str]) -> list[str]:
+        with _as_a_mistake():
+            must_exist(ids=[one for one in ids if not in_a_template(one)])
+        return ids
+
+    @field_validator("checks_in")
+    @classmethod
+    def _are_groups(cls, groups: list[str]) -> list[str]:
+        with _as_a_mistake():
+            must_exist(groups=[one for one in groups if not in_a_template(one)])
+        return groups
+
+    @field_validator("phase")
+    @classmethod
+    def _is_a_phase(cls, phase: str) -> str:
+        with _as_a_mistake():
+            must_exist(phase="" if in_a_template(phase) else phase)
+        return phase
+
     @model_validator(mode="after")
-    def _there_are_such(self) -> Self:
+    def _fit_together(self) -> Self:
         if not any(in_a_template(text) for text in (*self.checks, *self.checks_in, self.phase)):
-            try:
+            with _as_a_mistake():
                 select(self.checks, self.checks_in, self.phase)
-            except UsageError as error:
-                raise ValueError(error.in_a_line) from None
         return self
 
 

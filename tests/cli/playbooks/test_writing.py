@@ -233,8 +233,9 @@ def test_own_playbooks_that_include_one_another_are_refused_where_the_circle_clo
 SITE_FREE = {
     "do: pause": "a pause has either `duration` or `until`",
     "do: pause, with: {until: half past}": "until: 'half past' is no time that is the same everywhere",
-    "do: host.check, with: {checks: [os.tph]}": "there is no check 'os.tph'",
-    "do: host.check, with: {phase: runing}": "there is no phase 'runing'",
+    "do: host.check, with: {checks: [os.tph]}": "checks: there is no check 'os.tph' (did you mean ",
+    "do: host.check, with: {checks: [os.umask], checks_in: [ecs]}": "check 'os.umask' is not in group ecs (it is",
+    "do: host.check, with: {phase: runing}": "phase: there is no phase 'runing' (did you mean 'running'?)",
     "do: host.run, with: {command: x}": "no host is named",
     "do: host.put, with: {hosts: [a], file: x, path: /y}": "file 'x' cannot be used",
     "do: host.put, with: {hosts: [a], file: /x, path: y}": "path 'y' cannot be used",
@@ -255,6 +256,14 @@ def test_what_no_site_could_make_right_is_a_mistake_with_its_place(step: str, he
     place, _, words = said.err.partition("error: ")[2].partition(": ")
     assert (said.code, place.rpartition(":")[0]) == (3, "own.yaml:4"), said.err
     assert words.startswith(SITE_FREE[step])
+
+
+def test_each_mistake_of_one_step_is_told_at_its_argument(here: Path) -> None:
+    step = "  - {name: A, do: host.check, with: {checks: [os.tph], checks_in: [dsk], phase: runing, on_failure: no}}"
+    (here / "own.yaml").write_text(f"name: x\nsummary: X.\nsteps:\n{step}\n")
+    said = maint("playbook", "lint", "own.yaml", "-o", "json")
+    places = [step.index(one) + 1 for one in ("[os", "[dsk", "runing", "no}")]
+    assert [one["column"] for one in said.json["mistakes"]] == places, said.err
 
 
 def test_what_is_still_to_be_filled_in_is_no_mistake_yet(here: Path) -> None:
