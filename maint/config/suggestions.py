@@ -12,8 +12,14 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like the given one, or None where none is like it."""
+    """Return the known word that is most like the given one, or None where none is like it.
+
+    A host's short name means the host, whatever else is spelled like it.
+    """
     spelled = {item.lower(): item for item in known}
+    full = [item for item in spelled if word and item.startswith(f"{word.lower()}.")]
+    if len(full) == 1:
+        return spelled[full[0]]
     close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.6)
     return spelled[close[0]] if close else None
 

@@ -121,5 +121,10 @@ def test_a_word_is_matched_with_the_likeliest_known_one(word: str, guess: str | 
     assert did_you_mean(word, ["host", "password", "store"]) == guess
 
 
+@pytest.mark.parametrize(("word", "guess"), [("base-03", "base-03.example"), ("bse", "base"), ("Base-04", "base-04.a")])
+def test_a_short_name_means_its_host(word: str, guess: str) -> None:
+    assert did_you_mean(word, ["base", "base-03.example", "base-04.a"]) == guess
+
+
 def test_a_path_is_shown_as_people_write_it() -> None:
     assert dotted(("sites", "prod", "hosts", 0, "name")) == "sites.prod.hosts[0].name"

@@ -181,6 +181,23 @@ def test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python(tmp_p
     assert not (tmp_path / "opt").exists()
 
 
+def test_a_relative_folder_counts_from_where_the_script_is_called(tmp_path: Path):
+    """What stands for Python here only tells where the environment would be made."""
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    (unpacked / "install.sh").write_text(
+        from_file("install.sh.j2", {"version": "1", "wheel": "maint-1-py3-none-any.whl"})
+    )
+    digest = hashlib.sha256((unpacked / "install.sh").read_bytes()).hexdigest()
+    (unpacked / "SHA256SUMS").write_text(f"{digest}  install.sh\n")
+    (tmp_path / "python").write_text('#!/bin/sh\n[ "$1" = -c ] || { echo "$3"; exit 1; }\n')
+    (tmp_path / "python").chmod(0o755)
+    env = {**os.environ, "PYTHON": str(tmp_path / "python")}
+    words = ["sh", "unpacked/install.sh", "opt"]
+    ran = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == str(tmp_path / "opt"), ran.stderr
+
+
 def test_a_store_of_s3_without_its_library_names_the_extra(tmp_path: Path):
     (tmp_path / "botocore.py").write_text("raise ImportError\n")
     code = "import maint.adapters.stores.s3"
