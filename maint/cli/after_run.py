@@ -240,7 +240,7 @@ def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     if one is None or one.told:
         return
     hint = "look what became of that machine; `maint playbook history` lists its run where it has to be taken up"
-    more = {"run": one.run, "exit": MaintError.exit_code, "hint": hint}
+    more = {"run": one.run, "exit": MaintError.exit_code, "hint": named_in(hint, site.settings.name)}
     told = tell(site, screen, [_notice(site, Kind.FAILURE, verb_of(one.playbook), one.words, **more)])
     if _reached(told):
         takeovers.mark(site.state, one, told=True)
@@ -325,8 +325,9 @@ def tell_age(site: ConfiguredSite, screen: Screen, within: float | None) -> str:
     words = "there is no verified restorable backup"
     if newest and age is not None:
         words = f"the newest verified restorable backup, {newest.id}, is {show_duration(age)} old"
-        words += "" if fresh else f", more than {show_duration(backup.max_age)}"
-    told = tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit) for kind in kinds])
+        words = f"fresh again: {words}" if fresh else f"{words}, more than {show_duration(backup.max_age)}"
+    hint = "" if fresh else named_in("`maint doctor` tells what stands in the way", site.settings.name)
+    told = tell(site, screen, [_notice(site, kind, verb, words, exit=outcome.exit, hint=hint) for kind in kinds])
     if _reached(told):
         _keep(site, screen, outcome)
     return ""

@@ -6,7 +6,7 @@ import re
 import select
 import shlex
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -69,16 +69,21 @@ def opened(
         ask=getpass.getpass if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
-    site = ConfiguredSite(found, secrets, screen.warn)
+    several = len(settings.names) > 1
+
+    def warn(words: str) -> None:
+        screen.warn(named_in(words, found.name) if several else words)
+
+    site = ConfiguredSite(found, secrets, warn)
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     site.watched = screen.moved
     if flags.connection.store and not flags.connection.replaces_config:
         whole = settings_of(msgspec.structs.replace(flags, connection=Connection())).site()
-        site.configured = ConfiguredSite(whole, secrets, screen.warn)
+        site.configured = ConfiguredSite(whole, secrets, warn)
         site.configured.clock = site.clock
     try:
         if warn_of_window:
-            _warn_of_window(site, screen)
+            _warn_of_window(site, warn)
         with limited(flags, site, f"`maint {flags.command}`") if limited_here else nullcontext():
             yield site, screen
     except MaintError as error:
@@ -87,7 +92,7 @@ def opened(
             error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
-        if len(settings.names) > 1 and error.way_on:
+        if several and error.way_on:
             error.hint = named_in(error.way_on, found.name)
         raise
     finally:
@@ -96,8 +101,9 @@ def opened(
 
 
 _GLANCE = 5.0  # seconds for stores to tell what a warning depends on
-_COMMAND = re.compile(r"`(maint (?!config |help |lab |generate )[^`]+)`")
-_BARE = re.compile(r"maint (?!config |help |lab |generate )[a-z]+( [a-z]+){0,2}( --[a-z-]+( [\w.:-]+)?)*")
+_OF_A_SITE = "maint (?!config |help |lab |generate )"
+_COMMAND = re.compile(rf"`({_OF_A_SITE}[^`]+)`")
+_BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( \d{{8}}T[\w.-]+)?( --[a-z-]+( [\w.:-]+)?)*")
 
 
 def named_in(hint: str, site: str) -> str:
@@ -158,7 +164,7 @@ def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float |
     return None if whole is None else max(site.begun + whole - site.clock.monotonic(), 0.001), whole
 
 
-def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
+def _warn_of_window(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
     if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
@@ -170,10 +176,10 @@ def _warn_of_window(site: ConfiguredSite, screen: Screen) -> None:
     except DeadlinePassed:  # no store told whether another machine has closed it
         window = remembered(site.state)
     except Refused as damaged:
-        screen.warn(f"{damaged.in_a_line}; {damaged.hint}")
+        warn(f"{damaged.in_a_line}; {damaged.hint}")
         return
     if window is not None:
-        screen.warn(
+        warn(
             f"run {window.run} left the redaction window open at {tell_times(window.opened_at)}: "
             f"everyone who may read the API sees passwords; `{CLOSE_COMMAND}` closes it"
         )

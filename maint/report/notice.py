@@ -14,5 +14,7 @@ def text_of(notice: Notice) -> str:
 
 def body_of(format_: str, notice: Notice) -> bytes:
     """Return what is posted for a notice in one of `FORMATS`."""
-    values = {"notice": notice, "event": notice.to_json(), "text": text_of(notice)}
+    text = text_of(notice)
+    below = text.removeprefix(notice.title).lstrip()  # where the title stands by itself
+    values = {"notice": notice, "event": notice.to_json(), "text": text, "below": below}
     return from_file(FORMATS[format_], values).encode()

@@ -84,6 +84,7 @@ def test_chat_tools_get_the_words_as_they_want_them(tell: Tell, httpserver: HTTP
     said = request.json
     text = said["text"] if format_ == "slack" else said["attachments"][0]["content"]["body"][1]["text"]
     assert 'what: backup "create"' in text
+    assert request.get_data(as_text=True).count("did not answer") == 1, "the headline is told once"
     assert "next: maint site status" in text and "when: 2026-11-22 02:15 UTC" in text
 
 

@@ -17,7 +17,7 @@ from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
 from maint.errors import Interrupted, MaintError, PartlyDone, Stopped, UsageError, WorkFailed
-from maint.model.formatting import parse_duration, show_count, show_duration, show_ends
+from maint.model.formatting import parse_duration, show_count, show_duration, show_ends, tell_times
 from maint.model.json import Json
 
 Answer = Mapping[str, Json]
@@ -106,7 +106,7 @@ _SAYS: dict[str, Callable[[Answer], str]] = {
     "checks": _states("checks", "label"),
     "findings": _states("findings", "check"),
     "snapshots": _snapshots,
-    "release": lambda answer: f"{answer['release']}, redaction window {answer.get('redaction_window')}",
+    "release": lambda answer: tell_times(f"{answer['release']}, redaction window {answer.get('redaction_window')}"),
     "differences": lambda answer: show_count(len(_items(answer, "differences")), "difference"),
     "same": lambda answer: "nothing differs" if answer["same"] else "there are differences",
     "pages": lambda answer: f"looked at; {answer.get('folder')} tells",

@@ -23,7 +23,7 @@ from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
-from maint.cli.open_site import opened, way_to_lab
+from maint.cli.open_site import named_in, opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
@@ -113,8 +113,7 @@ def _once(lines: Iterable[Line]) -> Iterator[Line]:
 def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:
     """Yield all lines; one that cannot be told is a failure, and the others are told all the same."""
     try:
-        settings = settings_of(flags)
-        settings.site()
+        (settings := settings_of(flags)).site()
     except (Invalid, UsageError) as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
@@ -125,6 +124,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
         lab = way_to_lab(settings)
+        named = partial(named_in, site=site.settings.name) if len(settings.names) > 1 else str
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -153,7 +153,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             looks = {"backup": looks["backup"], **looks}
         for label, look in looks.items():
             try:
-                yield from _guarded(label, look, lab)
+                yield from (replace(line, hint=named(line.hint)) for line in _guarded(label, look, lab))
             except DeadlinePassed as error:
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
@@ -457,7 +457,7 @@ def _switched(one: Switch) -> Line | None:
     """Say where redaction is off on a host, whoever switched it; None where it is on."""
     if one.problem:
         return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
-    hint = f"{CLOSE_COMMAND}; what somebody else wrote into the file it leaves"
+    hint = f"`{CLOSE_COMMAND}`; what somebody else wrote into the file it leaves"
     return Line("redaction window", WARN, one.words, hint) if one.words else None
 
 
@@ -473,7 +473,7 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
             hint = f"look at the server; then `maint playbook dismiss {past.id} --reason WORDS`"
             yield Line("runs", FAIL, f"{past.id} ({past.plan.source}) is damaged: {past.damage}", hint)
         else:
-            words = f"{past.id} ({past.plan.source}) is {past.state}"
+            words = f"{past.id} ({past.plan.source}) {'has' if past.state == 'failed' else 'is'} {past.state}"
             yield Line("runs", WARN, words, f"maint playbook resume {past.id}")
     if not stopped and not rotten:
         yield Line("runs", OK, "none is unfinished")

@@ -256,7 +256,7 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> tuple[Sequence[str], Sequenc
     for store in every_store(site) if ask and site.settings.backup is not None else ():
         with _noting([]):  # of stores that are away, what follows tells
             told = announced_here(store)
-            found += [one.words for one in told.open]
+            found += [tell_times(one.words) for one in told.open]
             doubts += told.doubts
     return list(dict.fromkeys(found)), doubts
 

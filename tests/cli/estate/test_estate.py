@@ -102,6 +102,10 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
             "snapshot 1",
         ),
         ({"actions": [{"kind": "snapshot.prune", "detail": "2 snapshots removed"}]}, "2 snapshots removed"),
+        (
+            {"release": "7.6.5", "redaction_window": "open since 2026-11-27T22:47:12.266Z by run 7"},
+            "7.6.5, redaction window open since 2026-11-27 22:47 UTC by run 7",
+        ),
     ],
 )
 def test_the_summary_says_what_came_of_a_command(result: Json, words: str) -> None:

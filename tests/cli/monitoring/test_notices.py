@@ -175,6 +175,9 @@ def test_doctor_tells_a_stale_backup_once_and_that_it_is_fresh_again(loaded: Ope
     path.write_text(fresh)
     loaded("doctor")
     assert events(told)[1:] == [("recovered", "backup create", 0)]
+    stale, again = map(json.loads, told.read_text().splitlines())
+    assert stale["hint"] == f"`maint doctor --site {SITE}` tells what stands in the way"
+    assert again["words"].startswith("fresh again: the newest verified restorable backup, ")
 
 
 def test_that_a_backup_is_stale_is_told_again_where_it_has_reached_nobody(loaded: Operator) -> None:

@@ -178,6 +178,17 @@ def test_a_window_that_was_left_open_fails_and_the_command_that_closes_it_is_nam
     assert (line["state"], line["hint"]) == ("FAIL", "maint manager export --close-window")
 
 
+def test_of_several_sites_each_command_to_type_says_of_which_it_is(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text() + "  other: {manager: {host: cm2, password: prompt}}\n")
+    window = {"run": "20261121T000000.000Z-0000", "opened_at": "2026-11-21T00:00:00Z", "hosts": {}}
+    (loaded.state / "window.json").write_text(json.dumps(window))
+    line = checks(loaded("doctor", "--site", SITE, "-o", "json"))["redaction window"]
+    assert line["hint"] == f"maint manager export --close-window --site {SITE}"
+    looked = loaded("playbook", "history", "--site", SITE)
+    assert f"`maint manager export --close-window --site {SITE}` closes it" in looked.err
+
+
 def test_a_window_that_another_machine_has_closed_is_told_as_open_by_no_command_that_looks(loaded):
     assert loaded("backup", "create", "--open-window", "--yes").code == 0
     *_, path = sorted((loaded.lab.folder / "backups").glob("*/records/*-window-*.json"))  # the last one closed it
@@ -282,7 +293,7 @@ def test_a_run_that_failed_is_no_finished_run(loaded):
     loaded.lab.break_("commands", "command-rejected")
     assert loaded("cluster", "stop", "base", "--yes").code == 1
     line = checks(loaded("doctor", "-o", "json"))["runs"]
-    assert (line["state"], "is failed" in line["words"]) == ("warn", True)
+    assert (line["state"], "has failed" in line["words"]) == ("warn", True)
 
 
 def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded):
