@@ -70,7 +70,8 @@ def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
             how = "was partly done" if one.exit == PartlyDone.exit_code else _how(one.exit)
             words = f"the last {one.verb}, {moment(one.at, now).words}, {how}: {one.words}"
             command = f"maint {'doctor' if one.exit == CannotReach.exit_code else one.verb}"
-            command = _backup(site) if command == _BACKUP else command
+            if command == _BACKUP or (not site.shots and not site.unknown and one.exit != CannotReach.exit_code):
+                command = _backup(site)  # also where there is nothing yet that could be verified or rehearsed
             yield Trouble(WARN if one.exit == PartlyDone.exit_code else FAIL, words, f"{command} {here}")
     if not site.unknown:
         yield from _of_backups(site, now, here)
@@ -98,6 +99,7 @@ def unfinished(run: Run, site: SiteFacts) -> Trouble:
     if run.state == ROTTEN:
         words += ": what it did is not all known; look at the server, then give it up"
         return Trouble(FAIL, words, f"maint playbook dismiss {run.id} --reason WORDS {site.here}")
+    words += "".join(f": {one.words}" for one in site.ended if one.run == run.id and one.words)
     return Trouble(FAIL, words, f"maint playbook resume {run.id} {site.here}")
 
 

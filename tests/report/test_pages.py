@@ -165,6 +165,17 @@ def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None
     assert resume.words.endswith("is interrupted; close its window first")
 
 
+def test_a_run_that_failed_is_told_with_its_reason_and_nothing_to_verify_with_what_takes_a_backup() -> None:
+    run = Run("7-r", "export", "failed", NOW - DAY, "root@ops", True)
+    ended = [
+        Ended("backup create", 4, NOW - DAY, "cm: lets in none of the configured accounts", "7-r"),
+        Ended("backup verify", 5, NOW, "there is no snapshot of new yet"),
+    ]
+    found = troubles(SiteFacts("new", "cm", SEEN, read=SEEN, runs=[run], ended=ended), NOW)
+    assert found[0].words == "run 7-r (export) has failed: cm: lets in none of the configured accounts"
+    assert {one.command for one in found[1:]} == {"maint backup create --open-window --site new"}
+
+
 def test_of_a_damaged_journal_no_command_is_told_that_takes_it_up(tmp_path: Path) -> None:
     run = Run("7-r", "restore-deployment", "damaged", NOW - DAY, "root@ops", True)
     (found,) = troubles(well(runs=[run]), NOW)
