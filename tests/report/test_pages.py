@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from maint.model.fleet import Contact, Finding, Severity, State
 from maint.model.plan import Plan
-from maint.report import plots
+from maint.report import checks, plots
 from maint.report.answer import state_of, troubles
 from maint.report.pages import write_estate, write_site
 from maint.report.run import Attempt, Line, RunReport, bars, write
@@ -128,6 +129,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [*((one.name, one) for one in (well(), ill(), broken)), ("new", None)], NOW)
     write(of_run(), folder)["md"].unlink()
+    states = zip(State, ["wn01.dc1.example.internal", "wn02.dc1.example.internal"] * 3, strict=False)
+    findings = [
+        Finding("os.check", Severity.FAIL, state, "60" * 40, "1", "contract", "sysctl 1", host)
+        for state, host in states
+    ]
+    contacts = [Contact("wn01.dc1.example.internal", True), Contact("wn02.dc1.example.internal", False, "timed out")]
+    (folder / "hosts.html").write_text(checks.html(findings, contacts, {"site": "ill", "taken_at": "now"}))
+    (folder / "hosts.html").chmod(0o640)
     return folder
 
 
@@ -411,7 +420,7 @@ def test_a_day_shows_old_and_new_side_by_side(folder: Path) -> None:
         "base → hdfs",
         "base → hdfs → hdfs-DATANODE-BASE",
     ]
-    assert "<pre>old</pre></td><td><small>nothing</small>" in page
+    assert '<pre>old</pre></td><td class="now"><small>nothing</small>' in page
     assert "no redacted copy" in (folder / f"ill-{ill().days[1].page}").read_text()
 
 
@@ -529,7 +538,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day", "r1"])
+@pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day", "r1", "hosts"])
 def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     name = f"ill-{ill().days[0].page}" if page == "day" else f"{page}.html"
@@ -538,7 +547,8 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
     shown.on("request", lambda request: asked.append(request.url))
     shown.goto((folder / name).as_uri())
     shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    for width in (420, 768, 1280, 1920):
+    widths = (420, 768, 1280, 1920)
+    for width in widths if scheme == "light" else widths[::-1]:  # the last of which is listened to, too
         shown.set_viewport_size({"width": width, "height": 900})
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, f"sideways at {width}"
         assert shown.evaluate(CUT) == [], f"cut at {width}"
