@@ -119,6 +119,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def near() -> Generator[None, None, None]:
+    """A server on loopback is looked at again soon, as none far away that others use may be."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (
+            "maint.snapshots.sources._PAUSE",
+            "maint.steps.virtual_clusters.restorer._PAUSE",
+            "maint.steps.virtual_clusters.runs._FIRST",
+            "maint.steps.virtual_clusters.runs._SETTLED",
+        ):
+            patch.setattr(name, 0.1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a lab, now down, that was backed up through the window: one for all tests of this process."""

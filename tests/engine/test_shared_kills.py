@@ -22,7 +22,7 @@ from tests.engine.test_shared_state import HEAD, learn, machine, take_up
 from tests.forked import FORKED
 
 BOOK = HEAD + "steps:\n" + "".join(f"  - {{name: {one}, do: try.commit, with: {{target: {one}}}}}\n" for one in "abc")
-TERMS = Terms(lapses=0.5, ends=2.0, beat=0.1)
+TERMS = Terms(lapses=0.5, ends=1.0, beat=0.1)
 SLACK = 0.2  # a local folder tells its time by the nanosecond
 ACT = 0.4  # seconds
 

@@ -8,7 +8,6 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.snapshots import sources
 from maint.steps.restore import deployment as send_deployment
 from tests.steps.operator import Operator
 
@@ -45,7 +44,6 @@ def lay_out(folder: Path) -> Path:
 def make(tmp_path: Path, backed_up: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLab]:
     """Bring labs up that were backed up; keyword arguments are switches with `_` for `-`."""
     monkeypatch.setattr(send_deployment, "PATIENCE", 2.0)  # a lab applies a deployment in a fraction of that
-    monkeypatch.setattr(sources, "_PAUSE", 0.1)  # and exports again as soon as it is asked
     labs: list[Lab] = []
 
     def build(*, lost: bool = False, template: Path | None = None, **switches: str) -> Operator:

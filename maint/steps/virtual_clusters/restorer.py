@@ -36,6 +36,7 @@ from maint.steps.virtual_clusters.safety_net import (
 )
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
+_PAUSE, _LONGEST = 1.0, 5.0  # seconds between two looks at a build
 _FAILED = "failed"
 _ELSEWHERE = "no resource here (a git repository?)"
 _INTENT = "intent"  # the note that what is made from now on was absent
@@ -200,7 +201,7 @@ class ClusterRestorer:
 
     def _await(self, waiting: Sequence[str]) -> Words:
         with self._site.clock.limit(None if self._work.timeout else _BUILD):
-            for pause in delays(1.0, 5.0) if waiting else ():
+            for pause in delays(_PAUSE, _LONGEST) if waiting else ():
                 yield f"waiting until {', '.join(waiting)} is built"
                 waiting = [name for name in waiting if not self._built(name)]
                 if not waiting:

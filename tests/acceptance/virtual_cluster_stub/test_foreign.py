@@ -11,9 +11,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.model.virtual_cluster import normal_job
-from maint.steps.virtual_clusters import runs
 from tests.acceptance.virtual_cluster_stub.stub import PASSWORD, USER, Foreign, Temper, serve
-from tests.adapters.virtual_clusters.conftest import OFTEN
 from tests.steps.operator import Said, maint
 
 TEMPERS = {
@@ -49,9 +47,7 @@ class Hands:
 
 
 @pytest.fixture
-def hands(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
-    monkeypatch.setattr(runs, "_FIRST", OFTEN)
-    monkeypatch.setattr(runs, "_SETTLED", OFTEN)  # its logs come late, and whole
+def hands(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hands]:
     foreign = Foreign(TEMPERS[request.param])
     server = serve(foreign)
     identity, recipient = AgeSeal().new_identity()

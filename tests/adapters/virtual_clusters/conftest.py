@@ -22,8 +22,6 @@ from tests.servers import ScriptedServer
 
 __all__ = ["authority", "ca_file", "raw", "tls_server"]  # fixtures that these tests share with those of the manager
 
-OFTEN = 0.05  # seconds until a run is looked at for the first time
-
 
 class Vault:
     """Secrets by reference: there is one."""
@@ -117,9 +115,7 @@ sites:
 
 @pytest.fixture
 def vc(api: Api, server: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VcOperator:
-    """An operator whose config names the virtual cluster; runs are looked at often."""
-    monkeypatch.setattr(runs, "_FIRST", OFTEN)
-    monkeypatch.setattr(runs, "_SETTLED", OFTEN)
+    """An operator whose config names the virtual cluster; its logs do not come late."""
     monkeypatch.setattr(runs, "_LATE", 1.0)
     folder = tmp_path / "here"
     folder.mkdir()

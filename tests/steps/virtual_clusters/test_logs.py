@@ -23,7 +23,6 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(runs, "_FIRST", 0.1)
     monkeypatch.setattr(runs, "_SETTLED", 0.8)
     return tmp_path / "told.py"
 
