@@ -107,7 +107,7 @@ def test_a_changing_step_is_never_tried_again(bench):
 
 def test_a_limit_that_has_passed_is_no_reason_to_try_again(bench):
     text = HEAD + (
-        "steps:\n  - {name: A, do: try.read, timeout: 2s, retry: {attempts: 3, pause: 0s}, with: {fail: sleep}}\n"
+        "steps:\n  - {name: A, do: try.read, timeout: 1s, retry: {attempts: 3, pause: 0s}, with: {fail: sleep}}\n"
     )
     assert isinstance(bench.fails(text), DeadlinePassed)
     assert len(bench.did) == 1
@@ -203,7 +203,7 @@ def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_sti
 
 
 def test_the_limit_of_a_run_bounds_its_steps_and_not_the_final_ones(bench):
-    error = bench.fails(failing("sleep"), limit=3)
+    error = bench.fails(failing("sleep"), limit=1)
     assert isinstance(error, DeadlinePassed)
     assert bench.did == ["a", "b", "mended", "closed"]
 

@@ -115,7 +115,7 @@ def test_half_of_a_compressed_export_is_a_cut(bench: Bench, server: HTTPServer) 
 
 
 def test_an_export_that_stalls_runs_into_its_time_out(bench: Bench, raw: Raw) -> None:
-    bench.timeouts = replace(bench.timeouts, export=2)
+    bench.timeouts = replace(bench.timeouts, export=1)
     port = scripted(raw, CHUNKED, chunk(DOCUMENT), wait=100)
     with pytest.raises(CannotReach, match="nothing more came in time"):
         export(bench, plain_port=port)

@@ -126,7 +126,7 @@ def test_a_slow_answer_runs_into_the_time_given(bench: Bench, raw: Raw) -> None:
             pass
 
     with pytest.raises(AnswerMissing, match="no answer in") as failure:
-        put(bench, plain_port=raw(serve), timeout=3)
+        put(bench, plain_port=raw(serve), timeout=1)
     assert failure.value.whole
     assert puts == [1]
 

@@ -89,7 +89,7 @@ def test_a_check_that_is_interrupted_leaves_nothing_running(stuck: Path, sent: s
 
 
 def test_a_script_that_took_too_long_is_ended_with_all_that_it_started(openssh: Ground) -> None:
-    fleet, hosts = openssh.fleet(command_timeout=4.0)
+    fleet, hosts = openssh.fleet(command_timeout=2.0)
     script = f"echo begun\n(sleep {LONG}; echo later) &\nsleep {LONG}\n".encode()
     for reply in fleet.ask(hosts, {host.name: script for host in hosts}):
         assert reply.out == b"begun\n"

@@ -125,7 +125,7 @@ def test_a_manager_that_never_answers_is_waited_for_no_longer_than_allowed(sick:
         )
         config = Path(sick.config).with_name("silent.yaml")
         config.write_text(text)
-        words = ("host", "check", "--host", FIRST, "--timeout", "3s", "-o", "json", "--config", str(config))
+        words = ("host", "check", "--host", FIRST, "--timeout", "2s", "-o", "json", "--config", str(config))
         ended = subprocess.run(
             [sys.executable, "-c", WATCHED, *words], env=environment(), capture_output=True, check=False
         )
@@ -133,7 +133,7 @@ def test_a_manager_that_never_answers_is_waited_for_no_longer_than_allowed(sick:
     (found,) = [f for f in json.loads(ended.stdout)["findings"] if f["check"] == "cm.agent.heartbeat"]
     assert (found["state"], found["observed"]) == (
         "error",
-        "the manager's API did not answer: no answer within 3s",
+        "the manager's API did not answer: no answer within 2s",
     )
 
 

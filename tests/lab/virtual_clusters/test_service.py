@@ -120,13 +120,13 @@ def test_a_token_is_for_directory_users_with_their_password(client):
     assert client.send("GET", "/jobs").json()["jobs"] == []
 
 
-@pytest.mark.parametrize(("form", "told"), [("duration", 2), ("absent", None)])
+@pytest.mark.parametrize(("form", "told"), [("duration", 1), ("absent", None)])
 def test_a_token_expires_and_tells_when_in_the_chosen_form(lab, client, form, told):
     lab.switch("vc-expires-in", form)
     assert client.log_in().status_code == 200
     lasting = client.token
     assert client.send("GET", "/info").status_code == 200
-    lab.switch("vc-token-seconds", "2")
+    lab.switch("vc-token-seconds", "1")
     assert client.log_in().json().get("expires_in") == told
     until(lambda: client.send("GET", "/info").status_code == 401)
     assert client.send("GET", "/info").headers["Content-Type"] == "text/html"

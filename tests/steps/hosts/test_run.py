@@ -120,7 +120,7 @@ def test_the_manager_server_and_agents_stop_start_and_are_waited_for(lab_hosts, 
     said = lab_hosts.play({"do": "agents.stop", **some}, {"do": "agents.stop", **some}, {"do": "agents.stop"})
     assert outcomes(said) == ["done", "unchanged", "done"]
     assert not any(unit.active() for unit in units.values())
-    missing = lab_hosts.play({"do": "agents.wait", **some, "timeout": "6s"})
+    missing = lab_hosts.play({"do": "agents.wait", **some, "timeout": "3s"})
     assert missing.code == 1 and "its agent does not run" in str(missing.error["detail"])
     before = {name: unit.properties()["InvocationID"] for name, unit in units.items()}
     kinds = ["agents.start", "agents.wait", "agents.restart", "agents.wait"]
