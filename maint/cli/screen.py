@@ -24,6 +24,8 @@ from maint.model.plan import Effect, Event, Happening, Outcome, Plan
 T = TypeVar("T")
 SCHEMA = "maint/1"
 _MARKS = {Outcome.DONE: "✓", Outcome.UNCHANGED: "=", Outcome.SKIPPED: "-", Outcome.FAILED: "✗", Outcome.WAITING: "…"}
+_WRONG = "error:"
+_PLAIN: tuple[str, int | None] = ("", 0)  # no colour
 _PARTLY = "!"  # done, but for what it says is left
 _COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", Outcome.FAILED: "31"}
 _COLOURS[Outcome.WAITING] = "33"
@@ -133,11 +135,11 @@ class Screen:
         if self.output == "json" and not self._as_json:
             self._json_line({"warning": words}, _WARNING)
             return
-        self._line(self._paint("33", printable(f"warning: {words}")), words, _WARNING, warning=words)
+        self._line(printable(f"warning: {words}"), words, _WARNING, paint=("33", None), warning=words)
 
     def ask(self, question: str) -> None:
         """Ask the operator something; quiet does not silence it."""
-        self._line(self._paint("33", printable(question)), question, _WARNING)
+        self._line(printable(question), question, _WARNING, paint=("33", None))
 
     def error(self, failure: MaintError) -> None:
         """Show a failure: what, why, what next."""
@@ -147,11 +149,10 @@ class Screen:
         if self.output == "json" and not self._as_json:
             self._json_line({"error": body}, _ERROR)
             return
-        lines = [f" {message}", *(f"  {line}" for line in detail)]
+        lines = [f"{_WRONG} {message}", *(f"  {line}" for line in detail)]
         if failure.way_on:
             lines.append(f"hint: {failure.way_on}")
-        shown = self._paint("31", "error:") + printable("\n".join(lines))
-        self._line(shown, message, _ERROR, error=body)
+        self._line(printable("\n".join(lines)), message, _ERROR, paint=("31", len(_WRONG)), error=body)
 
     def event(self, plan: Plan, event: Event) -> None:
         """Show one event of a run: progress in place on a terminal, plain lines elsewhere."""
@@ -171,10 +172,11 @@ class Screen:
             self._passing(f"{self._under_way}: {event.detail}", before)
         elif event.outcome is not None and self._shows(event.outcome):
             half = event.partly and event.outcome is Outcome.DONE
-            mark = self._paint("33", _PARTLY) if half else self._paint(_COLOURS[event.outcome], _MARKS[event.outcome])
+            colour, mark = ("33", _PARTLY) if half else (_COLOURS[event.outcome], _MARKS[event.outcome])
             detail = f": {event.detail}" if event.detail else ""
             level = _ERROR if event.outcome is Outcome.FAILED else _WARNING if half else _INFO
-            self._line(f"{mark} {printable(f'{place} {action.name}{detail}')}", level=level)
+            shown = f"{mark} {printable(f'{place} {action.name}{detail}')}"
+            self._line(shown, level=level, paint=(colour, len(mark)))
 
     def _event_line(self, plan: Plan, event: Event) -> None:
         """Write one event as a line of JSON."""
@@ -190,7 +192,7 @@ class Screen:
             "partly": event.partly,
         }
         if not self.quiet or level == _ERROR:
-            self._line("", event.detail, _WARNING if event.partly else level, event.time, **fields)
+            self._line("", event.detail, _WARNING if event.partly else level, event.time, _PLAIN, **fields)
 
     def heard(self, site: str, line: Mapping[str, Json]) -> None:
         """Write a line of JSON that the process of a site wrote, and say of which; from any thread."""
@@ -216,7 +218,7 @@ class Screen:
             bar = transfer_bar(one, colored=self._colored)
             self._passing(f"{one.words(now)}  {before}{what}", f"{bar} " if bar else "")
         else:
-            self._line(printable(words), words, _INFO, None, **{"event": "transfer", **one.fields(now)})
+            self._line(printable(words), words, _INFO, None, _PLAIN, **{"event": "transfer", **one.fields(now)})
 
     def progress(self, words: str) -> None:
         """Show how far something is: in place on a terminal, elsewhere a line with `-v`, and an event for programs."""
@@ -248,15 +250,31 @@ class Screen:
         self._line(printable_json(json.dumps({"schema": SCHEMA, **fields}, ensure_ascii=False)), level=level)
 
     def _line(
-        self, shown: str, words: str = "", level: int = _INFO, at: datetime | None = None, **fields: Json
+        self,
+        shown: str,
+        words: str = "",
+        level: int = _INFO,
+        at: datetime | None = None,
+        paint: tuple[str, int | None] = _PLAIN,
+        **fields: Json,
     ) -> None:
-        """Write a line for people; for programs its words and fields; under systemd with its priority before it."""
+        """Write a line for people; for programs its words and fields; under systemd with its priority before it.
+
+        Args:
+            paint: a colour, and how many of the first characters have it.
+        """
         if self._as_json:
             when, message = show_time(at or datetime.now(UTC)), words or shown
             said: dict[str, Json] = {"schema": SCHEMA, "time": when, "level": _LEVELS[level], "message": message}
             shown = printable_json(json.dumps({**said, **fields}, ensure_ascii=False))
-        elif self.to_systemd:
-            shown = "\n".join(f"<{level}>{line}" for line in shown.split("\n"))
+        else:
+            colour, many = paint
+            if self.output == "table" and sys.stderr.isatty():  # no name and no option is parted
+                shown = _folded(shown, shutil.get_terminal_size().columns, whole="`")
+            if colour:
+                shown = self._paint(colour, shown[:many]) + (shown[many:] if many else "")
+            if self.to_systemd:
+                shown = "\n".join(f"<{level}>{line}" for line in shown.split("\n"))
         with self._writing:
             _tell(f"{self._begin()}{shown}\n")
 
@@ -267,6 +285,12 @@ class Screen:
 
     def _paint(self, colour: str, words: str) -> str:
         return f"\x1b[{colour}m{words}\x1b[0m" if self._colored else words
+
+
+def _folded(text: str, width: int | None = None, *, whole: str = "") -> str:
+    from maint.cli.width import columns, folded  # few commands say much
+
+    return folded(text, width or columns(), whole=whole)
 
 
 def error_object(failure: MaintError) -> dict[str, Json]:
@@ -332,8 +356,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def plan_text(plan: Plan) -> str:
     """Return a plan for people."""
-    from maint.cli.width import columns, folded
-
     limit = f", limited to {', '.join(plan.limit)}" if plan.limit else ""
     lines = [f"plan {plan.source} for site {plan.site}{limit} (digest {plan.digest[:12]})"]
     for number, action in enumerate(plan.actions, 1):
@@ -343,7 +365,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"      {line}" for line in action.shown]
         if action.undo and action.effect > Effect.READ:
             lines.append(f"      undo: {action.undo}")
-    return folded("\n".join(lines), columns())
+    return _folded("\n".join(lines))
 
 
 def confirm(plan: Plan, screen: Screen, *, yes: bool, name: str | None) -> None:

@@ -24,6 +24,7 @@ STAYS = "\0"  # a blank in a table at which no line ends
 _OPTION = re.compile(r"(--[\w-]+) (?![-\[])")  # an option and its value stay together
 _LABEL = re.compile(r" *(?:\d+\. )?(?:READ|CHANGE|DESTROY) +(?=\S)|.{0,20}\S {2,}(?=\S)")  # an effect, or a gap
 _CODE = " " * 4
+_COMMANDS = ("maint ", "export ")
 
 
 def columns() -> int | None:
@@ -33,19 +34,23 @@ def columns() -> int | None:
     return None
 
 
-def folded(text: str, width: int | None) -> str:
-    """Return a text with its long lines broken between words; what goes on stands below what its label is about."""
+def folded(text: str, width: int | None, *, whole: str = "") -> str:
+    """Return a text with its long lines broken between words; what goes on stands below what its label is about.
+
+    Args:
+        whole: what is quoted by it is never parted, and neither is a line that is a command.
+    """
     if width is None:
         return text
-    return "\n".join(part for line in text.split("\n") for part in _parts(line, width))
+    return "\n".join(part for line in text.split("\n") for part in _parts(line, width, whole))
 
 
-def _parts(line: str, width: int) -> list[str]:
-    if len(line) <= width:
+def _parts(line: str, width: int, whole: str) -> list[str]:
+    if len(line) <= width or (whole and line.lstrip().startswith(_COMMANDS)):
         return [line]
     label = _LABEL.match(line)
     first = label[0] if label else " " * (len(line) - len(line.lstrip()))
-    return _filled(line[len(first) :], width, first, " " * (len(first) + (0 if label else _HANG)))
+    return _filled(line[len(first) :], width, first, " " * (len(first) + (0 if label else _HANG)), whole=whole)
 
 
 def _filled(text: str, width: int, first: str, then: str, *, whole: str = "") -> list[str]:

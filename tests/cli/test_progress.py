@@ -67,6 +67,41 @@ def on_a_terminal(program: str, columns: int) -> list[str]:
     return [line.rstrip("\r\n") for line in told.decode().split("\r\x1b[2K") if line]
 
 
+SAID = """
+from maint.cli.screen import Screen
+from maint.errors import WorkFailed
+from maint.model.plan import Happening, Outcome
+from tests.cli.test_progress import PLAN, event
+screen = Screen(color=COLOR)
+screen.event(PLAN, event(0, Happening.FINISHED, "it was taken and lies in the store of the site", Outcome.DONE))
+screen.warn("a line of more than forty columns goes on below")
+screen.error(WorkFailed("it failed", detail=["a reason of more than forty columns goes on"],
+                        hint="then `maint playbook resume 20261127T225153.302Z-a902` goes on"))
+screen.say("next:\\n  maint backup create --config /etc/maint/config.yaml --yes")
+"""
+
+
+def test_what_is_said_on_a_terminal_is_broken_between_words_and_a_command_never() -> None:
+    [shown] = on_a_terminal(SAID.replace("COLOR", "'never'"), 40)
+    assert shown.splitlines() == [
+        "✓ [1/2] Take it: it was taken and lies",
+        "  in the store of the site",
+        "warning: a line of more than forty",
+        "  columns goes on below",
+        "error: it failed",
+        "  a reason of more than forty columns",
+        "    goes on",
+        "hint: then",
+        "  `maint playbook resume 20261127T225153.302Z-a902`",
+        "  goes on",
+        "next:",
+        "  maint backup create --config /etc/maint/config.yaml --yes",
+    ]
+    [coloured] = on_a_terminal(SAID.replace("COLOR", "'always'"), 40)
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == shown
+    assert "\x1b[33mwarning: a line of more than forty\r\n  columns goes on below\x1b[0m" in coloured
+
+
 def test_a_terminal_shows_steps_of_all_and_bytes_with_rate_and_time_left() -> None:
     shown = on_a_terminal(RUN.replace("COLOR", "'never'"), 100)
     assert shown == [
