@@ -395,7 +395,7 @@ def _show(screen: Screen, session: RunSession, results: Sequence[Event], where: 
         actions = [action_json(plan.actions[event.index], event) for event in results]
         screen.emit({"run": session.run_id, "playbook": plan.source, "actions": actions, "report": dict(where)}, "")
     elif where:
-        screen.say(f"report: {where['md']} and {where['html']}")
+        screen.say(f"report, with HTML beside it: {where['md']}")
 
 
 def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> None:

@@ -209,7 +209,10 @@ def schedule(
 
 def _found(name: str, shipped: Library) -> tuple[Playbook, str]:
     """Return a playbook, and the word by which a scheduled run finds it wherever it starts."""
-    playbook, word = shipped.find(name), str(Path(name).absolute()) if is_file(name) else name
+    playbook, path = shipped.find(name), Path(name).absolute()
+    if ".." in path.parts:  # what it leads through need not be there when it runs
+        path = path.parent.resolve() / path.name
+    word = str(path) if is_file(name) else name
     if not NAME.fullmatch(playbook.name):
         hint = "small letters, digits and dashes, since files of the schedule are named after it"
         raise UsageError(f"a playbook named {playbook.name!r} cannot be scheduled", hint=hint)

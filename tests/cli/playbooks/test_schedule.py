@@ -55,7 +55,8 @@ def test_a_timer_runs_the_playbook_with_what_it_was_given(type_: Scheduler) -> N
 def test_cron_gets_a_line_and_a_file_is_named_by_its_whole_path(type_: Scheduler, tmp_path: Path) -> None:
     book = tmp_path / "mine.yaml"
     book.write_text("name: mine\nsummary: X.\nsteps:\n  - {name: A, do: pause, with: {duration: 1s}}\n")
-    said = type_(str(book), "--every", "6h", "--form", "cron")
+    (tmp_path / "gone").mkdir()
+    said = type_(f"{tmp_path}/gone/../mine.yaml", "--every", "6h", "--form", "cron")
     assert said.code == 0, said.err
     text = (type_.units / "maint-playbook-mine-prod").read_text()
     assert "0 */6 * * * root " in text
