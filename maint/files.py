@@ -145,6 +145,8 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
     """
     staging = f"{STAGING}{secrets.token_hex(8)}"
     with _naming(path):
+        if replace:
+            _refuse_special(path)
         make_folder(path.parent)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -181,6 +183,15 @@ def _naming(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise NotWritten(path, error) from error
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise OSError where a device, a pipe or a socket is there: root would put a file into the place of /dev/null."""
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        stream = path.is_symlink() and str(path.readlink()).startswith("/proc/")  # /dev/stdout, wherever that leads now
+        if stream or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and stays one", str(path))
 
 
 class _Written(io.FileIO):
@@ -327,10 +338,19 @@ def _rename_new(folder: int, staging: str, name: str) -> None:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
+def _at_most(file: BinaryIO, size: int) -> bytes:
+    """Read so many bytes, or all there are, without asking for room for all of them at once."""
+    blocks = list[bytes]()
+    while size and (block := file.read(min(size, 1 << 20))):
+        blocks.append(block)
+        size -= len(block)
+    return b"".join(blocks)
+
+
 def whole(path: Path, most: int = LARGEST) -> bytes:
     """Return a file's bytes; OSError where it cannot be read, or has more than one of its kind can have."""
     with path.open("rb") as file:
-        content = file.read(most + 1)
+        content = _at_most(file, most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content
@@ -382,7 +402,7 @@ def read_private(path: Path) -> bytes | None:
         if mode & 0o077:
             raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
         with open(handle, "rb", closefd=False) as file:
-            content = file.read(LARGEST + 1)
+            content = _at_most(file, LARGEST + 1)
         if len(content) > LARGEST:
             raise Invalid(f"{path} has more than {LARGEST} bytes", hint="is it the right file?")
         return content

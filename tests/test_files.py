@@ -5,6 +5,7 @@ import os
 import resource
 import stat
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,19 @@ def test_a_disk_that_takes_no_more_is_told_with_the_file_and_one_that_is_read_be
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_device_a_pipe_and_what_leads_to_a_stream_are_never_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe, link, out = (tmp_path / name for name in ("pipe", "link", "stdout"))
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    out.symlink_to("/proc/self/fd/1")
+    for path in (pipe, link, out):
+        before = path.lstat()
+        with pytest.raises(NotWritten, match="cannot be written: it is a device, a pipe or a socket"):
+            files.replace(path, b"x")
+        assert path.lstat() == before
+    assert {*tmp_path.iterdir()} == {pipe, link, out}
+
+
 def test_a_folder_that_somebody_holds_is_not_waited_for_without_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +107,17 @@ def test_what_cannot_be_read_back_is_told_as_damaged(tmp_path: Path, content: by
     path.write_bytes(content)
     with pytest.raises(files.Damaged):
         files.load(path, dict[str, str])
+
+
+def test_a_small_file_needs_little_memory_however_large_one_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.replace(path, b"{}")
+    tracemalloc.start()
+    try:
+        assert (files.load(path, dict), files.read_private(path), read_text(path)) == ({}, b"{}", "{}")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_folder_in_the_place_of_a_file_is_damage_and_a_missing_file_is_none(tmp_path: Path) -> None:
