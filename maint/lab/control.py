@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from maint.errors import CannotReach, UsageError, WorkFailed
+from maint.files import writing
 from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
 
@@ -33,7 +34,8 @@ def up(folder: Path, options: Options | None = None) -> Status:
     existed = is_lab(folder)
     if is_unfinished(folder):
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with writing(folder, "name another folder"):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / CONTROL).unlink(missing_ok=True)
     write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
     with (folder / OUTPUT).open("ab") as output:

@@ -94,7 +94,7 @@ def _discard(flags: Flags, place: Path) -> None:
         store = ", with the snapshots in its store" if any(place.glob("backups/*")) else ""
         question = f"the lab in {place} is to be thrown away{store}; go on?"
         ask_change(flags.screen(), question, yes=flags.yes)
-    elif not control.is_unfinished(place) and any(place.iterdir()):
+    elif not control.is_unfinished(place) and (not place.is_dir() or any(place.iterdir())):
         raise Refused(f"{place} is not empty and holds no lab", hint="name another folder")
     control.down(place)
     shutil.rmtree(place)

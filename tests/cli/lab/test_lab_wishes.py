@@ -28,6 +28,14 @@ def test_a_wish_that_makes_no_sense_is_wrong_usage(tmp_path, words, told):
     assert not (tmp_path / "lab").exists()
 
 
+@pytest.mark.parametrize(("place", "words"), [("file", ()), ("file/lab", ()), ("file", ("--new", "--yes"))])
+def test_a_place_that_can_be_no_folder_is_told_and_stays_as_it_is(tmp_path, place, words):
+    (tmp_path / "file").write_text("mine")
+    said = maint("lab", "up", "--folder", str(tmp_path / place), *words)
+    assert (said.code, "name another folder" in said.err) == (5 if words else 1, True), said.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_port_that_another_process_has_is_told_without_a_traceback(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = ("--folder", str(tmp_path / "lab"), "--plain-port", str(taken.getsockname()[1]))
