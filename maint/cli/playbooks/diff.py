@@ -8,12 +8,11 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
 from maint.errors import Differences, Invalid
-from maint.files import Damaged, decoded
+from maint.files import Damaged, decoded, whole
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json, spelled
 from maint.model.plan import Action, Plan
 
-_LARGEST = 64 * 1024 * 1024  # bytes of a saved plan
 _HINT = "save one with `maint playbook plan NAME -o json > FILE`"
 
 
@@ -86,12 +85,9 @@ def _shown(value: Json) -> str:
 
 
 def _read(name: str) -> Plan:
-    path = Path(name)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise Invalid(f"{name} is too large for a plan", hint=_HINT)
-        whole = decoded(path.read_bytes(), dict[str, object])
-        plan = whole.get("plan", whole)
+        document = decoded(whole(Path(name)), dict[str, object])
+        plan = document.get("plan", document)
         if not isinstance(plan, Mapping):
             raise TypeError
         actions = [{key: value for key, value in one.items() if key != "shown"} for one in plan["actions"]]

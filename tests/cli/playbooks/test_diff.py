@@ -98,3 +98,8 @@ def test_what_is_no_saved_plan_is_refused_with_how_to_save_one(tmp_path: Path, c
     (tmp_path / "a").write_text(content)
     said = maint("playbook", "diff", str(tmp_path / "a"), str(tmp_path / "gone"))
     assert (said.code, "maint playbook plan NAME -o json" in said.err) == (3, True)
+
+
+def test_what_has_no_end_is_no_saved_plan_and_is_not_read_on() -> None:
+    said = maint("playbook", "diff", "/dev/zero", "/dev/zero")
+    assert said.code == 3 and "/dev/zero cannot be read: it has more than" in said.err, said.err

@@ -189,3 +189,9 @@ def test_what_a_run_put_there_twice_is_its_own(hosts):
     back = [{"do": "host.put_back", "with": {"hosts": [hosts.names[0]], "path": path}}]
     assert hosts.play(other, second, run(hosts.names[0], "exit 3"), failing=back).code == 1
     assert hosts.file(path).read_bytes() == b"old"
+
+
+def test_what_has_no_end_is_not_put_and_not_read_on(hosts):
+    said = hosts.play(put(hosts, b"", file="/dev/zero"))
+    assert (said.code, hosts.listed(hosts.folder)) == (5, [])
+    assert "/dev/zero is larger than" in said.error["message"]
