@@ -1,5 +1,6 @@
 """The one tree of failures: each says what went wrong, why, and what to do next; `exit_code` is inherited."""
 
+import errno
 from collections.abc import Sequence
 
 import msgspec
@@ -122,6 +123,20 @@ class NotWritten(WorkFailed, OSError):
 
     def __str__(self) -> str:
         return self.message  # and not as an OSError spells it
+
+
+def shortage(error: BaseException) -> WorkFailed | None:
+    """Return the failure of a machine that gives this process nothing more, None where an error says something else."""
+    if isinstance(error, MemoryError):
+        words = "no memory is left"
+    elif isinstance(error, RuntimeError) and str(error) == "can't start new thread":  # as Python says it
+        words = "no further thread can begin"
+    elif isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        words = f"the system gives nothing more: {error.strerror}"
+    else:
+        return None
+    hint = "end what else runs here, or raise the limits of this user, unit (MemoryMax, TasksMax) or container"
+    return WorkFailed(words, hint=hint)
 
 
 class StoreFailed(WorkFailed):

@@ -15,7 +15,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import LOG_FORMATS, Screen
-from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError, WorkFailed
+from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError, WorkFailed, shortage
 
 
 class ExitCode(msgspec.Struct, frozen=True):
@@ -152,7 +152,7 @@ def _stopped(error: Exception) -> MaintError | None:
 
 def foreseen(error: Exception) -> MaintError:
     """Return a failure as it is shown: what nobody has foreseen as a bug whose crash report is written."""
-    return error if isinstance(error, MaintError) else _without_room(error) or _bug(error)
+    return error if isinstance(error, MaintError) else _without_room(error) or shortage(error) or _bug(error)
 
 
 def _without_room(error: Exception) -> MaintError | None:

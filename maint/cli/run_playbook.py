@@ -27,7 +27,7 @@ from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession, let_go
 from maint.engine.shared_runs import at_work, unless_held
-from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished
+from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished, shortage
 from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.notice import verb_of
@@ -351,8 +351,9 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         _watch(session.events(), show)
     except MaintError as error:
         failure = _with_way_on(error, session, site)
-    except Exception as bug:
-        failure = bug
+    except Exception as error:
+        lacking = shortage(error)
+        failure = _with_way_on(lacking, session, site) if lacking else error
     moved = sum(one.end() for one in at_work)
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):

@@ -23,6 +23,7 @@ from maint.errors import (
     Unfinished,
     UnknownName,
     WorkFailed,
+    shortage,
 )
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json
@@ -492,6 +493,8 @@ def _worked_out(action: Action, key: str, values: Mapping[str, Json]) -> Json:
 
 
 def _words(error: BaseException) -> str:
+    if not isinstance(error, MaintError):
+        error = shortage(error) or error
     if isinstance(error, MaintError):
         return scrub(error.message if isinstance(error, Unfinished) else error.in_a_line)
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"a bug in maint: {type(error).__name__}"

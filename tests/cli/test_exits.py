@@ -1,5 +1,6 @@
 """Exit codes, confirmations, and what a command does when nobody is there to ask."""
 
+import errno
 import json
 import os
 import pty
@@ -22,6 +23,7 @@ from maint.engine.lock import site_lock
 from maint.errors import DeadlinePassed, WorkFailed
 from maint.lab.create import SITE
 from maint.lab.hosts.ssh_server import COMMANDS
+from maint.snapshots.writer import SnapshotWriter
 from tests.steps.operator import environment, maint
 
 
@@ -397,6 +399,32 @@ def test_where_nothing_temporary_can_be_made_a_command_says_so_and_is_no_bug(tmp
     ended = subprocess.run(called, env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
     assert "error: nothing temporary can be made: No usable temporary" in ended.stderr and "TMPDIR" in ended.stderr
+
+
+LACKING = (MemoryError(), RuntimeError("can't start new thread"), OSError(errno.EMFILE, "Too many open files"))
+
+
+@pytest.mark.parametrize("error", LACKING)
+def test_where_the_system_gives_nothing_more_a_command_says_so_and_is_no_bug(error, capsys):
+    def lacking():
+        raise error
+
+    assert boundary.guarded(Screen, lacking) == 1
+    shown = capsys.readouterr().err
+    assert "raise the limits" in shown and "bug" not in shown
+
+
+def test_a_run_that_the_system_gives_nothing_more_ends_in_order_and_is_taken_up(loaded, monkeypatch):
+    def lacking(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SnapshotWriter, "__enter__", lacking)
+        said = loaded("backup", "create", "--yes")
+    assert (said.code, "bug" in said.err) == (1, False), said.err
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
+    assert run["state"] == "failed" and f"maint playbook resume {run['id']}" in said.err
+    assert loaded("playbook", "resume", run["id"]).code == 7  # redacted
 
 
 def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
