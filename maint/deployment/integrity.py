@@ -236,6 +236,8 @@ class References:
         )
 
     def _repeats(self, kind: str, names: Sequence[object], among: set[tuple[str, str]] | None = None) -> None:
+        if among is None and len({*map(str, names)}) == len(names):  # as nearly always
+            return
         seen: set[tuple[str, str]] = set() if among is None else among
         for name in names:
             if (kind, str(name)) in seen:

@@ -113,20 +113,26 @@ class Reducer:
         if depth >= DEEPEST:
             raise too_deep()
         below = place.below
-        if value.__class__ is tuple:
+        if type(value) is tuple:
             if place.early and depth < DEEPEST - _EARLY and place.early(value):
                 return None
-            fields = dict(value)
-            for key, inner in fields.items():
-                if inner.__class__ in CONTAINERS:
-                    fields[key] = self._container(inner, below.get(key) or place.enter(key, self._rules), depth + 1)
+            fields: Fields = {}
+            inside = []  # the keys of objects and lists; of a repeated key the last value counts
+            for key, inner in value:
+                fields[key] = inner
+                if type(inner) is not str and type(inner) in CONTAINERS:
+                    inside.append(key)
+            if len(fields) != len(value):
+                inside = [key for key, inner in fields.items() if type(inner) in CONTAINERS]
+            for key in inside:
+                fields[key] = self._container(fields[key], below.get(key) or place.enter(key, self._rules), depth + 1)
             if len(fields) != len(value):
                 self._repeats(value, place)
             return fields if place.rule is None else _ruled(fields, place)
         there = below.get(ITEM) or place.enter(ITEM, self._rules)
         kept = []
         for inner in value:
-            done = self._container(inner, there, depth + 1) if inner.__class__ in CONTAINERS else inner
+            done = self._container(inner, there, depth + 1) if type(inner) in CONTAINERS else inner
             if done is not None:
                 kept.append(done)
             elif inner is None:

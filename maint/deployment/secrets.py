@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -112,7 +112,7 @@ _ABOUT = (
 )
 
 # A fingerprint of ours, stars or dots, the word in another spelling.
-_MASK = r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?"
+_mask = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?").fullmatch
 _MASKS = frozenset("f*•rR<[({")
 
 
@@ -147,7 +147,7 @@ def readable(value: object) -> bool:
 
 def masked(value: object) -> bool:
     """Return whether a value stands in a secret's place, as displays and redacted copies of ours have it."""
-    return isinstance(value, str) and value[:1] in _MASKS and bool(re.fullmatch(_MASK, value))
+    return isinstance(value, str) and value[:1] in _MASKS and _mask(value) is not None
 
 
 # Without flags the word REDACTED counts on any item: one that was really set to it is not worth caring about.
@@ -165,22 +165,26 @@ class Redactions:
         self.readable = 0
         self.readable_of_peers = 0
 
-    def items(self, items: Iterable[Item], plain: int = 0) -> None:
+    def items(self, items: Collection[Item], plain: int = 0) -> None:
         """Take config items, and the number of further ones that say themselves to be no secret."""
-        self._items += plain
+        self._items += len(items) + plain
         self.flagged = self.flagged or plain > 0
         for name, value, flag in items:
-            self._items += 1
-            if isinstance(flag, bool):
+            if flag is False or flag is True:
                 self.flagged = True
-                if not flag and value != REDACTED:  # what most are
-                    continue
+            if flag is False and value != REDACTED:  # what most are
+                continue
             if value == REDACTED and hidden(name, value, flag):
                 self._secret += 1
                 self._hide(str(name))
             elif flag is True or sensitive(name, flag):
                 self._secret += 1
-                self._show(name, value)
+                if masked(value):
+                    self._masked = True
+                    self._hide(str(name))
+                elif value is not None and value != "":
+                    self.readable += 1
+                    self._remember(value)
 
     def peer(self, peer: Fields) -> None:
         """Take one replication peer, whose password is never flagged."""
@@ -215,14 +219,6 @@ class Redactions:
         self.hidden += 1
         if len(self._names) < _SHOWN and name not in self._names:
             self._names.append(name)
-
-    def _show(self, name: object, value: object) -> None:
-        if masked(value):
-            self._masked = True
-            self._hide(str(name))
-        elif value not in (None, "", REDACTED):
-            self.readable += 1
-            self._remember(value)
 
     def _remember(self, value: object) -> None:
         if self._secrets is not None:
