@@ -17,7 +17,7 @@ from jinja2.filters import do_indent
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from maint.config import resources
+from maint.config import paths
 from maint.errors import Invalid, Position, Stopped
 from maint.model.formatting import show_count, show_duration, show_size, show_some
 from maint.model.json import Json
@@ -188,7 +188,7 @@ def _environment(kind: type[_Kind], **options: Any) -> _Kind:  # Any: whatever o
 
 def _load_file(name: str) -> tuple[str, str, Callable[[], bool]]:
     try:
-        return resources.template(name), name, lambda: True
+        return paths.template(name), name, lambda: True
     except FileNotFoundError:
         raise jinja2.TemplateNotFound(name) from None
 

@@ -9,7 +9,7 @@ import maint.steps
 
 _ROOMS = (maint.adapters, maint.steps)
 _FURTHER = (
-    *("maint.cli.backup.create", "maint.cli.backup.rekey", "maint.cli.cluster", "maint.cli.restore"),
+    *("maint.cli.backup.create", "maint.cli.backup.heal", "maint.cli.manager", "maint.cli.restore"),
     *("maint.cli.playbook", "maint.cli.vc.backup", "maint.lab.manager.simulator"),
 )
 

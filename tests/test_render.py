@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint import render
-from maint.config import resources
+from maint.config import paths
 from maint.engine import parameters
 from maint.errors import DeadlinePassed, Invalid, Position
 from maint.model.json import Json
@@ -283,7 +283,7 @@ def test_any_text_renders_or_is_invalid(text: str) -> None:
 
 @pytest.fixture
 def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(resources, "folder", lambda name: tmp_path)
+    monkeypatch.setattr(paths, "shipped_folder", lambda name: tmp_path)
     render._files.cache_clear()
     return tmp_path
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, report_in
+from maint.airflow.child import Child, Outcome, outcome_of, reason, report_in, told
 from maint.airflow.hook import AirflowFailException, MaintHook
-from maint.airflow.outcome import Outcome, outcome_of, reason, told
 
 
 class MaintOperator(BaseSensorOperator):

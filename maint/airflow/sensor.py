@@ -6,9 +6,8 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child
+from maint.airflow.child import Child, Outcome, outcome_of, reason
 from maint.airflow.hook import AirflowFailException, MaintHook
-from maint.airflow.outcome import Outcome, outcome_of, reason
 
 _GRACE = 3.0  # seconds for a command that reads to end in; Airflow kills the task after five
 

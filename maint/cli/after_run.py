@@ -17,7 +17,6 @@ from maint.cli.monitoring.outcomes import Outcome
 from maint.cli.open_site import named_in
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
-from maint.cli.site import summary
 from maint.config.actor import actor
 from maint.engine import journal, takeovers
 from maint.engine.history import forget, prunable
@@ -42,7 +41,7 @@ from maint.report.run import write
 from maint.snapshots.catalogue import entries
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
-from maint.steps.services.kept_settings import expire
+from maint.steps.services.changing import expire
 
 BRIEFLY = 5.0  # seconds for stores to answer after a failure, which may have come of a silent one
 _AT_ONCE = 1.0  # the same where somebody wants an end of it
@@ -155,8 +154,8 @@ def _summarize(site: ConfiguredSite, unasked: str) -> None:
     if not unasked:
         try:
             known = entries(site)
-            seen = summary.summary_of(known, last_good(drills(site)), site.clock.now())
-            keep_record(site.state / summary.FILE, seen)
+            seen = outcomes.summary_of(known, last_good(drills(site)), site.clock.now())
+            keep_record(site.state / outcomes.SUMMARY, seen)
         except Stopped:
             raise
         except (OSError, MaintError):

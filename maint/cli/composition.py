@@ -156,7 +156,7 @@ class ConfiguredSite:
     def notices(self) -> "NoticeSender":
         """Those who are told."""
         from maint.adapters.notices import NoticeSender
-        from maint.report.notice import body_of, text_of
+        from maint.report.run import body_of, text_of
 
         own = self.settings
         return NoticeSender(own.notify, self.secrets, self.clock, text=text_of, body=body_of, proxy=own.proxy)
@@ -171,7 +171,7 @@ class ConfiguredSite:
     @cached_property
     def fingerprint_key(self) -> Secret:
         """The key of the fingerprints that stand for secrets in redacted copies."""
-        from maint.adapters.private_key import load_or_make_key
+        from maint.adapters.sign import load_or_make_key
 
         reference = self._backup.fingerprint_key
         if not reference and self.settings.shared_state_key and not (self.state / "keys" / "fingerprint").exists():

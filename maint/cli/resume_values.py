@@ -1,22 +1,29 @@
-"""What an operator may say when a run is taken up: where a virtual cluster is now that the plan names.
+"""Go on with a run: the values of `playbook resume --set`, and the run that a `--run-key` names.
 
 The plan fixed which virtual clusters come back, from which snapshot, and what is done. An address is none of it: it
 does not exist while the plan is made. Whoever types it names the virtual cluster with it, and the journal keeps it.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import gateway_of
+from maint.cli.options import Flags
+from maint.cli.run_report import action_json
+from maint.cli.screen import Screen
 from maint.config.fields import endpoint, url
 from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
+from maint.engine import journal
 from maint.engine.journal import RunState
-from maint.errors import Invalid, Refused
+from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
+from maint.model.formatting import tell_times
 from maint.model.json import Json
+from maint.ports import Site
 from maint.steps.restore.deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
@@ -201,3 +208,42 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
         gone=gone,
         waiver=f"--set vc.{name}.source_gone=true",
     )
+
+
+def keyed(flags: Flags, playbook: str = "") -> dict[str, Json]:
+    """Return what a journal keeps of a command with a key, and of its playbook's text; empty where it has none."""
+    if not flags.run_key:
+        return {}
+    return {"run_key": flags.run_key, "asked": hashlib.sha256(f"{flags.asked}\n{playbook}".encode()).hexdigest()}
+
+
+def earlier_run(site: Site, key: Mapping[str, Json]) -> journal.RunState | None:
+    """Return the run that a command with this key began, None where it is to begin one.
+
+    A run that was refused has done nothing, and one that was dismissed is given up: neither stands in the way.
+
+    Raises:
+        Refused: the key is another command's.
+    """
+    past = journal.of_key(site.state, str(key["run_key"])) if key else None
+    if past is None or past.state in ("refused", "dismissed"):
+        return None
+    if past.options.get("asked") != key["asked"]:
+        raise Refused(
+            f"the key {key['run_key']!r} belongs to another command: run {past.id} ({past.plan.source}), {past.state}",
+            detail=["a key stands for one command with its arguments and the playbook as it was then"],
+            hint="use a new key; `maint playbook history` lists the runs",
+        )
+    return past
+
+
+def done_already(screen: Screen, past: journal.RunState) -> None:
+    """Say that a run is done already; PartlyDone: so it ended then."""
+    ended = [(action, past.record(index).result) for index, action in enumerate(past.plan.actions)]
+    actions = [action_json(action, result) for action, result in ended if result]
+    words = f"done already: run {past.id} ({past.plan.source}), ended {tell_times(past.at)}"
+    screen.say(words)
+    if screen.output != "table":
+        screen.emit({"run": past.id, "playbook": past.plan.source, "actions": actions, "done_already": True}, "")
+    if partly := [result.detail for _, result in ended if result and result.partly]:
+        raise PartlyDone(f"{words}, but not all that was asked for", detail=partly, hint="see what is left above")

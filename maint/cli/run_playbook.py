@@ -7,7 +7,6 @@ from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
 
-from maint.cli import run_key
 from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
@@ -15,7 +14,7 @@ from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
-from maint.cli.resume_values import Said, by_lane, checked
+from maint.cli.resume_values import Said, by_lane, checked, done_already, earlier_run, keyed
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
@@ -138,14 +137,14 @@ def _prepared(
     """Return what is to be carried out; None where it was only to be shown, or is done already."""
     if not flags.dry_run:
         asked.note(site.state, flags.command, site.clock.now())
-    key = run_key.asked(flags, text)
+    key = keyed(flags, text)
     if key:
         learn(flags, site, screen, flags.run_key)
-    if past := run_key.earlier(site, key):
+    if past := earlier_run(site, key):
         asked.forget(site.state)
         if past.resumable:
             return _taken_up(flags, site, screen, past, {})
-        run_key.done_already(screen, past)
+        done_already(screen, past)
         return None
     with limited(flags, site, "making the plan"), nullcontext() if flags.dry_run else unless_held(site):
         plan = make(site, screen)

@@ -1,7 +1,9 @@
-"""Where the configuration file is looked for, and where the state of its sites lies."""
+"""Where files lie: the configuration, the state of its sites, the playbooks and templates of the product."""
 
 import pwd
 from collections.abc import Callable, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from maint.errors import Invalid
@@ -100,3 +102,40 @@ def _xdg_state(home: Path, environ: Mapping[str, str]) -> Path:
     given = environ.get("XDG_STATE_HOME", "")
     # A relative one is to be ignored, says the XDG base directory specification.
     return (Path(given) if given.startswith("/") else home / ".local/state") / "maint"
+
+
+def shipped_folder(name: str) -> Traversable:
+    """Return a shipped folder, of the installed package or (editable install) the checkout; FileNotFoundError."""
+    inside = files("maint") / "_bundled" / name
+    if inside.is_dir():
+        return inside
+    beside = Path(__file__).resolve().parents[2] / name
+    if beside.is_dir() and (beside.parent / "pyproject.toml").is_file():
+        return beside
+    raise FileNotFoundError(f"{name}/ is missing from this installation")
+
+
+def changelog() -> str:
+    """Return what is new in each version; FileNotFoundError where it is missing."""
+    place = shipped_folder("playbooks")
+    inside = files("maint") / "_bundled" / "CHANGELOG.md"
+    found = inside if inside.is_file() else Path(str(place)).parent / "CHANGELOG.md"
+    return found.read_text(encoding="utf-8")
+
+
+def playbooks() -> dict[str, str]:
+    """Return the shipped playbooks: name (without `.yaml`) → text, in order."""
+    found = sorted((item for item in shipped_folder("playbooks").iterdir()), key=lambda item: item.name)
+    return {
+        item.name.removesuffix(".yaml"): item.read_text(encoding="utf-8")
+        for item in found
+        if item.name.endswith(".yaml")
+    }
+
+
+def template(name: str) -> str:
+    """Return the text of a shipped template by its path below `templates/`; FileNotFoundError where there is none."""
+    steps = name.split("/")
+    if not name or any(step in ("", ".", "..") for step in steps):
+        raise FileNotFoundError(name)
+    return shipped_folder("templates").joinpath(*steps).read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from maint.lab.control import MADE_FROM
 from maint.lab.files import write_whole
 from maint.lab.http.server import free_port
 from maint.lab.manager import host_files, kerberos, simulator
+from maint.lab.manager.api.security import make_license
 from maint.lab.manager.document import Doc, announced, clusters, dumps, hosts, recorded_at, release, settings
-from maint.lab.manager.license import make_license
 from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.create import domain_of, plan
 

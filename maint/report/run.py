@@ -1,4 +1,4 @@
-"""The report of a run: Markdown and HTML for people, rendered from the same values as its JSON."""
+"""Reports of runs in Markdown and HTML; notices in words, as JSON, and as chat tools want them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,10 +9,14 @@ from pathlib import Path
 import msgspec
 
 from maint import files
-from maint.model.formatting import show_duration
+from maint.model.formatting import show_duration, tell_times
 from maint.model.json import Json, as_json
+from maint.model.notice import Notice
 from maint.model.plan import Plan, RanHook
+from maint.render import from_file
 from maint.report.answer import Moment
+
+FORMATS = {"json": "notice.json.j2", "slack": "notice-slack.json.j2", "teams": "notice-teams.json.j2"}
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -138,3 +142,16 @@ def write(report: RunReport, folder: Path) -> Mapping[str, Path]:
         text = from_file(f"run.{kind}.j2", values, html=kind == "html")
         files.replace(path, text.encode())
     return paths
+
+
+def text_of(notice: Notice) -> str:
+    """Return a notice in words, as in a mail."""
+    return from_file("notice.txt.j2", {"notice": notice, "when": tell_times(notice.at)})
+
+
+def body_of(format_: str, notice: Notice) -> bytes:
+    """Return what is posted for a notice in one of `FORMATS`."""
+    text = text_of(notice)
+    below = text.removeprefix(notice.title).lstrip()  # where the title stands by itself
+    values = {"notice": notice, "event": notice.to_json(), "text": text, "below": below}
+    return from_file(FORMATS[format_], values).encode()

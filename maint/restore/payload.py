@@ -1,10 +1,10 @@
-"""The document that a restore sends: a snapshot's own bytes, or what is left of them after an edit.
+"""What a restore sends: a snapshot's own bytes, what is left after an edit, or its settings for one place (M19).
 
 What is edited is made anew from the snapshot by the rules in the plan, in memory only. Which flag goes with it is
 decided here alone: a part sent with `deleteCurrentDeployment=true` would delete all the rest (M8).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import BinaryIO, cast
@@ -16,11 +16,11 @@ from maint.deployment.document import Document, items_of, spell, text_of
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.normalize import Items, Tree, normalize
 from maint.deployment.reader import blocks
-from maint.deployment.secrets import SecretIndex, site_fingerprint
+from maint.deployment.secrets import SecretIndex, hidden, sensitive, site_fingerprint
 from maint.errors import Refused
 from maint.model.formatting import show_lines
 from maint.model.json import Json
-from maint.model.manager import Cluster, Host
+from maint.model.manager import Cluster, Host, Place, Setting
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.host_mapping import HostChange, changes_of, leftovers, rewrite
@@ -258,3 +258,53 @@ def outgoing(sight: Sight, snapshot: Snapshot, edit: Edit) -> Outgoing:
     document = read_deployment(sight, snapshot)
     rewrite(document, edit.changes)
     return Outgoing(snapshot, edit, spell(part_of(document, edit.choice) if edit.choice else document))
+
+
+def settings_in(sight: Sight, snapshot: Snapshot, place: Place) -> Mapping[str, Setting]:
+    """Return by name what a snapshot has set on a place.
+
+    Raises:
+        Refused: the snapshot has no such place, or a secret of it reads REDACTED.
+    """
+    holder = _holder(read_deployment(sight, snapshot), place)
+    if holder is None:
+        hint = "`maint backup show` says what it holds; names may have changed since"
+        raise Refused(f"snapshot {snapshot.id} has no {place}", hint=hint)
+    found = {}
+    for item in items_of(holder.get("managerSettings" if place == Place() else "config")):
+        name, value = text_of(item, "name"), item.get("value")
+        if hidden(name, value, item.get("sensitive")):
+            hint = "`maint backup list` shows the restorable ones"
+            raise Refused(f"{name} of {place} is hidden in snapshot {snapshot.id}: it is never written", hint=hint)
+        flagged = sensitive(name, item.get("sensitive"))
+        found[name] = Setting(name, None if value is None else str(value), None, flagged)
+    return found
+
+
+def groups_in(sight: Sight, snapshot: Snapshot, service: Place) -> list[str]:
+    """Return the role config groups that a snapshot has of a service."""
+    found = _service(read_deployment(sight, snapshot), service)
+    return [text_of(one, "name") for one in items_of(found.get("roleConfigGroups"))] if found else []
+
+
+def _holder(document: Document, place: Place) -> Document | None:
+    if place == Place():
+        return document
+    if place.host:
+        known = items_of(document.get("hosts"))
+        return next((one for one in known if place.host in (one.get("hostId"), one.get("hostname"))), None)
+    service = _service(document, place)
+    if service is None or not (place.role or place.role_group):
+        return service
+    listed, name = ("roles", place.role) if place.role else ("roleConfigGroups", place.role_group)
+    return next((one for one in items_of(service.get(listed)) if one.get("name") == name), None)
+
+
+def _service(document: Document, place: Place) -> Document | None:
+    if not place.cluster:
+        management = document.get("managementService")
+        return management if isinstance(management, dict) and management.get("name") == place.service else None
+    for cluster in items_of(document.get("clusters")):
+        if cluster.get("name") == place.cluster:
+            return next((one for one in items_of(cluster.get("services")) if one.get("name") == place.service), None)
+    return None

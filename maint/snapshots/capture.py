@@ -1,9 +1,11 @@
-"""Take a snapshot: one pass over the network, two copies, read back before anything is promised."""
+"""Take a snapshot: room on the disks, one pass over the network, two copies, read back before success is reported."""
 
 import shlex
-from collections.abc import Callable, Generator, Sequence
+import shutil
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -11,15 +13,15 @@ from msgspec.structs import replace
 from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, NotWritten, StoreFailed, WorkFailed
-from maint.files import explaining, whole
+from maint.errors import CannotReach, Invalid, NotWritten, Refused, StoreFailed, WorkFailed
+from maint.files import SPARE, existing, explaining, whole
 from maint.model.formatting import show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.ports.truststore import path_of, try_password
-from maint.snapshots.catalogue import load, sweep
+from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
@@ -30,6 +32,11 @@ from maint.snapshots.sources import dump, exported
 from maint.snapshots.verify import prove_new, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
 from maint.snapshots.writer import SnapshotWriter
+
+NOTE = "snapshot"  # the id, written down before anything is stored
+_LATER = "once the store answers: `maint playbook resume`"
+_SOUND = 2  # the level to which what an earlier attempt stored must be proven
+LEAST = SPARE  # bytes that the smallest snapshot may need, too
 
 
 def take(
@@ -253,11 +260,6 @@ def _said(verdict: Verdict) -> str:
     return "audit-only: " + ("; ".join(failed) or "nothing tells that it is not redacted")
 
 
-NOTE = "snapshot"  # the id, written down before anything is stored
-_LATER = "once the store answers: `maint playbook resume`"
-_SOUND = 2  # the level to which what an earlier attempt stored must be proven
-
-
 def taken_once(
     site: Site, work: Work, purpose: Purpose, *, accept_empty: bool = False
 ) -> Generator[str, None, Snapshot]:
@@ -309,3 +311,35 @@ def described(snapshot: Snapshot) -> str:
     else:
         why = "it breaks a rule: " if shown else "nothing in it tells that its secrets are readable"
     return f"snapshot {snapshot.id}: {size}, audit-only, cannot be restored: {why}" + "; ".join(f.words for f in shown)
+
+
+def largest(sight: Sight) -> int:
+    """Return the bytes of the largest snapshot in the store, but for the files of virtual clusters."""
+    try:
+        return max(
+            (sum(part.bytes for part in each.snapshot.parts) for each in entries(sight) if each.snapshot), default=0
+        )
+    except WorkFailed:  # a store that is away tells nothing
+        return 0
+
+
+def refuse_full(sight: Sight) -> None:
+    """Refuse where the disk of the state folder, or each store that a backup may go to, is known to lack room."""
+    backup = sight.settings.backup
+    stores = [backup.store, *backup.copies] if backup else []
+    full = list(_short(sight.settings.state, LEAST))
+    if stores and all(store.startswith("/") for store in stores):
+        needed = max(largest(sight), LEAST)
+        lacking = [list(_short(Path(store), needed)) for store in stores]
+        full += [words for told in lacking for words in told] if all(lacking) else []
+    if full:
+        raise Refused("a disk is too full for a backup", detail=full, hint="make room, or prune; then run it again")
+
+
+def _short(folder: Path, needed: int) -> Iterator[str]:
+    try:
+        free = shutil.disk_usage(existing(folder)).free
+    except OSError:
+        return  # what cannot be looked into is told by whoever writes there
+    if free < needed:
+        yield f"{folder} has {show_size(free)} free, and {show_size(needed)} may be needed"

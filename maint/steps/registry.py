@@ -110,7 +110,7 @@ STEPS = Kinds(
         "snapshot.prune": "snapshots.retention.PruneSnapshots",
         "window.open": "manager.window.OpenWindow",
         "window.close": "manager.window.CloseWindow",
-        "license.upload": "manager.license.UploadLicense",
+        "license.upload": "manager.server.UploadLicense",
         "restore.ready": "restore.preconditions.RestoreReady",
         "deployment.put": "restore.deployment.PutDeployment",
         "deployment.add": "restore.deployment.AddClusters",

@@ -16,7 +16,7 @@ class Arguments(BaseModel):
     """What a step kind accepts under `with:`; unknown names are refused.
 
     Attributes:
-        in_config: those of its keys that name what the config has → what that is, a key of `engine.names.known_names`.
+        in_config: those of its keys that name what the config has → what that is, a key of `engine.load.known_names`.
     """
 
     in_config: ClassVar[Mapping[str, str]] = {}

@@ -22,7 +22,7 @@ from maint.adapters.notices import NoticeSender
 from maint.config.notices import NoticeSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.model.notice import Kind, Notice, Told
-from maint.report.notice import body_of, text_of
+from maint.report.run import body_of, text_of
 from tests.ports import closed_port, free_port
 
 FAILED = Notice(

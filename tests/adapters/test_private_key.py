@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
-from maint.adapters.private_key import seed_of
-from maint.adapters.sign import load_or_make_signer
+from maint.adapters.sign import load_or_make_signer, seed_of
 from maint.errors import Invalid
 from maint.model.secret import Secret
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maint.adapters.private_key import load_or_make_key
-from maint.adapters.sign import NAMESPACE, SshSigner, load_or_make_signer
+from maint.adapters.sign import NAMESPACE, SshSigner, load_or_make_key, load_or_make_signer
 from maint.errors import Invalid, WorkFailed
 from maint.model.secret import Secret
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from maint.airflow import get_provider_info
-from maint.airflow.outcome import Outcome, outcome_of, reason, told
+from maint.airflow.child import Outcome, outcome_of, reason, told
 from maint.cli.boundary import EXIT_CODES
 
 FOR_GOOD = {2, 3, 5, 70}

@@ -11,7 +11,7 @@ import tempfile
 from itertools import cycle, islice
 from pathlib import Path
 
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from tests.benchmarks.measure import run
 
 COUNT, TRIES = 100, 5

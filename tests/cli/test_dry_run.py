@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from maint.cli.app import COMMANDS
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.lab.pki import age_key
 from maint.lab.running import Lab
 from tests.steps.conftest import back_up, copy

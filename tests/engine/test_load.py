@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.engine.load import Library, examine, load
 from maint.errors import Invalid, UsageError
 from maint.model.plan import Phase

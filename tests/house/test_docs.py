@@ -15,7 +15,7 @@ from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import loaded
 from maint.cli.help.topics import TOPICS, names, text_of
 from maint.config import sample
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.config.secrets import FORMS
 from maint.engine import forms
 from maint.engine.expectations import ExpectationForm

@@ -9,7 +9,7 @@ import pytest
 
 from maint.errors import Refused, WorkFailed
 from maint.model.manager import Place
-from maint.restore.settings import groups_in, settings_in
+from maint.restore.payload import groups_in, settings_in
 from maint.snapshots.capture import take
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.verify import verify

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from maint.errors import Refused
-from maint.snapshots import disk_space
-from maint.snapshots.disk_space import largest, refuse_full
+from maint.snapshots import capture
+from maint.snapshots.capture import largest, refuse_full
 
 
 def free(monkeypatch: pytest.MonkeyPatch, bytes_: int | OSError) -> None:
@@ -16,7 +16,7 @@ def free(monkeypatch: pytest.MonkeyPatch, bytes_: int | OSError) -> None:
             raise bytes_
         return SimpleNamespace(free=bytes_)
 
-    monkeypatch.setattr(disk_space.shutil, "disk_usage", usage)
+    monkeypatch.setattr(capture.shutil, "disk_usage", usage)
 
 
 def test_a_disk_without_room_is_refused_by_its_folder(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

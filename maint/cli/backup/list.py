@@ -10,10 +10,10 @@ import msgspec
 from maint.cli.command import command
 from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
+from maint.cli.monitoring import outcomes
 from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, STORE, Connection, Flags, argument, option
 from maint.cli.screen import Screen, table
-from maint.cli.site import summary
 from maint.cli.width import columns, folded
 from maint.engine.shared_runs import at_work
 from maint.errors import StoreFailed, WorkFailed
@@ -91,7 +91,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     drill = last_good(drills(site))
     if keeping:
         with suppress(OSError):  # who may read the store need not own the state folder
-            keep_record(site.state / summary.FILE, summary.summary_of(known, drill, now))
+            keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(

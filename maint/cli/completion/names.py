@@ -169,9 +169,10 @@ def _snapshots(store: str, name: str, state: Path) -> list[str]:
 
 
 def _playbooks() -> list[str]:
-    from maint.config.resources import folder
+    from maint.config.paths import shipped_folder
 
-    return sorted(one.name.removesuffix(".yaml") for one in folder("playbooks").iterdir() if one.name.endswith(".yaml"))
+    names = (one.name for one in shipped_folder("playbooks").iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def _listed(folder: str | Path) -> list[str]:

@@ -22,8 +22,7 @@ from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
 from maint.cli.schedule.install import Wanted, request_of, shown
 from maint.cli.schedule.units import files_of
-from maint.config.paths import absolute
-from maint.config.resources import changelog
+from maint.config.paths import absolute, changelog
 from maint.config.schema import BackupSettings
 from maint.errors import UsageError
 from maint.files import replace, writing

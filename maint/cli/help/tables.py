@@ -10,8 +10,8 @@ from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, loaded
 from maint.cli.examples import example_of
 from maint.cli.options import COMMON, MANAGER
+from maint.config.paths import playbooks
 from maint.config.precedence import GENERAL, OVERRIDES
-from maint.config.resources import playbooks
 from maint.config.sample import reference
 from maint.engine.load import Library
 from maint.errors import Invalid

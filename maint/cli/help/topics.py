@@ -9,7 +9,7 @@ from maint.cli.help.tables import filled
 from maint.cli.options import Flags, argument
 from maint.cli.screen import table
 from maint.cli.width import columns, folded, page
-from maint.config.resources import changelog
+from maint.config.paths import changelog
 from maint.config.suggestions import meant
 from maint.errors import UsageError
 

@@ -1,23 +1,31 @@
-"""`maint host list`: which hosts there are, from the config, the manager, or a snapshot when the manager is gone."""
+"""`maint host list|trust`: which hosts there are, by config, manager or snapshot; the keys that they present."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
+from maint.adapters.ssh.connections import Connections, jump_address
+from maint.adapters.ssh.fleet import FabricFleet
+from maint.adapters.ssh.known_hosts import record
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened
-from maint.cli.options import Flags, option
-from maint.cli.screen import table
+from maint.cli.open_site import limit_of, limited, opened
+from maint.cli.options import Flags, argument, option
+from maint.cli.screen import Screen, ask_change, table
 from maint.config.schema import HostSettings
 from maint.deployment.document import items_of, text_of
+from maint.engine.lock import site_lock
 from maint.errors import Invalid, UsageError
+from maint.model.fleet import Presented, Standing
+from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.snapshots.catalogue import newest_restorable
 from maint.snapshots.parts import read_deployment
+from maint.steps.hosts.selection import choose
 
 Source = Annotated[str, option("--hosts-from", "config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
+_DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
 
 
 @command()
@@ -97,3 +105,98 @@ def _known(site: ConfiguredSite, found: Iterable[HostSettings]) -> Sequence[Host
             groups = tuple(dict.fromkeys(["manager", *groups]))
         merged.append((known or host).model_copy(update={"groups": groups}))
     return merged
+
+
+@command()
+def trust(
+    flags: Flags,
+    hosts: Annotated[list[str] | None, argument("Names of hosts; all when left out.")] = None,
+    replace: Annotated[bool, option("--replace", "Also replace keys that differ.")] = False,
+    hosts_from: Source = "config",
+) -> int:
+    """Show the hosts' keys, and record them once you say yes; a key that differs needs --replace."""
+    with opened(flags, limited_here=False) as (site, screen):  # hosts that answered in time are shown
+        with limited(flags, site, "learning which hosts there are"):
+            asked = choose(_with_jump(site, inventory(site, hosts_from)), hosts or (), ())
+        fleet = FabricFleet(site.settings, site.secrets)
+        seen = list(fleet.keys(asked, timeout=limit_of(flags)))
+        fresh = [one for one in seen if not one.reason and one.standing is Standing.UNKNOWN]
+        differing = [one for one in seen if not one.reason and one.standing is Standing.CHANGED]
+        screen.say(_table(seen))
+        wanted = [*fresh, *(differing if replace else [])]
+        recorded: list[Presented] = []
+        if wanted and not flags.dry_run:
+            ask_change(screen, f"record {show_count(len(wanted), 'host key')}?", yes=flags.yes)
+            recorded = _recorded(site, wanted)
+            _warn_of_others(screen, site, recorded)
+        refused = [one for one in differing if not replace]
+        refused += [one for one in seen if not one.reason and one.standing is Standing.REVOKED]
+        for one in refused:
+            screen.warn(f"{one.host}: its key is {one.standing.value} and was not recorded" + _advice(one))
+        _emit(screen, seen, recorded)
+        return _code(seen, refused)
+
+
+def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[HostSettings]:
+    """Return the hosts, and before them the jump host through which they are reached."""
+    jump = jump_address(site.settings.ssh) if site.settings.ssh else None
+    if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
+        return hosts
+    own = HostSettings.model_construct(name=jump.name, address=jump.host, port=jump.port)
+    return [own, *hosts]
+
+
+def _advice(one: Presented) -> str:
+    if one.standing is Standing.REVOKED:
+        return ": do not log in there"
+    return f"; only if you know why it changed: maint host trust {one.host} --replace"
+
+
+def _code(seen: Sequence[Presented], refused: Sequence[Presented]) -> int:
+    if refused:
+        return _REFUSED
+    missing = sum(one.reason is not None for one in seen)
+    return _DONE if not missing else _PARTLY if missing < len(seen) else 4
+
+
+def _table(seen: Sequence[Presented]) -> str:
+    rows = [[one.host, one.recorded_as, one.type, one.fingerprint or f"not seen: {one.reason}",
+             "" if one.reason else one.standing.value] for one in seen]  # fmt: skip
+    return table(["HOST", "RECORDED AS", "TYPE", "FINGERPRINT", "IS"], rows)
+
+
+def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presented]) -> None:
+    kept = {one.host for one in recorded}
+    data = [
+        {"name": one.host, "recorded_as": one.recorded_as, "type": one.type, "fingerprint": one.fingerprint,
+         "standing": None if one.reason else one.standing.value, "reason": one.reason, "recorded": one.host in kept}
+        for one in seen
+    ]  # fmt: skip
+    screen.emit({"hosts": data}, f"{show_count(len(kept), 'key')} recorded" if kept else "no key recorded")
+
+
+def _warn_of_others(screen: Screen, site: ConfiguredSite, recorded: Sequence[Presented]) -> None:
+    """Say where an older key is believed all the same: in another file, or under a pattern."""
+    if site.settings.ssh is None:
+        return
+    known = Connections(site.settings.ssh).known
+    for one in recorded:
+        others = [key for key in known.keys([one.recorded_as]) if key.fingerprint != one.fingerprint]
+        if others:
+            screen.warn(
+                f"{one.host}: {show_count(len(others), 'other key')} of it still believed, such as {others[0].type}"
+                f" {others[0].fingerprint}: take out the lines of {one.recorded_as}, or of a pattern that fits it, in"
+                f" {' and '.join(map(str, site.settings.ssh.trusted_files))}"
+            )
+
+
+def _recorded(site: ConfiguredSite, wanted: Sequence[Presented]) -> list[Presented]:
+    ssh = site.settings.ssh
+    if ssh is None:
+        raise Invalid(
+            f"site {site.settings.name} has no ssh section",
+            hint="add `ssh:` with its `user` to the site; `maint help hosts` shows one",
+        )
+    with site_lock(site.state, site.settings.name, "host trust", site.clock):
+        record(ssh.trusted_files[0], wanted)
+    return list(wanted)

@@ -1,6 +1,7 @@
-"""How each verb of a site ended last, kept in the state folder: what came back, and what was told, is judged by it."""
+"""Kept in the state folder: how each command of a site ended last, and a summary of its backups."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -8,7 +9,11 @@ import msgspec
 
 from maint.errors import PartlyDone
 from maint.files import keep_record, kept_record, locked, make_folder, remove, replace
+from maint.model.json import Json, as_json
 from maint.model.notice import Kind
+from maint.snapshots.catalogue import Entry, stored_bytes
+from maint.snapshots.prune import damage, newest_good
+from maint.snapshots.records import Drill
 
 SCHEDULED = ("backup create", "backup prune", "backup verify", "backup drill")
 FRESHNESS = "backup age"  # not a verb: whether the newest verified restorable backup is older than it may be
@@ -18,6 +23,7 @@ _ENDS = "ends.json"
 RESULTS = ("done", "partly", "failed")
 _RESULT = {0: 0, PartlyDone.exit_code: 1}
 _AGAIN = 86_400.0  # seconds after which something stale is told again
+SUMMARY = "summary.json"  # in a site's state folder
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -89,3 +95,33 @@ def aged(before: Outcome | None, now: Outcome) -> Sequence[Kind]:
     if not now.exit:
         return (Kind.RECOVERED,) if before is not None and before.exit else ()
     return (Kind.STALE,) if before is None or not before.exit or now.at - before.at >= _AGAIN else ()
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What was seen of a site's backups, and when; times as in all JSON, None where there is none."""
+
+    seen: datetime
+    snapshots: int
+    restorable: int
+    damaged: int
+    bytes: int
+    last_verified: datetime | None
+    last_drill: datetime | None
+
+    def to_json(self, now: datetime) -> dict[str, Json]:
+        """Return it as JSON, with its age in seconds."""
+        return {**as_json(self), "age": round((now - self.seen).total_seconds(), 3)}
+
+
+def summary_of(known: Sequence[Entry], drill: Drill | None, now: datetime) -> Summary:
+    """Return the summary of snapshots; `drill`: the last that passed."""
+    newest = newest_good(known, now)
+    return Summary(
+        seen=now,
+        snapshots=len(known),
+        restorable=sum(one.offered for one in known),
+        damaged=sum(damage(one) is not None for one in known),
+        bytes=stored_bytes(known),
+        last_verified=newest.taken_at if newest else None,
+        last_drill=drill.at if drill else None,
+    )

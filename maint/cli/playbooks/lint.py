@@ -11,8 +11,7 @@ from maint.cli.options import Flags, argument
 from maint.cli.screen import Screen
 from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
-from maint.engine.load import Library, examine, in_order, library
-from maint.engine.names import unknown_names
+from maint.engine.load import Library, examine, in_order, library, unknown_names
 from maint.engine.read_step import is_file
 from maint.errors import Invalid, UsageError
 from maint.model.formatting import show_count

@@ -25,8 +25,7 @@ from maint.cli.screen import confirm
 from maint.config.error_messages import together
 from maint.config.paths import absolute
 from maint.engine.hosts import limited_to
-from maint.engine.load import Library, library
-from maint.engine.names import unknown_names
+from maint.engine.load import Library, library, unknown_names
 from maint.engine.parameters import render
 from maint.engine.plan import make_plan, parameters
 from maint.engine.read_step import is_file, is_template
@@ -36,7 +35,7 @@ from maint.model.plan import Effect, Playbook
 from maint.render import from_file, template
 from maint.steps.registry import STEPS
 
-_ROOM = ("outcome", "child", "hook", "operator")  # in the order in which one needs the other
+_ROOM = ("child", "hook", "operator")  # in the order in which one needs the other
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _PACKAGE = ["from maint.airflow.operator import MaintOperator"]
 

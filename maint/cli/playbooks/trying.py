@@ -34,8 +34,7 @@ from maint.engine.expectations import (
     plan_lines,
     read,
 )
-from maint.engine.load import library
-from maint.engine.names import names_given
+from maint.engine.load import library, names_given
 from maint.engine.plan import make_plan
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession

@@ -40,15 +40,15 @@ from maint.model.formatting import show_count, show_duration, show_size, tell_ti
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
 from maint.ports.truststore import try_served
+from maint.snapshots.capture import largest
 from maint.snapshots.catalogue import committed_ids, entries
-from maint.snapshots.disk_space import largest
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, lost
 from maint.snapshots.replicate import suspect, with_store
 from maint.snapshots.verify import escrow
-from maint.steps.manager.kerberos import uses_kerberos
+from maint.steps.manager.commands import uses_kerberos
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
+from maint.cli.monitoring.outcomes import SUMMARY, Summary
 from maint.cli.open_site import opened, warn_of_broken
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, error_object, table
-from maint.cli.site.summary import FILE, Summary
 from maint.engine.lease import newest
 from maint.errors import Refused
 from maint.files import kept_record
@@ -27,7 +27,7 @@ def list_sites(flags: Flags) -> None:
     for name in settings.names:
         wrong = settings.broken.get(name)
         site = None if wrong else settings.site(name)
-        one = kept_record(settings.state / name / FILE, Summary)
+        one = kept_record(settings.state / name / SUMMARY, Summary)
         where = [site.manager.host, site.backup.store if site.backup else "-"] if site else ["config is wrong", "-"]
         rows.append([name, *where, cell(settings.labels(name)), *_seen(one, now)])
         found.append({

@@ -11,16 +11,19 @@ from maint.model.json import Json
 from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.cluster import UNCLEANED, Ecs, ecs_cluster, refuse_running
 from maint.steps.ecs.survey import (
     BIN,
     PACKAGE,
+    UNCLEANED,
+    Ecs,
     Removal,
     Survey,
     changed,
+    ecs_cluster,
     judge_paths,
     paths_of,
     planned,
+    refuse_running,
     removals_on,
     still_mounted,
     survey_host,

@@ -9,7 +9,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.cluster import ecs_cluster, refuse_running
+from maint.steps.ecs.survey import ecs_cluster, refuse_running
 from maint.steps.hosts import undo
 from maint.steps.hosts.fan_out import (
     ask_script,

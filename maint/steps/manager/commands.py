@@ -1,4 +1,4 @@
-"""The manager's asynchronous commands: sent once, waited for, and never taken up again once they have failed (M4)."""
+"""The manager's asynchronous commands: sent once, waited for (M4); the Kerberos credentials that starts need (M21)."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -16,11 +16,10 @@ from maint.errors import (
     Transient,
     WorkFailed,
 )
-from maint.model.formatting import show_duration, show_some
+from maint.model.formatting import show_count, show_duration, show_some
 from maint.model.manager import Command, Place
 from maint.ports import Clock, ManagerSight, Site, Work
 from maint.retry import delays, looks
-from maint.steps.manager.kerberos import MEND, mend_start
 from maint.steps.step import Progress, done, unchanged
 
 T = TypeVar("T")
@@ -29,6 +28,10 @@ _NOTE = "command"
 LIMIT = 3600.0  # seconds for one command; stopping a base cluster takes minutes, and no upper bound is published
 _SETTLE = 120.0  # seconds that states may lag behind a finished command
 _BEGUN = "begun"
+ENDS = {"stop": ("STOPPED", "NA"), "start": ("STARTED", "NA"), "restart": ("STARTED", "NA")}
+PAST = {"stop": "stopped", "start": "started", "restart": "restarted"}
+_MOVING = {"stop": "STOPPING", "start": "STARTING"}
+MEND = "mend what it names, then `maint playbook resume`"
 
 
 def polls() -> Iterator[float]:
@@ -162,11 +165,6 @@ def wait_until(
         raise TimedOut(f"{problem} after {show_duration(limit)}", detail=missing, hint=hint)
     except DeadlinePassed as error:
         raise DeadlinePassed(error.message, detail=missing or error.detail, hint=hint, limit=error.limit) from error
-
-
-ENDS = {"stop": ("STOPPED", "NA"), "start": ("STARTED", "NA"), "restart": ("STARTED", "NA")}
-PAST = {"stop": "stopped", "start": "started", "restart": "restarted"}
-_MOVING = {"stop": "STOPPING", "start": "STARTING"}
 
 
 class Mover(msgspec.Struct, frozen=True):
@@ -303,3 +301,40 @@ def _sent(work: Work, mover: Mover, name: str) -> Command:
     except (CannotReach, Refused, WorkFailed):
         work.note(_BEGUN, None)
         raise
+
+
+def missing_principals(manager: ManagerSight) -> Sequence[str]:
+    """Return the principals that services need and that have no credentials; none where nothing uses Kerberos.
+
+    Raises:
+        WorkFailed: the manager does not say.
+    """
+    found = manager.get("/cm/kerberosPrincipals?missingOnly=true")
+    listed = found.get("items") if isinstance(found, dict) else found
+    if not isinstance(listed, list):  # which is not that none is missing
+        raise WorkFailed(
+            "the manager's answer does not list the Kerberos principals that lack credentials",
+            hint="look in the manager (Administration, Security, Kerberos Credentials)",
+        )
+    return [str(one.get("principal", "")) if isinstance(one, dict) else str(one) for one in listed]
+
+
+def uses_kerberos(manager: ManagerSight) -> bool:
+    """Tell whether the manager says that its clusters use Kerberos."""
+    try:
+        found = manager.get("/cm/kerberosInfo")
+    except WorkFailed:  # not every server, nor every account, tells
+        return False
+    return isinstance(found, dict) and found.get("kerberized") is True
+
+
+def mend_start(manager: ManagerSight) -> str:
+    """Return what to do where something did not start: credentials that are missing come first."""
+    try:
+        lacking = len(missing_principals(manager))
+    except (WorkFailed, CannotReach):  # why it did not start is known
+        lacking = 0
+    if not lacking:
+        return MEND
+    words = f"{show_count(lacking, 'principal')} without Kerberos credentials: with `manager.kdc` in the config"
+    return f"mend what it names; {words} `maint manager start` has them made; then `maint playbook resume`"

@@ -13,7 +13,7 @@ from maint.model.formatting import show_time
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.snapshots.disk_space import refuse_full
+from maint.snapshots.capture import refuse_full
 from maint.snapshots.open_windows import (
     OpenedFile,
     announce,

@@ -12,8 +12,7 @@ from maint.model.json import Json
 from maint.model.manager import Command, Place
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
-from maint.steps.manager.commands import Mover, send_once
-from maint.steps.manager.kerberos import missing_principals
+from maint.steps.manager.commands import Mover, missing_principals, send_once
 from maint.steps.services.places import PlaceArguments, find_place, place_from, place_to_json
 from maint.steps.services.services import role_mover
 from maint.steps.step import NoArguments, Progress, Step, done, in_a_template, skipped, unchanged

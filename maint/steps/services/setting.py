@@ -12,12 +12,12 @@ from maint.model.json import Json
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.restore.payload import groups_in, settings_in
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.restore.select_snapshot import planned as planned_snapshot
-from maint.restore.settings import groups_in, settings_in
 from maint.steps.guards import put_proof
 from maint.steps.services import changing
-from maint.steps.services.kept_settings import kept_settings, old_value, overwritten_by, spans
+from maint.steps.services.changing import kept_settings, old_value, overwritten_by, spans
 from maint.steps.services.places import PlaceArguments, SettingPlaceArguments, find_place, place_from, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
 

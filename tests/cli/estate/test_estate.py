@@ -19,8 +19,8 @@ import pytest
 from maint.cli import options
 from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.monitoring.outcomes import FILE, Summary
 from maint.cli.open_site import named_in
-from maint.cli.site.summary import FILE, Summary
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
 from maint.files import keep_record

@@ -13,7 +13,7 @@ from maint import __version__
 from maint.cli.app import COMMANDS, app
 from maint.cli.help.generate import pages
 from maint.cli.help.output_schemas import schema_of
-from maint.config.resources import changelog
+from maint.config.paths import changelog
 from tests.cli.test_outputs import fits
 from tests.steps.operator import environment, maint
 

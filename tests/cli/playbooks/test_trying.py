@@ -8,7 +8,7 @@ import pytest
 
 from maint.cli.help.topics import text_of
 from maint.cli.playbooks.trying import Worlds, try_out
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.engine.expectations import compared, fits, read
 from tests.steps.operator import Said, maint
 

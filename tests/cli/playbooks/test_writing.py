@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.config.yaml import load
 from maint.steps.registry import STEPS
 from tests.steps.operator import maint

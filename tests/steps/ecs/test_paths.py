@@ -16,9 +16,9 @@ from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.executor import run
 from maint.model.manager import Cluster
 from maint.ports import Ran
-from maint.steps.ecs.cluster import Ecs
 from maint.steps.ecs.survey import (
     LISTED,
+    Ecs,
     Found,
     Mount,
     Removal,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.config.resources import playbooks
+from maint.config.paths import playbooks
 from maint.engine import journal as journals
 from maint.engine.load import Library, load
 from maint.errors import Invalid, Refused, TimedOut, Unfinished

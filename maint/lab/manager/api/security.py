@@ -1,18 +1,30 @@
-"""What guards a manager: the truststore of Auto-TLS, the licence, accounts with their roles and sessions (M9, M11)."""
+"""What guards a manager: the truststore of Auto-TLS, licence files, accounts with roles and sessions (M9, M11)."""
 
 import base64
 import hashlib
+import json
+import re
 import uuid
+from datetime import UTC, datetime, timedelta
 
 from maint.lab.http.messages import ApiError, BadForm, Response, form_part
 from maint.lab.manager import commands
 from maint.lab.manager.accounts import administrators, internal, set_password
 from maint.lab.manager.api.messages import Request, listing, one_of, plain, texts
 from maint.lab.manager.document import Doc, as_of, users
-from maint.lab.manager.license import BadLicense, read_license
 from maint.lab.manager.world import World
 
 _OFF = "Auto-TLS is not enabled."
+_NONE = {
+    "express": "This installation is currently running Cloudera Express.",
+    "cloudera": "This installation currently does not have a Cloudera license.",
+    "no-license": "This installation currently has no license.",
+}
+_SHAPE = re.compile(
+    r"-----BEGIN PGP SIGNED MESSAGE-----\r?\n(?:[^\r\n]+\r?\n)*\r?\n(.*?)\r?\n-----BEGIN PGP SIGNATURE-----.*"
+    r"-----END PGP SIGNATURE-----",
+    re.DOTALL,
+)
 
 
 def truststore_password(world: World, request: Request) -> Response:
@@ -44,13 +56,6 @@ def _off(world: World) -> Response:
     if chosen == "empty":
         return plain("")
     raise ApiError(int(chosen), _OFF)
-
-
-_NONE = {
-    "express": "This installation is currently running Cloudera Express.",
-    "cloudera": "This installation currently does not have a Cloudera license.",
-    "no-license": "This installation currently has no license.",
-}
 
 
 def read_installed_license(world: World, request: Request) -> Response:
@@ -273,3 +278,42 @@ def _account(user: Doc, api: int) -> Doc:
     kept = {name: user[name] for name in ("name", "roles", "authRoles") if name in user}
     shown: Doc = as_of({"users": [kept]}, api)["users"][0]
     return shown
+
+
+class BadLicense(ValueError):
+    """The text is not a licence, or one that is not in date."""
+
+
+def make_license(owner: str, days: int, now: datetime | None = None) -> bytes:
+    """Return a well-formed licence; a negative number of days makes an expired one."""
+    today = (now or datetime.now(UTC)).date()
+    inner = {
+        "version": 1,
+        "name": owner,
+        "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, owner)),
+        "expirationDate": str(today + timedelta(days=days)),
+        "startDate": str(min(today, today + timedelta(days=days)) - timedelta(days=1)),
+        "features": ["CLOUDERA_MANAGER", "NAVIGATOR"],
+    }
+    armor = base64.b64encode(b"this licence was made by a laboratory and is signed by no one").decode()
+    lines = [
+        "-----BEGIN PGP SIGNED MESSAGE-----", "Hash: SHA256", "", json.dumps(inner, indent=2),
+        "-----BEGIN PGP SIGNATURE-----", "", armor, "-----END PGP SIGNATURE-----", "",
+    ]  # fmt: skip
+    return "\n".join(lines).encode()
+
+
+def read_license(content: bytes, now: datetime) -> Doc:
+    """Return the inner part of a licence; `BadLicense` where it is malformed or out of date."""
+    found = _SHAPE.search(content.decode("utf-8", "replace"))
+    if not found:
+        raise BadLicense("The file is not a valid license: no signed message in it.")
+    try:
+        inner = json.loads(re.sub(r"^- ", "", found[1], flags=re.MULTILINE))
+        name, number, last = str(inner["name"]), str(inner["uuid"]), str(inner["expirationDate"])[:10]
+        expires = datetime.fromisoformat(last).replace(tzinfo=UTC)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadLicense("The file is not a valid license: its content cannot be read.") from error
+    if expires + timedelta(days=1) <= now:
+        raise BadLicense(f"The license of {name} expired on {last}.")
+    return {**inner, "name": name, "uuid": number, "expirationDate": last}
