@@ -41,7 +41,7 @@ from maint.report.run import write
 from maint.snapshots.catalogue import entries
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
-from maint.steps.services.changing import expire
+from maint.steps.services.change_setting import expire
 
 BRIEFLY = 5.0  # seconds for stores to answer after a failure, which may have come of a silent one
 _AT_ONCE = 1.0  # the same where somebody wants an end of it

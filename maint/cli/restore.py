@@ -16,7 +16,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
-from maint.engine import asked
+from maint.engine import last_command
 from maint.errors import Invalid, MaintError, Stopped, Unfinished
 from maint.files import is_file, whole
 from maint.model.json import Json
@@ -125,7 +125,7 @@ def _playbook(flags: Flags, request: RestoreRequest, *, shown: bool = False) -> 
     """
     with opened(flags, warn_of_window=False) as (site, _):
         if not (flags.dry_run or shown):
-            asked.note(site.state, flags.command, site.clock.now())
+            last_command.note(site.state, flags.command, site.clock.now())
         snapshot = chosen(site, request.snapshot).id
     given: dict[str, Json] = {"snapshot": snapshot, "map_hosts": request.map_host}
     given["open_window"] = request.open_window

@@ -19,7 +19,7 @@ from maint.cli.run_report import action_json, command_to_resume, report_of, show
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
-from maint.engine import asked, journal
+from maint.engine import journal, last_command
 from maint.engine.history import left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
@@ -136,12 +136,12 @@ def _prepared(
 ) -> RunSession | None:
     """Return what is to be carried out; None where it was only to be shown, or is done already."""
     if not flags.dry_run:
-        asked.note(site.state, flags.command, site.clock.now())
+        last_command.note(site.state, flags.command, site.clock.now())
     key = keyed(flags, text)
     if key:
         learn(flags, site, screen, flags.run_key)
     if past := earlier_run(site, key):
-        asked.forget(site.state)
+        last_command.forget(site.state)
         if past.resumable:
             return _taken_up(flags, site, screen, past, {})
         done_already(screen, past)
@@ -149,7 +149,7 @@ def _prepared(
     with limited(flags, site, "making the plan"), nullcontext() if flags.dry_run else unless_held(site):
         plan = make(site, screen)
         if not plan.locks:
-            asked.forget(site.state)
+            last_command.forget(site.state)
         more, words = beside(site, plan) if beside else ({}, "")
         if clear := site.in_clear():
             more, words = {**more, "in_clear": clear}, "\n\n".join(filter(None, [clear, words]))
@@ -284,7 +284,7 @@ def _nothing(
             hint="`maint playbook history` lists the runs",
         )
     runs = [one for one in journal.history(site.state) if one.plan.locks]
-    last, given = past or (runs[-1] if runs else None), None if past else asked.last(site.state)
+    last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
         seen += [f"`maint {given.command}`, given {tell_times(given.at)}, ended before its run began"] if given else []

@@ -14,7 +14,7 @@ from maint.config.error_messages import typed
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve
-from maint.steps.services.changing import is_hidden, is_secret, shown
+from maint.steps.services.change_setting import is_hidden, is_secret, shown
 from maint.steps.services.places import SettingPlaceArguments, find_place
 
 ServiceName = Annotated[str, argument("Its name, such as hdfs.")]

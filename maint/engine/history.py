@@ -13,7 +13,7 @@ from maint.model.plan import Action, Effect, Phase
 from maint.steps.hosts import undo
 from maint.steps.manager.window_record import remembered
 from maint.steps.registry import STEPS
-from maint.steps.services.changing import promised
+from maint.steps.services.change_setting import promised
 from maint.steps.undo_records import KEPT_FOR
 
 REPORTS = "reports"

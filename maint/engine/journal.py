@@ -17,7 +17,7 @@ import msgspec
 
 import maint
 from maint.config.actor import actor
-from maint.engine import asked
+from maint.engine import last_command
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
@@ -237,7 +237,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
         digest=plan.digest,
         options=dict(options),
     )
-    asked.forget(state)
+    last_command.forget(state)
     return journal
 
 
@@ -261,7 +261,7 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     journal = Journal(path)
     more = {"version": maint.__version__, "actor": actor()}
     journal.write("resumed", time=show_time(now), **more, options={**options, "pid": os.getpid()})
-    asked.forget(state)
+    last_command.forget(state)
     return journal
 
 

@@ -16,8 +16,20 @@ from maint import files
 from maint.model.formatting import show_count, show_duration, show_size
 from maint.render import from_file
 from maint.report import site_facts
-from maint.report.answer import FAIL, OK, WARN, Answer, Moment, Trouble, answer, moment, state_of, troubles, unfinished
 from maint.report.plots import LACKING, Plot
+from maint.report.recovery import (
+    FAIL,
+    OK,
+    WARN,
+    Answer,
+    Moment,
+    Trouble,
+    answer,
+    moment,
+    state_of,
+    troubles,
+    unfinished,
+)
 
 MODE = 0o640  # nothing in it is secret, and not everybody's business
 SIGNS = {"pass": "✓", "warn": "!", "fail": "✗", "error": "?", "skip": "\u2013"}

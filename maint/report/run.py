@@ -14,7 +14,7 @@ from maint.model.json import Json, as_json
 from maint.model.notice import Notice
 from maint.model.plan import Plan, RanHook
 from maint.render import from_file
-from maint.report.answer import Moment
+from maint.report.recovery import Moment
 
 FORMATS = {"json": "notice.json.j2", "slack": "notice-slack.json.j2", "teams": "notice-teams.json.j2"}
 

@@ -14,8 +14,8 @@ import pytest
 from maint.model.fleet import Contact, Finding, Severity, State
 from maint.model.plan import Plan
 from maint.report import checks, plots
-from maint.report.answer import state_of, troubles
 from maint.report.pages import write_estate, write_site
+from maint.report.recovery import state_of, troubles
 from maint.report.run import Attempt, Line, RunReport, bars, write
 from maint.report.site_facts import (
     BY_NAME,

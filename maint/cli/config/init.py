@@ -12,8 +12,8 @@ import msgspec
 from maint import files
 from maint.cli.command import command
 from maint.cli.config import trials
-from maint.cli.config.asking import Asker, Question
 from maint.cli.config.draft import Draft
+from maint.cli.config.prompts import Asker, Question
 from maint.cli.lab.switches import lab_folder
 from maint.cli.options import Flags, argument, option
 from maint.config.paths import absolute

@@ -29,7 +29,7 @@ from maint.model.json import Json
 from maint.model.plan import Action
 from maint.steps.flow import Approval, answer, answered, refuse_answered
 from maint.steps.registry import STEPS
-from maint.steps.services.changing import expire
+from maint.steps.services.change_setting import expire
 from maint.steps.undo_records import KEPT_FOR
 
 

@@ -16,8 +16,8 @@ from maint.restore.payload import groups_in, settings_in
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.restore.select_snapshot import planned as planned_snapshot
 from maint.steps.guards import put_proof
-from maint.steps.services import changing
-from maint.steps.services.changing import kept_settings, old_value, overwritten_by, spans
+from maint.steps.services import change_setting
+from maint.steps.services.change_setting import kept_settings, old_value, overwritten_by, spans
 from maint.steps.services.places import PlaceArguments, SettingPlaceArguments, find_place, place_from, place_to_json
 from maint.steps.step import Arguments, Progress, Step, skipped
 
@@ -52,22 +52,22 @@ class SetSetting(Step[SettingArguments]):
     def plan(self, args: SettingArguments, sight: Sight) -> Iterable[Action]:
         """Plan the change, old value and new one; refuses what could not be put back, and secrets in clear."""
         place = find_place(sight.manager, args)
-        live = changing.setting_of(sight.manager, place, args.name)
-        secret = changing.is_secret(live)
+        live = change_setting.setting_of(sight.manager, place, args.name)
+        secret = change_setting.is_secret(live)
         if secret and args.text is not None:
             hint = "give a reference instead, such as file:PATH"
             raise Refused(f"{args.name} of {place} is a secret, and a plan keeps what it is given", hint=hint)
         wanted = sight.secrets.resolve(args.secret).reveal() if args.secret else args.text
-        changing.refuse_mask(place, args.name, wanted)
-        before, after = changing.print_of(sight, live), changing.value_print(sight, wanted)
+        change_setting.refuse_mask(place, args.name, wanted)
+        before, after = change_setting.print_of(sight, live), change_setting.value_print(sight, wanted)
         secret = secret or bool(args.secret)
-        seen, new = changing.difference(live, wanted, secret=secret, new="another secret")
-        words, source, idle = f"{seen} → {new}", "", changing.is_so(live, wanted)
+        seen, new = change_setting.difference(live, wanted, secret=secret, new="another secret")
+        words, source, idle = f"{seen} → {new}", "", change_setting.is_so(live, wanted)
         if idle:
             words = f"→ {seen if before == after or secret else f'{new}, its default'} (it is so already)"
             seen = "it is so already"
-        elif source := changing.old_source(sight, place, live):
-            changing.refuse_unkept(sight, place, args.name, source)
+        elif source := change_setting.old_source(sight, place, live):
+            change_setting.refuse_unkept(sight, place, args.name, source)
             words += f"; its old value is taken from snapshot {source}"
         yield self.action(
             str(place),
@@ -84,11 +84,13 @@ class SetSetting(Step[SettingArguments]):
         given = action.arguments
         reference, clear = str(given["secret"]), given["value"]
         wanted = site.secrets.resolve(reference).reveal() if reference else (str(clear) if clear is not None else None)
-        if action.facts.get("after", changing.value_print(site, wanted)) != changing.value_print(site, wanted):
+        if action.facts.get("after", change_setting.value_print(site, wanted)) != change_setting.value_print(
+            site, wanted
+        ):
             raise Refused(
                 f"the secret {reference} is another one than when the plan was made", hint="make the plan again"
             )
-        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
+        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
 
 
 class UndoArguments(Arguments):
@@ -112,34 +114,36 @@ class PutSettingsBack(Step[UndoArguments]):
         conflicts = list[str]()
         planned_ones = list[Action]()
         for one in settings:
-            live = changing.current(sight.manager, one.place, one.name)
+            live = change_setting.current(sight.manager, one.place, one.name)
             if live is None:
                 words = f"{one.name} of {one.place} is no longer there: nothing to put back"
                 planned_ones.append(self.action(str(one.place), words, effect=Effect.READ))
                 continue
-            now = changing.print_of(sight, live)
+            now = change_setting.print_of(sight, live)
             # A change of it may have been refused: then what stood before that one stands still.
             same = [each for each in kept if (each.place, each.name) == (one.place, one.name)]
             own = {each.print for each in same} | {each.was for each in same}
             # A server may drop what equals the default.
             dropped = (
-                live.value is None and live.default is not None and changing.value_print(sight, live.default) in own
+                live.value is None
+                and live.default is not None
+                and change_setting.value_print(sight, live.default) in own
             )
-            if now == changing.HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
+            if now == change_setting.HIDDEN and (run := overwritten_by(sight.settings.state, args.run, one, own)):
                 conflicts.append(f"{one.name} of {one.place}: run {run} changed it since, and the manager hides it")
                 continue
-            if now not in (*own, changing.HIDDEN) and not dropped:
+            if now not in (*own, change_setting.HIDDEN) and not dropped:
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
-                                 f"{changing.shown(live.value, secret=one.secret)}")  # fmt: skip
+                                 f"{change_setting.shown(live.value, secret=one.secret)}")  # fmt: skip
                 continue
             arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
-            source = changing.old_source(sight, one.place, live)
+            source = change_setting.old_source(sight, one.place, live)
             facts: dict[str, Json] = {"before": now, "secret": one.secret, "source": source}
             words = f"put back {one.name} of {one.place}: {one.after} → {one.before}"
             if not one.secret and now == one.was:
                 words = f"{one.name} of {one.place}: {one.before}, as it was before"
             undo = ""
-            if changing.later_run(sight, one.place, one.name, source):
+            if change_setting.later_run(sight, one.place, one.name, source):
                 undo = f"what is there now is hidden, and not kept: undoing this gives what snapshot {source} has"
             planned_ones.append(self.action(str(one.place), words, arguments, undo=undo, facts=facts))
         if conflicts:
@@ -151,7 +155,7 @@ class PutSettingsBack(Step[UndoArguments]):
         if action.effect is Effect.READ:
             return skipped(action.summary)
         wanted = old_value(site.undo, str(action.arguments["sealed"]))
-        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
+        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
 
 
 _ITS = "the snapshot's secret"
@@ -188,14 +192,14 @@ class RestoreSettings(Step[RestoreArguments]):
                 if args.properties and name not in args.properties:
                     continue
                 now = live.get(name, Setting(name))
-                if changing.is_hidden(now) and not args.properties:
+                if change_setting.is_hidden(now) and not args.properties:
                     unread.append(f"{name} of {one}")
                     continue
                 wanted = held[name].value if name in held else None
-                if not changing.is_so(now, wanted):
+                if not change_setting.is_so(now, wanted):
                     found.append(self._change(sight, one, now, wanted, snapshot.id, manifest_fact(snapshot)))
         if unknown := [name for name in args.properties if name not in known]:
-            raise changing.no_setting(place, unknown, known)
+            raise change_setting.no_setting(place, unknown, known)
         yield from found
         if not found or unread:
             yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)
@@ -207,21 +211,24 @@ class RestoreSettings(Step[RestoreArguments]):
         yield f"reading {action.arguments['name']} from snapshot {snapshot.id}"
         held = settings_in(site, snapshot, place).get(str(action.arguments["name"]))
         wanted = held.value if held else None
-        return (yield from changing.carry_out(site, work, changing.planned(action, wanted)))
+        return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
 
     def _change(
         self, sight: Sight, place: Place, now: Setting, wanted: str | None, snapshot: str, manifest: dict[str, str]
     ) -> Action:
-        secret = changing.is_secret(now)
-        changing.refuse_mask(place, now.name, wanted)
+        secret = change_setting.is_secret(now)
+        change_setting.refuse_mask(place, now.name, wanted)
         arguments: dict[str, Json] = {**place_to_json(place), "name": now.name, "snapshot": snapshot}
-        source = changing.old_source(sight, place, now)
-        changing.refuse_unkept(sight, place, now.name, source)
+        source = change_setting.old_source(sight, place, now)
+        change_setting.refuse_unkept(sight, place, now.name, source)
         facts: dict[str, Json] = {
-            "before": changing.print_of(sight, now), "after": changing.value_print(sight, wanted), "secret": secret,
-            "source": source, **manifest,
-        }  # fmt: skip
-        old, new = changing.difference(now, wanted, secret=secret, new=_ITS)
+            "before": change_setting.print_of(sight, now),
+            "after": change_setting.value_print(sight, wanted),
+            "secret": secret,
+            "source": source,
+            **manifest,
+        }
+        old, new = change_setting.difference(now, wanted, secret=secret, new=_ITS)
         words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
         return self.action(str(place), words, arguments, undo=undo, facts=facts, seen=old)
 

@@ -13,9 +13,8 @@ from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
 from maint.steps.undo_records import KeptFile, content
-from maint.steps.virtual_clusters.contents import refuse_other_bytes, watched
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
-from maint.steps.virtual_clusters.recreation import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
+from maint.steps.virtual_clusters.recreation_record import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
     Sealed,
     create_asleep,
@@ -31,6 +30,7 @@ from maint.steps.virtual_clusters.safety_net import (
     way_back,
 )
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
+from maint.steps.virtual_clusters.uploads import refuse_other_bytes, watched
 
 
 class KeepArguments(JobArguments, Guarded):

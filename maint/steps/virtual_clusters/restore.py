@@ -27,8 +27,8 @@ from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jo
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.replaced import kept, net, refuse_closed
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
+from maint.steps.virtual_clusters.safety_snapshot import kept, net, refuse_closed
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"

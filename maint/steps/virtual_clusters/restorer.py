@@ -24,8 +24,6 @@ from maint.retry import delays, looks
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
-from maint.steps.virtual_clusters.contents import own_damage, prove_arrival, stored_content, watched
-from maint.steps.virtual_clusters.replaced import Replaced
 from maint.steps.virtual_clusters.safety_net import (
     PARSED,
     PARSING,
@@ -34,6 +32,8 @@ from maint.steps.virtual_clusters.safety_net import (
     rest_once_read,
     started_by_itself,
 )
+from maint.steps.virtual_clusters.safety_snapshot import Replaced
+from maint.steps.virtual_clusters.uploads import own_damage, prove_arrival, stored_content, watched
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
 _PAUSE, _LONGEST = 1.0, 5.0  # seconds between two looks at a build

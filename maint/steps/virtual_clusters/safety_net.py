@@ -32,7 +32,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     digest,
     forget,
 )
-from maint.steps.virtual_clusters.recreation import RECREATIONS, old
+from maint.steps.virtual_clusters.recreation_record import RECREATIONS, old
 from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10

@@ -12,7 +12,7 @@ from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.plan import Action
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
-from maint.steps.virtual_clusters.recreation import RECREATIONS
+from maint.steps.virtual_clusters.recreation_record import RECREATIONS
 
 
 class VcArguments(Arguments):

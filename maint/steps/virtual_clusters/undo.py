@@ -20,9 +20,9 @@ from maint.steps.step import Progress, done, unchanged
 from maint.steps.undo_records import KEPT_FOR, content
 from maint.steps.virtual_clusters import kubernetes_secrets, safety_net
 from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.contents import refuse_other_bytes, unread_dags, watched
 from maint.steps.virtual_clusters.init_host import address_of, master_of, sweep
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
+from maint.steps.virtual_clusters.uploads import refuse_other_bytes, unread_dags, watched
 
 
 class UndoArguments(VcArguments):

@@ -17,7 +17,7 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.manager import Place
 from maint.ports import Site
-from maint.steps.services.changing import KeptSetting, expire, keep, kept_settings
+from maint.steps.services.change_setting import KeptSetting, expire, keep, kept_settings
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator
 

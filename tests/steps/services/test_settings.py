@@ -121,14 +121,14 @@ def test_a_failed_run_is_undone_though_its_last_change_was_refused(loaded, live,
 
 
 def test_what_somebody_changes_between_plan_and_run_is_left_alone(loaded, live, monkeypatch):
-    from maint.steps.services import changing
+    from maint.steps.services import change_setting
 
     def meanwhile(site, work, change):
         site.manager.configure(change.place, change.name, "5", "somebody else")
         return (yield from original(site, work, change))
 
-    original = changing.carry_out
-    monkeypatch.setattr(changing, "carry_out", meanwhile)
+    original = change_setting.carry_out
+    monkeypatch.setattr(change_setting, "carry_out", meanwhile)
     said = change(loaded, "dfs_replication", "2", "--service", "hdfs")
     assert (said.code, live("dfs_replication")) == (5, "5")
     assert "somebody has changed it" in said.error["message"]

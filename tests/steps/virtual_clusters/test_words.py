@@ -18,10 +18,10 @@ from maint.ports import Ran
 from maint.restore.conflicts import Resolution
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.steps.hosts import units
-from maint.steps.virtual_clusters.contents import placed
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.restore import words_of
 from maint.steps.virtual_clusters.runs import last_words
+from maint.steps.virtual_clusters.uploads import placed
 from tests.adapters.virtual_clusters.conftest import Hurried
 
 

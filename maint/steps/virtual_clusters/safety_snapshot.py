@@ -16,7 +16,7 @@ from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.snapshots.snapshot import alone_once
-from maint.steps.virtual_clusters.contents import own_damage
+from maint.steps.virtual_clusters.uploads import own_damage
 
 _SHOWN = 10
 
