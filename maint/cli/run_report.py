@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from maint.cli.composition import ConfiguredSite
+from maint.cli.open_site import named_in
 from maint.cli.screen import Screen
 from maint.engine.journal import Record, RunState
 from maint.errors import NotKept
@@ -59,7 +60,7 @@ def report_of(past: RunState, at_work: str = "") -> RunReport:
         past.state,
         past.detail,
         lines,
-        left,
+        [named_in(one, past.plan.site) for one in left],  # a report is read where nothing else says which site it is of
         _lists(past),
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,

@@ -581,5 +581,8 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert "left: min(33.33%, 100% - 2px); width: 66.67%" in page and "no &lt;room&gt;" in page
     assert '<time datetime="2026-01-02T10:00:40+00:00">40s after it began</time> <small><span>2026-01-02</span>' in page
     assert "maint 0.3.1" in page and "at its beginning</time> <small><span>2026-01-02</span> 10:00:00 UTC" in page
+    left = msgspec.structs.replace(report, left=["`maint playbook resume r1 --site prod` goes on <where> it stopped"])
+    told = "<li><code>maint playbook resume r1 --site prod</code> goes on &lt;where&gt; it stopped</li>"
+    assert told in write(left, tmp_path)["html"].read_text()
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page
     assert re.search("killed</span> last heard of <time[^>]*>10s after it began", page)

@@ -149,7 +149,7 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert f"{SECOND} is left out" in said.err
     assert len(jobs(waiting, FIRST)) == 8
     command = f"playbook run recover-virtual-clusters --set virtual_clusters={SECOND}"
-    assert "left out" in report(waiting) and f"`maint {command}`" in report(waiting)
+    assert "left out" in report(waiting) and f"`maint {command} --site lab`" in report(waiting)
     again = waiting(*command.split(), "--yes")
     assert again.code == 1, again.err
     assert f"--set vc.{SECOND}.base_url=…" in again.err
