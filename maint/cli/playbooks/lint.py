@@ -13,7 +13,7 @@ from maint.config.schema import SiteSettings
 from maint.config.yaml import read_text
 from maint.engine.load import Library, examine, in_order, library, unknown_names
 from maint.engine.read_step import is_file
-from maint.errors import Invalid, UsageError
+from maint.errors import Invalid
 from maint.model.formatting import show_count
 from maint.model.json import Json
 
@@ -69,14 +69,8 @@ def _other(path: Path) -> str:
 def _settings(flags: Flags) -> SiteSettings | None:
     """Return the site whose names are known, None where none is configured or it is not said which."""
     settings = settings_of(flags)
-    if settings.path is None and flags.site is None:
-        return None
-    try:
-        return settings.site()
-    except UsageError:
-        if flags.site is not None:
-            raise
-        return None
+    chosen = flags.site or (settings.path and (settings.chosen or len(settings.names) == 1))
+    return settings.site() if chosen else None
 
 
 def _mistakes(name: str, shipped: Library, settings: SiteSettings | None) -> Sequence[Invalid]:

@@ -126,6 +126,10 @@ def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:
     book.write_text("".join(book.read_text().splitlines(True)[:-1]))
     without = maint("playbook", "lint", str(book))
     assert (without.code, "hosts and names are not checked" in without.err) == (0, True)
+    (here / "config.yaml").write_text(f"{CONFIG.rstrip()}\n  other: {{manager: {{host: cm2, password: prompt}}}}\n")
+    several = maint("playbook", "lint", str(book), "--config", "config.yaml")
+    assert (several.code, "hosts and names are not checked" in several.err) == (0, True), several.err
+    assert maint("playbook", "lint", str(book), "--config", "config.yaml", "--site", "prod").code == 3
 
 
 def test_the_schema_knows_every_step_kind_and_key() -> None:
