@@ -40,6 +40,7 @@ class ConfiguredSite:
         self.clock = SystemClock()
         self.begun = self.clock.monotonic()  # since when `--timeout` counts
         self._warn = warn
+        self.named: Callable[[str], str] = str  # returns words whose commands say of which of several sites they are
         self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
         self._before_tls: tuple[str, bool] | None = None

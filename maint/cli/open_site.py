@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -69,12 +70,13 @@ def opened(
         ask=getpass.getpass if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
-    several = len(settings.names) > 1
+    named = partial(named_in, site=found.name) if len(settings.names) > 1 else str
 
     def warn(words: str) -> None:
-        screen.warn(named_in(words, found.name) if several else words)
+        screen.warn(named(words))
 
     site = ConfiguredSite(found, secrets, warn)
+    site.named = named
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     site.watched = screen.moved
     if flags.connection.store and not flags.connection.replaces_config:
@@ -92,8 +94,9 @@ def opened(
             error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
             error.hint = connected_hint(error.hint, flags.connection, settings)
-        if several and error.way_on:
-            error.hint = named_in(error.way_on, found.name)
+        if named is not str and error.way_on:
+            error.hint = named(error.way_on)
+        error.detail = tuple(map(named, error.detail))
         raise
     finally:
         for one in {site, site.configured}:

@@ -66,7 +66,8 @@ def approve(
             refuse_answered(site.state, past.id, token)
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
-            screen.say(f"`maint playbook resume {past.id}` {'ends with that' if reject else 'goes on'}")
+            then = "ends with that" if reject else "goes on"
+            screen.say(site.named(f"`maint playbook resume {past.id}` {then}"))
         data: dict[str, Json] = {
             "run": past.id,
             "question": question,

@@ -23,7 +23,7 @@ from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
-from maint.cli.open_site import named_in, opened, way_to_lab
+from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
@@ -124,7 +124,6 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
         lab = way_to_lab(settings)
-        named = partial(named_in, site=site.settings.name) if len(settings.names) > 1 else str
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -153,7 +152,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             looks = {"backup": looks["backup"], **looks}
         for label, look in looks.items():
             try:
-                yield from (replace(line, hint=named(line.hint)) for line in _guarded(label, look, lab))
+                yield from (replace(line, hint=site.named(line.hint)) for line in _guarded(label, look, lab))
             except DeadlinePassed as error:
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return

@@ -110,6 +110,8 @@ class PutSettingsBack(Step[UndoArguments]):
         settings = list(spans(kept))
         if not settings:
             hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
+            if sight.settings.shared_state:
+                hint = f"where another machine brought it to its end, undo it there; {hint}"
             raise Refused(f"run {args.run} has changed no setting of the manager, or it is too long ago", hint=hint)
         conflicts = list[str]()
         planned_ones = list[Action]()

@@ -1,6 +1,7 @@
 """A run waits for a person's word; who said it, when and why is kept."""
 
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from maint.lab.running import Lab
 from maint.steps import flow as approval
 from tests.engine.conftest import Bench, bench, site, steps
 from tests.steps.conftest import FAST
-from tests.steps.operator import Operator
+from tests.steps.operator import SITE, Operator
 
 __all__ = ["bench", "site", "steps"]
 HEAD = "name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: a}}\n"
@@ -195,6 +196,20 @@ def test_a_run_that_was_killed_as_it_began_to_ask_is_listed_and_asks_when_it_is_
     assert (early.code, "waits for nobody's word" in early.err) == (5, True)
     assert operator("playbook", "resume", run).code == 1
     assert operator("playbook", "approve", run, "--note", "agreed").code == 0
+    assert operator("playbook", "resume", run).code == 0
+
+
+def test_of_several_sites_the_commands_that_answer_and_go_on_say_of_which(operator: Operator, book: str) -> None:
+    path = Path(operator.config)
+    alone = path.read_text()
+    path.write_text(f"{alone.rstrip()}\n  other: {{manager: {{host: cm2, password: prompt}}}}\n")
+    try:
+        said = operator("playbook", "run", book, "--site", SITE)
+        (run,) = re.findall(rf"`maint playbook approve (\S+) --note WORDS --site {SITE}` says yes", said.err)
+        said = operator("playbook", "approve", run, "--note", "agreed", "--site", SITE)
+        assert f"`maint playbook resume {run} --site {SITE}` goes on" in said.err
+    finally:
+        path.write_text(alone)
     assert operator("playbook", "resume", run).code == 0
 
 

@@ -67,6 +67,16 @@ def test_a_second_undo_of_a_run_says_that_nothing_is_left_to_put_back(loaded):
     assert "dfs_replication of service hdfs of base: unset, as it was before" in said.out, said.err
 
 
+def test_where_a_state_is_shared_an_undo_that_finds_nothing_says_that_another_machine_may_have_it(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    assert loaded("service", "stop", "hive", "--cluster", "base", "--yes").code == 0
+    run = run_id(loaded)
+    alone = loaded("playbook", "undo", run, "--yes")
+    path.write_text(path.read_text().replace("    backup:\n", "    shared_state: shared\n    backup:\n", 1))
+    shared = loaded("playbook", "undo", run, "--yes")
+    assert [(said.code, "undo it there" in said.err) for said in (alone, shared)] == [(5, False), (5, True)], shared.err
+
+
 def test_undo_leaves_alone_what_somebody_changed_since(loaded, live):
     assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
     first = run_id(loaded)
