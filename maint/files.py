@@ -378,10 +378,10 @@ def load(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def decoded(content: bytes, kind: type[Kind]) -> Kind:
-    """Return what JSON of ours says; Damaged where it is none, or of another form."""
+    """Return what JSON of ours says; Damaged where it is not one, or of another form."""
     try:
         return msgspec.json.decode(content, type=kind)
-    except (ValueError, RecursionError) as error:  # what is no UTF-8, and what is nested too deep, too
+    except (ValueError, RecursionError) as error:  # what is not UTF-8, and what is nested too deep, too
         raise Damaged(str(error)) from None
 
 

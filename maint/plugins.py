@@ -1,4 +1,4 @@
-"""What installed packages offer of their own by entry points: step kinds, checks, notices; one loader for all."""
+"""Plugins: step kinds, checks and notices that installed packages offer by entry points; one loader for all."""
 
 import sys
 from collections.abc import Callable, Mapping

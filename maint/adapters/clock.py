@@ -1,4 +1,4 @@
-"""Real time, and limits that interrupt whatever the main thread is waiting for."""
+"""The real clock, and time limits that interrupt whatever the main thread waits for."""
 
 import _thread
 import signal
@@ -167,7 +167,7 @@ class SystemClock:
 
     @contextmanager
     def limit(self, seconds: float | None, of: float | None = None) -> Iterator[Callable[[float], None]]:
-        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is no limit.
+        """Raise `DeadlinePassed` inside the block once the seconds have passed; None is not a limit.
 
         Limits nest; outside the main thread, which alone gets signals, the block runs without one of its own. What is
         yielded puts the limit off, from any thread, until a time of `monotonic`.

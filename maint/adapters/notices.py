@@ -1,4 +1,4 @@
-"""Tell somebody outside by webhook, mail, ping, program or package, each within its limit; trouble is returned."""
+"""Send notices by webhook, mail, ping, program or package, each within its limit; failures are returned."""
 
 import smtplib
 import socket

@@ -1,4 +1,4 @@
-"""Keep what is needed to take something back, sealed in the state folder."""
+"""The undo store: what is needed to undo a change, encrypted in the state folder."""
 
 import io
 import re

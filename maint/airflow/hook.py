@@ -1,4 +1,4 @@
-"""Where a site's config is, and how `maint` is called: from a connection of Airflow, or as the DAG says."""
+"""`MaintHook`: program, config and state of a site, from a connection of Airflow or as the DAG says."""
 
 import os
 import shutil

@@ -230,7 +230,7 @@ def _resolv(host: HostFacts) -> Verdict:
 def _server_only(host: HostFacts, question: str) -> str:
     text = host.text(question)
     if text.startswith("agent-only"):
-        raise NotApplicable("this host is no ECS server")
+        raise NotApplicable("this host is not an ECS server")
     if text.startswith("closed"):
         raise CouldNotTell(f"this account may not look into {text.partition(' ')[2]}")
     return text

@@ -122,11 +122,11 @@ def from_json(text: str, name: str) -> tuple[SiteFacts, Mapping[str, Json]]:
         words, _, place = str(error).rpartition(" - at ")
         problem = f"{words if words.startswith('Object') else 'another value is expected'} at {place}"
     except json.JSONDecodeError as error:
-        problem = f"line {error.lineno}, column {error.colno} is no JSON"
+        problem = f"line {error.lineno}, column {error.colno} is not JSON"
     except RecursionError:
         problem = "it is nested too deeply"
     except (ValueError, OverflowError) as error:
-        problem = str(error) if isinstance(error, _Wrong) else "a text, time or number in it is none"
+        problem = str(error) if isinstance(error, _Wrong) else "a text, time or number in it is not one"
     raise Invalid(f"{name} is not a file of facts, or is damaged ({problem[:120]})", hint=_HINT)
 
 

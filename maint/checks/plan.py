@@ -1,4 +1,4 @@
-"""The input of the wizard that makes an ECS cluster, judged before anybody types it."""
+"""Judge the input for the wizard that makes an ECS cluster, before it is typed in."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,13 +108,13 @@ def _form(plan: Mapping[str, Json]) -> Iterator[str]:
         yield f"install is {install}: neither `internet` nor the URL of a repository"
     texts = (key for key in plan if key in KEYS and key not in _LISTS)
     yield from (f"{key} is not a text" for key in texts if not isinstance(plan[key] or "", str))
-    yield from (f"{key} {plan[key]!r} is no size such as 300G" for key in _SIZES if _least(plan, key) is None)
+    yield from (f"{key} {plan[key]!r} is not a size such as 300G" for key in _SIZES if _least(plan, key) is None)
     if (database := str(plan.get("database") or "embedded").lower()) != "embedded":
         yield f"an external {database} database is not supported for this type of cluster"
 
 
 def _least(plan: Mapping[str, Json], key: str) -> int | None:
-    """Return a size in GiB, 0 where none is asked for, None where it is none."""
+    """Return a size in GiB, 0 where none is asked for, None where it is not one."""
     found = _SIZE.fullmatch(str(plan.get(key) or "0G"))
     return int(found[1]) * {"G": 1, "T": 1024}[found[2]] if found else None
 

@@ -1,4 +1,4 @@
-"""What follows every run, drill, verification and pruning: its report, those who are told, the metrics of the site."""
+"""What follows every run, drill, verification and pruning: its report, the notices, the metrics of the site."""
 
 import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

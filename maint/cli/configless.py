@@ -65,7 +65,7 @@ def settings_from_options(flags: Flags) -> Settings:
         )
     if strange := [key for key in connection.signed_by if not key.startswith("ssh-ed25519 ")]:
         raise UsageError(
-            f"--signed-by {strange[0]!r} is no public key",
+            f"--signed-by {strange[0]!r} is not a public key",
             hint="its value is the line itself, in quotes: --signed-by 'ssh-ed25519 AAAA…'",
         )
     site = flags.site or _only_site(flags, connection)
@@ -104,7 +104,7 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     home = state_home() / "bare"
     path = home / f"{site}.yaml"
     if "/" in site or site.startswith("."):
-        raise UsageError(f"{site!r} is no name of a site", hint="small letters, digits and dashes, such as prod-1")
+        raise UsageError(f"{site!r} is not a name of a site", hint="small letters, digits and dashes, such as prod-1")
     document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
     if flags.dry_run:  # nothing is written but into a private temporary folder
         with TemporaryDirectory() as temporary:

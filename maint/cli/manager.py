@@ -147,7 +147,9 @@ def delete_cluster(
     def make(site: ConfiguredSite, _: Screen) -> Plan:
         hosts_too = not api_only and resolve(site.manager, name).is_ecs
         if reboot and not hosts_too:
-            raise UsageError(f"cluster {name} is no ECS cluster: no host of it is touched", hint="leave --reboot out")
+            raise UsageError(
+                f"cluster {name} is not an ECS cluster: no host of it is touched", hint="leave --reboot out"
+            )
         values = {**given, "reboot": reboot} if hosts_too else given
         playbook = library().load("retire-ecs-cluster" if hosts_too else "retire-cluster")
         return make_plan(playbook, values, site, library(), flags.no_safety_net)

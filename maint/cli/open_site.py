@@ -134,7 +134,7 @@ def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = (
 
 
 def way_to_lab(settings: Settings) -> str:
-    """Return how the lab that a config belongs to is brought up; "" where it is no lab's, or it is up."""
+    """Return how the lab that a config belongs to is brought up; "" where it is not a lab's, or it is up."""
     from maint.cli.lab.switches import lab_folder
     from maint.lab import control  # only where something was not reached
 

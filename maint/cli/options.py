@@ -1,4 +1,4 @@
-"""The options that commands share, and the record of what an operator said with them."""
+"""The options that commands share, and the record of their values."""
 
 import os
 import re
@@ -122,7 +122,9 @@ def number(name: str, words: str, least: int = 0, most: int | None = None) -> An
         text = str(given)
         if re.fullmatch(r"[0-9]{1,18}", text) and least <= int(text) and (most is None or int(text) <= most):
             return int(text)
-        raise typer.BadParameter(f"{text!r} is no whole number, {least} {'or more' if most is None else f'to {most}'}")
+        raise typer.BadParameter(
+            f"{text!r} is not a whole number, {least} {'or more' if most is None else f'to {most}'}"
+        )
 
     return typer.Option(name, help=words, parser=read, metavar="NUMBER")
 

@@ -1,4 +1,4 @@
-"""Say what is reached through a proxy."""
+"""Which addresses of a site are reached through which proxy, in words for plans and `doctor`."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit

@@ -190,7 +190,9 @@ def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
                 raise ValueError
             return digest, Plan.from_json(saved["plan"]).parameters
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
-            raise Invalid(f"{path} is no saved plan", hint="`maint restore plan -o json > FILE` writes one") from error
+            raise Invalid(
+                f"{path} is not a saved plan", hint="`maint restore plan -o json > FILE` writes one"
+            ) from error
     if text and not _is_digest(text):
         hint = "`maint restore plan` shows the digest"
         raise Invalid(f"{text!r} is neither a file nor the digest of a plan", hint=hint)

@@ -1,4 +1,4 @@
-"""Begin a command: what must hold before anything else of ours is imported."""
+"""The entry point: signals, the garbage collector and core dumps are set before anything else of ours is imported."""
 
 import gc
 import io

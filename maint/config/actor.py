@@ -1,4 +1,4 @@
-"""Who runs this, as journals, locks and signed records name them."""
+"""The user who runs maint, as journals, locks and signed records name them."""
 
 import os
 import pwd

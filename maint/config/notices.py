@@ -1,4 +1,4 @@
-"""The part of the configuration that says who is told of what, and which programs run around a run."""
+"""The configuration of notices, and of the programs that run before and after a run."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal

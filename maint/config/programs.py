@@ -1,4 +1,4 @@
-"""Run a program of the operator's on this machine: no shell, a limit in time, and nothing of it left behind."""
+"""Run a program of the operator's on this machine: no shell, a limit in time, and no child of it left behind."""
 
 import errno
 import os

@@ -27,7 +27,7 @@ class Hidden(str):
 class Items(dict[str, Tree]):
     """What was a list, or an object with `items`: its elements by identity."""
 
-    fields: frozenset[str] | None = None  # the keys of what stood beside `items`, and is no element; None for a list
+    fields: frozenset[str] | None = None  # the keys of what stood beside `items`, not of an element; None for a list
 
     def add(self, name: str, value: Tree) -> str:
         """Add an element, return its key: what is there twice must not look as if it were there once."""

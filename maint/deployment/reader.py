@@ -261,7 +261,7 @@ def _not_json(where: str, hint: str = _NO_EXPORT) -> WorkFailed:
 
 
 def read_into(target: Target, blocks: Iterable[bytes], *, pairs: bool = True) -> None:
-    """Give a whole document to a target, objects as `Pairs` or as `Object`; `WorkFailed` if it is no JSON object."""
+    """Give a whole document to a target, objects as `Pairs` or as `Object`; `WorkFailed` if it is not a JSON object."""
     reader = Reader(target, pairs=pairs)
     for block in blocks:
         reader.feed(block)
@@ -275,7 +275,7 @@ def blocks(read: Callable[[int], bytes], size: int = BLOCK) -> Iterator[bytes]:
 
 
 def misshapen(why: str) -> Misshapen:
-    """Return the error for JSON that is no deployment."""
+    """Return the error for JSON that is not a deployment."""
     return Misshapen(f"the document is JSON, but no deployment: {why}", hint=EXPORT_AGAIN)
 
 

@@ -166,7 +166,7 @@ class Redactions:
         self.readable_of_peers = 0
 
     def items(self, items: Collection[Item], plain: int = 0) -> None:
-        """Take config items, and the number of further ones that say themselves to be no secret."""
+        """Take config items, and the number of further ones that say themselves that they are not secret."""
         self._items += len(items) + plain
         self.flagged = self.flagged or plain > 0
         for name, value, flag in items:

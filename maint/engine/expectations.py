@@ -1,4 +1,4 @@
-"""A test of a playbook as it is written, and how what happened is held against it."""
+"""A test of a playbook as it is written, and how a plan and its run are compared with it."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -27,7 +27,7 @@ class Old(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which runs are asked for; what is left out is no condition."""
+    """Which runs are asked for; what is left out is not a condition."""
 
     playbook: str = ""
     states: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Hosts of a plan: those that the operator limits it to, a few at a time, and those that a run goes on without."""
+"""The hosts of a plan: limited by the operator, worked on a few at a time, left out where they failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -64,7 +64,7 @@ class HostLimit(msgspec.Struct):
                 yield args.model_copy(update={"hosts": list(batch), "groups": []})
 
     def refuse_nothing(self, playbook: str) -> None:
-        """Refuse a limit that is none: no step of the playbook works on one of its hosts."""
+        """Refuse a limit that has no effect: no step of the playbook works on one of its hosts."""
         if self.allowed is not None and not self.met:
             raise UsageError(
                 f"--limit leaves nothing: no step of {playbook} names one of these hosts",

@@ -1,4 +1,4 @@
-"""The command that was given last, until a run begins: where it is killed before that, nothing of it is taken up."""
+"""The command that was given last, until its run begins: after a kill before that, nothing of it can be resumed."""
 
 from contextlib import suppress
 from datetime import datetime

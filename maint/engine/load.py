@@ -227,7 +227,7 @@ def names_given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Seque
             return ()
         variable = alone(value)
         found = render(value, defaults) if variable is None else defaults[variable]
-    except Invalid:  # a template that is none, which is a mistake of its own
+    except Invalid:  # a template that is malformed, which is a mistake of its own
         return ()
     listed = found if isinstance(found, list) else [found]
     return [one for one in listed if isinstance(one, str) and one]

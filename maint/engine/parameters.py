@@ -70,7 +70,7 @@ def alone(text: object) -> str | None:
 
 
 def in_condition(text: str, *, at: Position | None = None) -> frozenset[str]:
-    """Return the variables that an expression as in `when:` asks for; Invalid where it is none."""
+    """Return the variables that an expression as in `when:` asks for; Invalid where it is not one."""
     if found := re.fullmatch(f"(?:not )?{_NAME}", text):
         return frozenset(found.groups())
     from maint.render import expression  # as above

@@ -1,4 +1,4 @@
-"""The last take-over of a lease that was not given back, kept until the journal and those to be told know it."""
+"""The last lease taken over from another machine, remembered until the journal and a notice tell of it."""
 
 from contextlib import suppress
 from datetime import datetime

@@ -42,7 +42,7 @@ SWITCHES: dict[str, Switch] = {
     "put-existing": Switch("refuse", ("refuse", "keep"), "an entity that exists and is not to be deleted", "U4"),
     "put-unlicensed": Switch("refuse", ("refuse", "accept"), "PUT of clusters without a licence", "U5"),
     "put-redacted": Switch("store", ("store", "refuse"), "PUT of values that are the word REDACTED", "U6"),
-    "bad-license": Switch("400", ("400", "500"), "status for a licence that is none", "U7"),
+    "bad-license": Switch("400", ("400", "500"), "status for a licence that is not one", "U7"),
     "truststore-off": Switch("404", ("404", "500", "empty"), "truststore password without Auto-TLS", "U8"),
     "session-cookie": Switch("by-release", TEXT, "by-release, or the name of the session cookie", "U10"),
     "session-after-put": Switch("invalid", ("invalid", "valid"), "session cookies after a PUT", "U10"),

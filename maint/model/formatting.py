@@ -41,7 +41,7 @@ def show_time(time: datetime) -> str:
 
 
 def parse_time(text: object) -> datetime | None:
-    """Return a time as `show_time` wrote it, None where it is none."""
+    """Return a time as `show_time` wrote it, None where it is not one."""
     try:
         time = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
@@ -60,7 +60,7 @@ def tell_times(text: str) -> str:
 
 
 def _told(found: re.Match[str]) -> str:
-    """Return a time as people are told it, and what is none, such as February 30th, as it stands."""
+    """Return a time as people are told it, and what is not one, such as February 30th, as it stands."""
     try:
         return tell_time(datetime.fromisoformat(found[0]))
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""What somebody outside is told: that something began, ended well or badly, went stale, or recovered."""
+"""A notice: that something began, ended well or badly, went stale, or recovered."""
 
 from collections.abc import Sequence
 from enum import StrEnum

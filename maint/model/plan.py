@@ -81,7 +81,7 @@ class Action(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> "Action":
-        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is none."""
+        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is not one."""
         fields = dict(value)
         _refuse_other(fields, str, "name", "kind", "target", "summary")
         _refuse_other(fields, Mapping, "arguments", "scope", "facts")
@@ -140,7 +140,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> "Plan":
-        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is none."""
+        """Read back what `to_json` wrote; ValueError, KeyError or TypeError where it is not one."""
         fields = dict(value)
         _refuse_other(fields, str, "source", "site")
         _refuse_other(fields, Mapping, "parameters")

@@ -167,7 +167,7 @@ class Manager(ManagerSight, Protocol):
     """The management API, acting. Nothing here is ever sent a second time by itself."""
 
     def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
-        """Send a command by its name to a place that is no role; the answer may already be a rejection."""
+        """Send a command by its name to a place that is not a role; the answer may already be a rejection."""
 
     def role_command(self, service: Place, name: str, roles: Sequence[str]) -> Sequence[Command]:
         """Send a command to roles of a service; what did not begin comes back as failed."""

@@ -1,4 +1,4 @@
-"""What is read piece by piece, wherever it comes from."""
+"""Streams that are read piece by piece, as Protocols."""
 
 from typing import Protocol
 

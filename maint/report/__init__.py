@@ -1,1 +1,1 @@
-"""What happened, for people and for machines."""
+"""Reports of runs, checks and sites, for people and for machines."""

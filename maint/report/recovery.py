@@ -1,4 +1,4 @@
-"""When a site can be back, to which state and from which snapshot: in a sentence that claims no more than is known."""
+"""When a site can be back, to which state and from which snapshot; what is wrong, and the command that mends it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

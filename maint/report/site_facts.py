@@ -1,4 +1,4 @@
-"""What the catalogue page tells of a site, as records that are kept between runs."""
+"""Records of what the catalogue page shows of a site, kept between runs."""
 
 import shlex
 from collections import Counter

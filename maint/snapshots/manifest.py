@@ -36,7 +36,7 @@ def stamp(now: datetime) -> str:
 
 
 def time_of(snapshot_id: str) -> datetime:
-    """Return the time in an id; ValueError when it is none."""
+    """Return the time in an id; ValueError when it is not one."""
     text = snapshot_id.partition("-")[0]
     if not re.fullmatch(TIME, text):
         raise ValueError("this does not begin with a time as ids have it")

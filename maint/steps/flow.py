@@ -1,4 +1,4 @@
-"""Steps about the run itself: a person's word, conditions, notices, pauses."""
+"""Steps about the run itself: approvals, conditions, notices, pauses."""
 
 import re
 import secrets
@@ -50,7 +50,7 @@ def answer(state: Path, run: str, token: str, said: Approval) -> None:
         written = create(place, msgspec.json.encode(said) + b"\n")
     if not written:
         refuse_answered(state, run, token)
-        raise Refused(f"{place} is there, and is no answer", hint="look at what it is, and move it away")
+        raise Refused(f"{place} is there, and is not an answer", hint="look at what it is, and move it away")
 
 
 def refuse_answered(state: Path, run: str, token: str) -> None:
@@ -293,7 +293,7 @@ class Pause(Step[PauseArguments]):
 
 
 def _moment(text: str, now: datetime) -> datetime:
-    """Return when a pause ends; ValueError: it is no time, or has no zone."""
+    """Return when a pause ends; ValueError: it is not a time, or has no zone."""
     if found := re.fullmatch(_CLOCK, text):
         moment = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
         return moment if moment > now else moment + timedelta(days=1)
@@ -302,4 +302,4 @@ def _moment(text: str, now: datetime) -> datetime:
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)
     words = 'such as "22:30" (UTC) or 2027-06-30T22:30:00Z, with its zone'
-    raise ValueError(f"{text!r} is no time that is the same everywhere, {words}")
+    raise ValueError(f"{text!r} is not a time that is the same everywhere, {words}")

@@ -53,7 +53,7 @@ def source_of(action: Action) -> str:
 
 
 def own_kind(kind: object, entry: EntryPoint) -> Step[Any] | None:
-    """Return the step of a package's class, None where it is no step kind of the name under which it is offered."""
+    """Return the step of a package's class, None where it is not a step kind of the name under which it is offered."""
     if isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name:
         return kind()
     return None

@@ -1,4 +1,4 @@
-"""What runs have sealed: files in pieces, and a record for each run, by which it can be undone for thirty days."""
+"""Undo records: sealed files in pieces, and a record for each run, by which it can be undone for thirty days."""
 
 import hashlib
 import io

@@ -78,7 +78,7 @@ def _of_another(liar: Liar, call: str, content: bytes) -> bytes:
 
 
 def _fewer(liar: Liar, call: str, content: bytes) -> bytes:
-    """Leave entries of a list out, and let the rest be as it was; of what is no JSON, its end."""
+    """Leave entries of a list out, and let the rest be as it was; of what is not JSON, its end."""
     try:
         whole = json.loads(content)
     except ValueError:

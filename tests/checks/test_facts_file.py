@@ -48,7 +48,7 @@ def test_kept_facts_come_back_as_they_were(whole: dict[str, Any]) -> None:
     [
         ("[" * 100_000, "nested too deeply"),
         ('{"a": 1,\n', "line 2, column 1 is no JSON"),
-        ('{"a": ' + "9" * 5000 + "}", "a text, time or number in it is none"),
+        ('{"a": ' + "9" * 5000 + "}", "a text, time or number in it is not one"),
     ],
 )
 def test_what_is_no_file_of_facts_is_told_in_our_own_words(text: str, words: str) -> None:
@@ -57,7 +57,7 @@ def test_what_is_no_file_of_facts_is_told_in_our_own_words(text: str, words: str
 
 
 def test_a_time_that_is_none_is_told_in_our_own_words(whole: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match="a text, time or number in it is none"):
+    with pytest.raises(Invalid, match="a text, time or number in it is not one"):
         from_json(json.dumps({**whole, "taken_at": "yesterday"}), "facts.json")
 
 
@@ -98,7 +98,7 @@ def changed(whole: dict[str, Any], place: Place, value: object) -> str:
 
 
 def may_be(place: Place, was: object, value: object) -> bool:
-    """Return whether a value is no damage where it stands: of the same kind, or left out by the manager."""
+    """Return whether a value is not a damage where it stands: of the same kind, or left out by the manager."""
     if was is None or place[-1] in ("matrix", "type", "state", "health", "hostname", "lastHeartbeat"):
         return value is None or isinstance(value, str)
     if isinstance(was, list) and not any(isinstance(item, int) for item in was):

@@ -95,7 +95,7 @@ def test_a_store_alone_says_what_else_is_needed(bare: Bare) -> None:
 def test_what_is_no_public_key_is_told_by_its_flag(bare: Bare) -> None:
     said = bare("backup", "list", *bare.store, "--signed-by", "signing.pub", "-o", "json")
     assert said.code == 2
-    assert said.error["message"] == "--signed-by 'signing.pub' is no public key"
+    assert said.error["message"] == "--signed-by 'signing.pub' is not a public key"
 
 
 def test_a_snapshot_signed_by_somebody_else_is_not_restored(bare: Bare) -> None:

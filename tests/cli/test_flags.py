@@ -109,7 +109,7 @@ def test_a_wrong_output_is_wrong_usage(folder):
         (("cluster", "list", "--fly"), "No such option: --fly"),
         (("cluster", "stop"), "Missing argument 'NAME'"),
         (("cluster", "stop", ""), "it is empty"),
-        (("backup", "verify", "--level", "9"), "'9' is no whole number"),
+        (("backup", "verify", "--level", "9"), "'9' is not a whole number"),
         (("cluster",), ""),
         ((), ""),
     ],
@@ -125,9 +125,9 @@ def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_sto
 @pytest.mark.parametrize(
     ("words", "limits"),
     [
-        (("vc", "run", "kill", "--id", "abc"), "'abc' is no whole number, 0 or more"),
-        (("backup", "verify", "--level", "9"), "'9' is no whole number, 1 to 4"),
-        (("lab", "up", "--tls-port", "-1"), "'-1' is no whole number, 0 to 65535"),
+        (("vc", "run", "kill", "--id", "abc"), "'abc' is not a whole number, 0 or more"),
+        (("backup", "verify", "--level", "9"), "'9' is not a whole number, 1 to 4"),
+        (("lab", "up", "--tls-port", "-1"), "'-1' is not a whole number, 0 to 65535"),
     ],
 )
 def test_a_number_that_is_none_or_out_of_range_is_told_in_our_own_words(folder, words, limits):

@@ -124,17 +124,17 @@ MISTAKES = {
         "book.yaml:4:",
         "many",
     ),
-    "expression that is none": (
+    "expression that is not one": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    when: '1 +'\n",
         "book.yaml:6:11",
         "book.yaml:6:11: the expression ends too early",
     ),
-    "template that is none": (
+    "template that is not one": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {target: '{{ a'}\n",
         "book.yaml:6:20",
         "end of template",
     ),
-    "duration that is none": (
+    "duration that is not one": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    timeout: soon\n",
         "book.yaml:6:14",
         "soon",

@@ -270,7 +270,7 @@ def test_nothing_else_stands_at_the_top_level() -> None:
 
 
 def top_level() -> set[str]:
-    """Return what belongs to the project at its top level; where git cannot tell, all that is no product of a build."""
+    """Return what belongs to the project at its top level; where git cannot tell, all but products of a build."""
     git = shutil.which("git")
     if git is not None and (ROOT / ".git").exists():
         words = [git, "-c", f"safe.directory={ROOT}", "ls-files"]

@@ -53,8 +53,8 @@ def test_every_failure_says_what_to_do_next():
 
 def test_a_mistake_in_a_file_names_the_place_to_correct():
     at = errors.Position("site.yaml", 3, 5)
-    assert errors.Invalid("that is no number", at=at).way_on == "correct site.yaml at that place, then run it again"
-    assert errors.Invalid("that is no number", at=at, hint="write 5").way_on == "write 5"
+    assert errors.Invalid("that is not a number", at=at).way_on == "correct site.yaml at that place, then run it again"
+    assert errors.Invalid("that is not a number", at=at, hint="write 5").way_on == "write 5"
 
 
 def test_the_rule_finds_a_failure_without_a_hint():

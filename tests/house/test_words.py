@@ -39,7 +39,7 @@ def test_no_message_names_a_section_or_a_type():
     assert {name: text for name, text in found.items() if "If-None-Match" not in text} == {}
 
 
-# Where the name of a failure's class is told, or chooses our own words: crash reports, and what is no failure.
+# Where the name of a failure's class is told, or chooses our own words: crash reports, and what is not a failure.
 CLASSES = {
     "maint.cli.boundary: type(error).__name__", "maint.engine.run: type(error).__name__",
     "maint.cli.after_run: type(failure).__name__", "maint.plugins: type(error).__name__",

@@ -70,7 +70,7 @@ def test_no_setting_is_taken_from_bytes_that_a_store_swapped_after_the_proof(pla
     assert verify(place, snapshot.id).proven
     forged = BytesIO()
     changed = EXAMPLE.read_bytes().replace(b'"value" : "true"', b'"value" : "evil"')
-    place.seal.wrap(BytesIO(changed).read, forged, snapshot.recipients)  # who they are is no secret
+    place.seal.wrap(BytesIO(changed).read, forged, snapshot.recipients)  # who they are is not a secret
     place.store = Liar(place.store, lambda name, _: forged.getvalue() if name.endswith(DEPLOYMENT) else None)  # type: ignore[assignment]
     with pytest.raises(WorkFailed, match="is not what was stored"):
         settings_in(place, snapshot, Place())

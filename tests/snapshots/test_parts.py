@@ -49,7 +49,7 @@ def snapshot(place: Any, run: Run) -> Any:
 
 
 def sealed(place: Any, content: bytes) -> bytes:
-    """Return another content as the store could make it: the recipients are no secret."""
+    """Return another content as the store could make it: the recipients are not secret."""
     target = BytesIO()
     place.seal.wrap(BytesIO(content).read, target, place.settings.backup.recipients)
     return target.getvalue()

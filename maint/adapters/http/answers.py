@@ -1,4 +1,4 @@
-"""Answers: read whole or piece by piece within limits, decoded strictly, quoted without the secrets of this run."""
+"""HTTP answers: read whole or in pieces within limits, decoded strictly, quoted without the secrets of this run."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Trust: TLS rules, why a certificate was not accepted and what mends that, and what a server presents."""
+"""TLS: the rules of trust, why a certificate was refused and what mends that, and what a server presents."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Send one request once, and say in our own words how it failed: before anything left, or after."""
+"""Send one request once; a failure says whether anything may have left."""
 
 import math
 import socket
@@ -348,7 +348,7 @@ class _Adapter(HTTPAdapter):
             return self._pools[key]
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
-        """Return what is asked for: a path, or for a proxy that is no tunnel the whole address."""
+        """Return what is asked for: a path, or for a proxy that is not a tunnel the whole address."""
         url = str(request.url)
         if not self._peer.usual_proxy or url.startswith("https:") or not (proxy := self._peer.way(url)):
             return super().request_url(request, proxies)

@@ -257,7 +257,7 @@ class ManagerClient:
         return self.role_command(Place(), name, roles)
 
     def place_command(self, place: Place, name: str, arguments: Mapping[str, Json] | None = None) -> Command:
-        """Send a command by its name to a place that is no role (M18); the answer may already be a rejection (M4.3)."""
+        """Send a command by its name to a place other than a role (M18); the answer may be a rejection (M4.3)."""
         body = None if arguments is None else json.dumps(arguments).encode()
         return decoding.command(self._command(f"{path_of(place)}/commands/{segment(name)}", body))
 

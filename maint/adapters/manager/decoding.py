@@ -1,4 +1,4 @@
-"""Turn JSON into nouns, leniently: what is missing or new never stops a read (M2.3, M10.3)."""
+"""Decode the manager's JSON into records, leniently: missing or new fields never stop a read (M2.3, M10.3)."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -133,7 +133,7 @@ def setting(source: Fields) -> Setting:
 
 
 def moment(date: str) -> str:
-    """Return a time of HTTP as files of ours have it; empty where it is none."""
+    """Return a time of HTTP as files of ours have it; empty where it is not one."""
     try:
         return show_time(parsedate_to_datetime(date))
     except (ValueError, OverflowError):

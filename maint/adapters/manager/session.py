@@ -1,4 +1,4 @@
-"""The way in: which port serves, and which account is let in, found once and kept until forgotten."""
+"""Sessions with the manager: which port serves and which account may log in, found once, kept until forgotten."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -115,7 +115,7 @@ class Command:
     Args:
         gate: sudo's, where the command goes through it.
         hold: whether its input stays open after `stdin`.
-        timeout: seconds, for `read` between two blocks; None is no limit.
+        timeout: seconds, for `read` between two blocks; None is not a limit.
         largest: bytes that it may print.
     """
 

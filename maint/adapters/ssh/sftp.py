@@ -15,7 +15,7 @@ from maint.adapters.ssh.connections import BROKEN as _LOST
 from maint.adapters.ssh.connections import KeptConnection, alive
 from maint.adapters.ssh.transport import begin
 
-BROKEN = (*_LOST, SFTPError, UnicodeDecodeError)  # what a failing request raises; names there may be no UTF-8
+BROKEN = (*_LOST, SFTPError, UnicodeDecodeError)  # what a failing request raises; names there may not be UTF-8
 Facts = SFTPAttributes
 # draft-ietf-secsh-filexfer-02
 _OPEN, _EXTENDED, _STATUS, _NAMES, _FACTS = 3, 200, 101, 104, 105
@@ -126,7 +126,7 @@ class _Answers:
         head = self._read(4)
         self.asked -= 1
         if not 0 < (length := int.from_bytes(head, "big")) <= _LONGEST or self.asked < 0:
-            raise SFTPError(f"the server sent what is no answer, of {length} bytes")
+            raise SFTPError(f"the server sent what is not an answer, of {length} bytes")
         answer = self._read(length)
         if answer[0] in (_NAMES, _FACTS):
             self._prove(answer)

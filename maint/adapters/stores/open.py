@@ -98,7 +98,7 @@ def _open_s3(location: str, access: Access | None) -> Store:
 def _split(location: str, access: Access | None) -> tuple[SplitResult, Access]:
     try:
         parts = urlsplit(location)
-        port = parts.port  # looked at here, since it is what may be no number
+        port = parts.port  # looked at here, since it may not be a number
     except ValueError as error:
         raise Invalid(
             f"{location!r} is not a URL", detail=[str(error)], hint="`maint help stores` shows how each is written"

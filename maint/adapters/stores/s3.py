@@ -231,7 +231,7 @@ class S3Store:
     def _after(self, page: Mapping[str, Any], *marks: str) -> dict[str, str] | None:
         """Return what asks for the next page, None where there is none."""
         if "IsTruncated" not in page:
-            raise ValueError("it is no list")
+            raise ValueError("it is not a list")
         if not page["IsTruncated"]:
             return None
         token = {mark: str(page.get(f"Next{mark}") or "") for mark in marks}

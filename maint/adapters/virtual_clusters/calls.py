@@ -1,4 +1,4 @@
-"""Ask with patience, act once: a change whose answer is lost is decided by looking (J3.5)."""
+"""HTTP calls to the jobs API: reads are tried again, changes sent once; a lost answer is decided by reading (J3.5)."""
 
 import json as text
 import re
@@ -93,7 +93,7 @@ class Calls:
         """Return an address below `base_url`: segments are encoded whole, `path` keeps its slashes (J3.1).
 
         Raises:
-            Invalid: a segment is no name, and would lead elsewhere on the way: to a list, or to another object.
+            Invalid: a segment is not a name, and would lead elsewhere on the way: to a list, or to another object.
         """
         for segment in segments:
             if segment in _NO_NAMES:

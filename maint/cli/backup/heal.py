@@ -101,14 +101,14 @@ def _unsealed(site: ConfiguredSite, path: Path) -> str:
             return stream.read().decode()
         except UnicodeDecodeError:
             raise Invalid(
-                f"what {path} holds is no text", hint="it is YAML, in UTF-8: `maint help heal` shows one"
+                f"what {path} holds is not text", hint="it is YAML, in UTF-8: `maint help heal` shows one"
             ) from None
 
 
 def _mapping(text: str, name: str) -> Mapping[str, Scalar]:
     data = load(text, name).data
     if not isinstance(data, dict) or not all(isinstance(value, str | int) for value in data.values()):
-        raise Invalid(f"{name} is no mapping of paths to values", hint="`maint help heal` shows one")
+        raise Invalid(f"{name} is not a mapping of paths to values", hint="`maint help heal` shows one")
     return {str(key): value for key, value in data.items() if isinstance(value, str | int)}
 
 

@@ -1,4 +1,4 @@
-"""The names that stand for something at a site, and the tree of commands: from files, and kept between two Tabs."""
+"""The names of a site's objects and the tree of commands, for completion: read from files, cached between Tabs."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def names_of(kind: Kept, options: Mapping[str, str], arguments: Sequence[str] = 
     Args:
         kind: as `declared` has it: a word, or pairs of a value and what it is.
         options: what was typed before: `--config` and `--site` say where to look.
-        arguments: what was typed before that is no option: the playbook whose parameters are meant.
+        arguments: what was typed before that is not an option: the playbook whose parameters are meant.
     """
     if isinstance(kind, list):
         return [(value, words) for value, words in kind]
@@ -199,7 +199,7 @@ class Typed:
 
     Attributes:
         node: the words of the group or command, as in `declared`.
-        options: option → its value; arguments: the words that are no options.
+        options: option → its value; arguments: the words that are not options.
         pending: the option whose value comes next, "" for none; last: that whose value stood there before.
         value: what of a value has been typed, where a shell cuts it at `=`.
         only_arguments: whether `--` stood there.

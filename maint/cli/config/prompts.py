@@ -1,4 +1,4 @@
-"""Ask for answers, try them together, and have them given again or kept where the trial fails; or flags count."""
+"""Ask for answers and try them together; after a failed trial they are asked for again or kept, unless flags count."""
 
 from collections.abc import Callable
 from typing import TextIO

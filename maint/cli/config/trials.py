@@ -36,7 +36,7 @@ MEANING = {
 
 
 def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
-    """Return host and ports of HOST, HOST:PORT, HOST:PORT:PORT (IPv6 in brackets); UsageError: it is none."""
+    """Return host and ports of HOST, HOST:PORT, HOST:PORT:PORT (IPv6 in brackets); UsageError: it is not one."""
     host, rest = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -45,7 +45,7 @@ def place_of(text: str, *ports: int) -> tuple[str, list[int]]:
     given = [word for word in rest.split(":") if word]
     if not host or not all(map(_is_port, given)) or len(given) > len(ports):
         raise UsageError(
-            f"{text!r} is no address", hint="such as cm.example.internal, without https://, its ports after colons"
+            f"{text!r} is not an address", hint="such as cm.example.internal, without https://, its ports after colons"
         )
     return host, [int(word) for word in given] + list(ports[len(given) :])
 
@@ -184,7 +184,7 @@ def _pin(draft: Draft, pem: str) -> Path:
 
 
 def login(draft: Draft, username: str, password: str) -> None:
-    """Log in, by a password's reference; UsageError: it is none, Invalid: leads nowhere, CannotReach: not let in."""
+    """Log in, by a password's reference; UsageError: it is not one, Invalid: leads nowhere, CannotReach: not let in."""
     if password.startswith("file:"):
         password = f"file:{absolute(password.removeprefix('file:'))}"
     draft.add("manager", username=username, password=password)
@@ -291,7 +291,7 @@ def store(draft: Draft, asker: Asker, text: str) -> None:
     """Write a file where snapshots are to go, and take it away again; in a dry run only look there.
 
     Raises:
-        UsageError: it is no store.
+        UsageError: it is not a store.
         CannotReach: no folder can be made or written to there.
         StoreFailed: the store does not answer, or does not take a file.
     """

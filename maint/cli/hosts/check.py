@@ -269,7 +269,7 @@ def _plan(path: str) -> Mapping[str, Json] | None:
         return None
     data = load(_text(path), path).data
     if not isinstance(data, dict):
-        raise Invalid(f"{path} is no plan: a mapping is expected", hint="`maint help checks` describes the file")
+        raise Invalid(f"{path} is not a plan: a mapping is expected", hint="`maint help checks` describes the file")
     return data
 
 

@@ -1,1 +1,1 @@
-"""How a site fares, for those outside: outcomes, metrics, notices."""
+"""The monitoring of a site: outcomes of commands, metrics, notices."""

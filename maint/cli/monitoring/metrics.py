@@ -1,4 +1,4 @@
-"""The metrics file of a site, as Prometheus reads it: its figures, and what is so while something is at work."""
+"""The metrics file of a site, as Prometheus reads it: its figures, and the state while a command is at work."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`maint notify`: who is told of what, and a test that really tells."""
+"""`maint notify list|test`: which notices go where, and a notice that is sent as a test."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -70,4 +70,4 @@ def strange_verbs(notices: Sequence[NoticeSettings]) -> Iterator[str]:
     for one in notices:
         for verb in one.verbs:
             if verb not in known and (guess := did_you_mean(verb, known)):
-                yield f"{one.name} is told of {verb!r}, which is no verb of maint; did you mean {guess!r}?"
+                yield f"{one.name} is told of {verb!r}, which is not a verb of maint; did you mean {guess!r}?"

@@ -1,1 +1,1 @@
-"""Further verbs of `maint playbook`: a person's word, writing, checking, trying and comparing playbooks."""
+"""Further verbs of `maint playbook`: approve, diff, history, lint, new, schedule, test."""

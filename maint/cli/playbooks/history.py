@@ -155,7 +155,7 @@ def _since(text: str, now: datetime) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment if moment.tzinfo else moment.astimezone()
     except (ValueError, OverflowError):
-        raise UsageError(f"--since {text!r} is no time", hint="such as 7d, 12h, or 2026-01-02") from None
+        raise UsageError(f"--since {text!r} is not a time", hint="such as 7d, 12h, or 2026-01-02") from None
 
 
 def _show(site: ConfiguredSite, screen: Screen, runs: Sequence[RunState]) -> None:

@@ -64,7 +64,7 @@ def airflow(
 ) -> None:
     """Print a DAG for Apache Airflow: all sites, backup → verify → copy, a weekly drill, host checks."""
     if drill not in _DAYS:
-        raise UsageError(f"--drill {drill!r} is no day", hint=", ".join(_DAYS))
+        raise UsageError(f"--drill {drill!r} is not a day", hint=", ".join(_DAYS))
     more = {"drill_day": drill, "weekday": _DAYS.index(drill), "at_once": at_once, "words": ()}
     text = from_file("airflow.py.j2", {**_values(flags, dag, "maint_estate"), **more})
     flags.screen().emit({"dag": text}, text.rstrip())

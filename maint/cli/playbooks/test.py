@@ -1,4 +1,4 @@
-"""`maint playbook test`: playbooks tried in a lab, held against what files say of plan, calls and end."""
+"""`maint playbook test`: run playbooks in a lab; compare their plans, calls and ends with what test files expect."""
 
 import os
 import secrets

@@ -53,7 +53,7 @@ def calendar(at: str, every: str, jitter: str = "") -> Calendar:
 def _at(text: str) -> tuple[str, str, float]:
     found = _AT.fullmatch(text)
     if not found:
-        raise UsageError(f"--at {text!r} is no time of day", hint="such as --at 02:15 or --at 'Sun 02:15'")
+        raise UsageError(f"--at {text!r} is not a time of day", hint="such as --at 02:15 or --at 'Sun 02:15'")
     day, hour, minute = found.groups()
     on = f"{day} *-*-* {hour}:{minute}:00" if day else f"*-*-* {hour}:{minute}:00"
     return on, f"{int(minute)} {int(hour)} * * {day or '*'}", 604800.0 if day else 86400.0

@@ -1,1 +1,1 @@
-"""`maint site` and `maint doctor`: how the configured sites fare, and what stands in the way."""
+"""`maint site` and `maint doctor`: the state of the configured sites, and what stops their backups or restores."""

@@ -1,4 +1,4 @@
-"""`maint doctor`: what stands in the way of the next backup or restore, a line for each thing looked at."""
+"""`maint doctor`: what would stop the next backup or restore, a line for each thing looked at."""
 
 import os
 import re
@@ -59,7 +59,7 @@ _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM, _LEAST = 3, 10_000_000  # times the newest snapshot that should be free; bytes
-SKIP = "skip"  # could not be tried here, and that is no fault of this site
+SKIP = "skip"  # could not be tried here, and that is not a fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
@@ -183,7 +183,7 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
                 yield Line(label, WARN, "is typed, so nothing that is scheduled can use it", "file:PATH can be used")
             continue
         if kind == "credential" and "CREDENTIALS_DIRECTORY" not in os.environ:
-            yield Line(label, WARN, "is a systemd credential, and this is no systemd unit")
+            yield Line(label, WARN, "is a systemd credential, and this is not a systemd unit")
             continue
         yield from _guarded(label, partial(_resolved, site, label, reference))
 

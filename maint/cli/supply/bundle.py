@@ -62,7 +62,7 @@ def container(
     """Print a Containerfile that installs from `maint generate bundle`; its comments say how it is built and run."""
     if not _IMAGE.fullmatch(image):
         hint = "such as registry.example.internal/python:3.11, with a tag or a digest"
-        raise UsageError(f"--image {image!r} is no name of an image", hint=hint)
+        raise UsageError(f"--image {image!r} is not a name of an image", hint=hint)
     text = from_file("Containerfile.j2", {"version": maint.__version__, "image": image, "user": _USER})
     flags.screen().emit({"containerfile": text}, text.rstrip())
 

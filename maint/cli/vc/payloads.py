@@ -1,4 +1,4 @@
-"""What a job's options mean: how they are read, and the API's own objects that they become."""
+"""Turn the options of a job into the objects of the jobs API."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which virtual cluster a command works on, and how what it shows is shown."""
+"""The virtual cluster that a command works on, and how its objects are shown."""
 
 import json
 import os

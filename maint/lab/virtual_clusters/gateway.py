@@ -35,7 +35,7 @@ class TokenSigner:
         return f"{body}.{self._signature(body)}"
 
     def user(self, token: str, kind: str, now: datetime) -> str:
-        """Return whose token it is, "" where it is none, or no longer one."""
+        """Return whose token it is, "" where it is not one, or no longer one."""
         body, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
             return ""
@@ -196,7 +196,7 @@ def _key(header: str) -> str:
 
 
 def _read(encoded: str) -> Doc:
-    # The object that a part of a token spells, an empty one where it is none.
+    # The object that a part of a token spells, an empty one where it is not one.
     try:
         found = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     except ValueError:

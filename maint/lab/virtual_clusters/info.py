@@ -1,4 +1,4 @@
-"""What scripts and the toolkit's configuration learn of a lab's virtual clusters, also of those that were lost."""
+"""Facts about a lab's virtual clusters, lost ones included, for scripts and for the toolkit's configuration."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What goes into the gateway and the jobs API, and what comes out."""
+"""Requests, responses and errors of the gateway and the jobs API."""
 
 import json
 from collections.abc import Mapping

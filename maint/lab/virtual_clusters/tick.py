@@ -1,4 +1,4 @@
-"""What happens by itself as time passes: environments are built, DAG files parsed, schedules fire."""
+"""Changes that time brings: environments are built, DAG files parsed, schedules fire."""
 
 from datetime import timedelta
 

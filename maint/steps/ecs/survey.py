@@ -59,7 +59,7 @@ class Ecs(msgspec.Struct, frozen=True):
 
 
 def ecs_cluster(sight: Sight, name: str) -> Ecs:
-    """Return an ECS cluster by name or display name; Refused where it is none, or the config lacks SSH or hosts."""
+    """Return an ECS cluster by name or display name; Refused where it is not one, or the config lacks SSH or hosts."""
     cluster = resolve(sight.manager, name)
     if not cluster.is_ecs:
         raise Refused(
@@ -154,7 +154,7 @@ class Removal(msgspec.Struct, frozen=True):
     path: str  # as M6.1 or a setting spells it
     form: str  # folder, file or link
     real: str  # the path itself, without links on the way, or a link's target; empty for a link that leads nowhere
-    volume: str  # the file system of a volume of its own, which is emptied only; empty where it is none
+    volume: str  # the file system of a volume of its own, which is emptied only; empty where it is not one
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""Judge hosts by the checks, within a run: what is wrong stops it, is told, or decides what follows."""
+"""`host.check`: judge hosts within a run; findings stop it, are reported, or decide what follows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

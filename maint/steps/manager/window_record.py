@@ -1,4 +1,4 @@
-"""What the state folder remembers of a redaction window that this machine has opened."""
+"""The record, in the state folder, of a redaction window that this machine has opened."""
 
 from collections.abc import Mapping
 from pathlib import Path

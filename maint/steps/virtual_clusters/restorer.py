@@ -228,7 +228,7 @@ class ClusterRestorer:
         return next((one for one in needs if one in self._lost), "")
 
     def spark_jobs(self) -> Words:
-        """Create the jobs that are no DAGs, their schedules paused."""
+        """Create the jobs that are not DAGs, their schedules paused."""
         held = self._held_back()
         self.left += [f"job {job} is held back: it needs {self._lost[one]} {one}" for job, one in held.items()]
         jobs = [job for job in self._document.jobs if job.type != "airflow" and self.wanted(job)]

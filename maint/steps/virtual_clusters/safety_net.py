@@ -1,4 +1,4 @@
-"""What protects others from a deletion: who uses what is deleted, and what is sealed before."""
+"""Before something is deleted: who uses it, and a sealed copy by which it can be brought back."""
 
 import json
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence

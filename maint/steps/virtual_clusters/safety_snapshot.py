@@ -1,4 +1,4 @@
-"""What a restore replaces is kept in a safety snapshot first, and nothing goes that this snapshot does not hold."""
+"""Keep what a restore replaces in a safety snapshot first; nothing is deleted that this snapshot does not hold."""
 
 import io
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""What all step kinds of virtual clusters share: which one is meant, and when a step must be done once more."""
+"""What all step kinds of virtual clusters share: which cluster is meant, and when a step must be done once more."""
 
 import hashlib
 import re

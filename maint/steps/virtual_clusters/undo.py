@@ -112,7 +112,7 @@ class UndoDeletions(VcStep[UndoArguments]):
         there = cabinet.read(site.shell, [one.name]).get(one.name)
         same = there is not None and there.get("data") == raw["data"]
         held, trusted = dict[str, bytes](), ""
-        with suppress(ValueError):  # what was there before was no certificate
+        with suppress(ValueError):  # what was there before was not a certificate
             held = {one.name: first_of((kubernetes_secrets.contents_of(raw) or {}).get("tls.crt", b""))}
             trusted = _trusted_too(site.state, cluster.settings.name, held[one.name])
         if not same:

@@ -77,7 +77,9 @@ def placed(files: Iterable[str], folder: str) -> dict[str, str]:
         with reading(text):
             if not Path(text).is_file():
                 if Path(text).exists():
-                    raise Refused(f"{text} is no file", hint="name files; a pattern such as `FOLDER/*` names several")
+                    raise Refused(
+                        f"{text} is not a file", hint="name files; a pattern such as `FOLDER/*` names several"
+                    )
                 raise Refused(f"there is no file {text}", hint="name files that are there")
             with Path(text).open("rb") as file:
                 file.read(1)

@@ -91,7 +91,7 @@ def test_what_is_no_ssh_server_is_named(openssh: Ground, silent: Callable[..., i
 
 
 def test_a_damaged_greeting_is_a_reason_and_no_crash(openssh: Ground) -> None:
-    algorithms = bytes([20]) + bytes(16) + struct.pack(">I", 4) + b"\xff\xfe\xff\xfe"  # names that are no UTF-8
+    algorithms = bytes([20]) + bytes(16) + struct.pack(">I", 4) + b"\xff\xfe\xff\xfe"  # names that are not UTF-8
     packet = struct.pack(">IB", 1 + len(algorithms) + 10, 10) + algorithms + bytes(10)
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -127,6 +127,6 @@ def test_a_shell_that_does_not_lead_its_own_session_harms_nobody_beside_it() -> 
     mark = "echo beside; sleep 0.1; echo still-here"
     script = watched(b"sleep 1\n").decode()
     words = ["sh", "-c", f"printf '%s' \"$1\" | sh -s; {mark}", "sh", script]
-    # A group of its own, which is no session: where these tests lead one, as under `setsid`, theirs would be ended.
+    # A group of its own, which is not a session: where these tests lead one, as under `setsid`, theirs would be ended.
     ended = subprocess.run(words, capture_output=True, text=True, timeout=200, process_group=0)
     assert ended.stdout == "beside\nstill-here\n"

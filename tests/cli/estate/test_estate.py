@@ -242,7 +242,7 @@ def test_of_several_sites_a_command_to_type_names_the_one_it_is_about(hint: str,
 
 @pytest.fixture
 def mistaken(config: Path, tmp_path: Path) -> Path:
-    """The same sites, one of them in a file of its own, beside a file with a mistake and one that is no YAML."""
+    """The same sites, one of them in a file of its own, beside a file with a mistake and one that is not YAML."""
     whole = json.loads(config.read_text())
     down, pages = whole["sites"].pop("down"), tmp_path / "pages"
     mine = tmp_path / "config.yaml"

@@ -404,7 +404,7 @@ def test_the_input_of_the_wizard_is_judged(operator: Operator, tmp_path: Path) -
         ({"install": "ftp://x; rm -rf /"}, "neither `internet` nor the URL of a repository"),
         ({"app_domain": {"a": 1}}, "app_domain is not a text"),
         ({"database": "postgresql"}, "an external postgresql database is not supported"),
-        ({"data_size": "much"}, "data_size 'much' is no size such as 300G"),
+        ({"data_size": "much"}, "data_size 'much' is not a size such as 300G"),
         ({"docker_dir": "/var/tmp", "docker_size": "2T"}, f"{FIRST}: /var/tmp has 200 GiB, and docker_size is 2T"),
         ({"app_domain": "nowhere.invalid"}, "names below apps.nowhere.invalid do not resolve"),
     ],

@@ -197,9 +197,8 @@ def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Opera
     configured(loaded, f"    notify: [{switch}, {{name: pager, on: [success], exec: {{command: [/bin/false]}}}}]\n")
     (line,) = [one for one in loaded("notify", "list").out.splitlines() if one.startswith("switch")]
     assert "ping: each start and end" in line and "stale" not in line  # whatever `on` says
-    slip = (
-        f"sites.{SITE}.notify: switch is told of 'backup dril', which is no verb of maint; did you mean 'backup drill'?"
-    )
+    wrong = "switch is told of 'backup dril', which is not a verb of maint"
+    slip = f"sites.{SITE}.notify: {wrong}; did you mean 'backup drill'?"
     assert [one for one in loaded("config", "validate").err.splitlines() if "told of" in one] == [f"warning: {slip}"]
     said = loaded("backup", "verify", "--level", "1")
     assert said.code == 0

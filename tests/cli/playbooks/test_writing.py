@@ -236,7 +236,7 @@ def test_own_playbooks_that_include_one_another_are_refused_where_the_circle_clo
 
 SITE_FREE = {
     "do: pause": "a pause has either `duration` or `until`",
-    "do: pause, with: {until: half past}": "until: 'half past' is no time that is the same everywhere",
+    "do: pause, with: {until: half past}": "until: 'half past' is not a time that is the same everywhere",
     "do: host.check, with: {checks: [os.tph]}": "checks: there is no check 'os.tph' (did you mean ",
     "do: host.check, with: {checks: [os.umask], checks_in: [ecs]}": "check 'os.umask' is not in group ecs (it is",
     "do: host.check, with: {phase: runing}": "phase: there is no phase 'runing' (did you mean 'running'?)",

@@ -28,7 +28,7 @@ def wait(api, run, *, until=FINAL):
 
 
 def lives(process):
-    """Whether a process is there and is no zombie; it may go between any two looks."""
+    """Whether a process is there and is not a zombie; it may go between any two looks."""
     try:
         return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):

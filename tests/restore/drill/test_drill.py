@@ -75,7 +75,7 @@ def test_what_the_server_rejects_all_the_same_fails_with_its_own_words(loaded: O
     assert "Not on this host." in facts["reason"] + " ".join(facts["detail"])
     assert loaded("backup", "verify", "--level", "3").code == 0
     assert left_over() == []
-    # What did not come back proves no way back, and is no default, until a drill of it passes.
+    # What did not come back proves no way back, and is not a default, until a drill of it passes.
     refused = loaded("cluster", "stop", "base", "--yes")
     assert refused.code == 5
     assert "did not come back in its last drill" in refused.err

@@ -139,7 +139,7 @@ def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_ane
     assert waiting.lab.service
     waiting.lab.service.delete(FIRST)
     address = create(waiting, FIRST, initialised=True)
-    waiting.lab.world.faults.add("jobs", "vc-html-200")  # somebody answers there, and it is no jobs API yet
+    waiting.lab.world.faults.add("jobs", "vc-html-200")  # somebody answers there, and it is not a jobs API yet
     said = resume(waiting, first_base_url=address, first_initialised="true")
     assert (said.code, f"{FIRST} is not ready" in said.err, "playbook resume" in said.err) == (1, True, True), said.err
     assert jobs(waiting, FIRST) == {}

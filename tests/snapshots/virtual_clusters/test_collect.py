@@ -187,7 +187,7 @@ def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(plac
     other.settings = place.settings.model_copy(update={"state": tmp_path / "elsewhere"})
     with storing(other):
         assert unused(place).waits
-        assert unused(other).names  # its own flag is no obstacle: whoever holds the lock knows what its own are
+        assert unused(other).names  # its own flag is not an obstacle: whoever holds the lock knows what its own are
         assert to_the_end(collect(place)) == 0
     assert not unused(place).waits
     flag = storing(other)

@@ -111,7 +111,9 @@ def test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, what: str
 ) -> None:
     document, target = read_document(ground, snapshot, VC), BytesIO()
-    ground.seal.encrypt(BytesIO(b"forged").read, target, ground.settings.backup.recipients)  # who they are is no secret
+    ground.seal.encrypt(
+        BytesIO(b"forged").read, target, ground.settings.backup.recipients
+    )  # who they are is not a secret
     end = f"vc/{VC}.json.zst.age" if what == "document" else f"{snapshot.objects[0].place}.age"
     assert document.jobs and verify(ground, snapshot.id).proven
     action = plan(ground)

@@ -20,7 +20,7 @@ GONE = [
     "/run/longhorn-iscsi.lock", "/var/lib/calico", "/var/lib/docker_server", "/var/lib/kubelet", "/var/lib/rancher",
     "/var/log/containers", "/var/log/pods", "/mnt2/ecs/longhorn-storage", "/mnt/ecs/local-storage",
 ]  # fmt: skip
-# What rke2's own script takes off, and what the lab keeps in files though it is no file of a host.
+# What rke2's own script takes off, and what the lab keeps in files though it is not a file of a host.
 BESIDE = [
     "/etc/rancher",
     "/var/lib/rpm",

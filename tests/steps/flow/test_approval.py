@@ -276,5 +276,5 @@ def test_a_question_whose_time_is_over_is_not_answered(operator: Operator, tmp_p
 def test_an_answer_that_was_not_kept_is_not_called_given(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/r.approval-t").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(Refused, match="is there, and is no answer"):
+    with pytest.raises(Refused, match="is there, and is not an answer"):
         approval.answer(tmp_path, "r", "t", approval.Approval(True, "bob@host", "2026-11-23T10:00:00.000Z"))

@@ -16,7 +16,7 @@ _IN_MEMORY = 1 << 20
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes of a shell's text; bytes that are no UTF-8 survive."""
+    """Return the bytes of a shell's text; bytes that are not UTF-8 survive."""
     return text.encode("utf-8", "surrogateescape")
 
 

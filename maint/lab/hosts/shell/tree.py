@@ -329,7 +329,7 @@ class Tree:
                 self._owned.set(new, owned)
 
     def link_text(self, path: str) -> str:
-        """Return what a symbolic link says; EINVAL where it is none."""
+        """Return what a symbolic link says; EINVAL where it is not one."""
         with self._lock, _renamed(path):
             return os.readlink(self._real(self.canonical(path, follow=False)))  # noqa: PTH115 - see above
 

@@ -127,7 +127,7 @@ def make_groups(world: World, request: Request) -> Response:
 
 
 def delete_group(world: World, request: Request) -> Response:
-    """Delete a role config group that is no base one and has no roles."""
+    """Delete a role config group that is not a base one and has no roles."""
     _, service = service_of(world, request)
     group = shown.group(world, request)
     if group.get("base"):

@@ -1,4 +1,4 @@
-"""What goes into the API and what comes out, and how a path's words are found in the world."""
+"""Requests and responses of the management API, and how the names in a path are looked up."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ class Request(messages.Request, frozen=True):
 
 
 def texts(node: Doc, field: str, what: str) -> list[str]:
-    """Return a list of strings in a body; 400 where it is none."""
+    """Return a list of strings in a body; 400 where it is not one."""
     listed = node.get(field) or []
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         raise ApiError(400, f"Cannot read {what}: {field} is not a list of strings.")
