@@ -1,4 +1,4 @@
-"""JSON schemas: of the configuration, and of what `-o json` prints."""
+"""JSON schemas: of the configuration, of playbooks and their tests, and of what `-o json` prints."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,13 +8,15 @@ from maint.cli.app import COMMANDS
 from maint.cli.command import loaded
 from maint.config.schema import Config
 from maint.config.suggestions import meant
+from maint.engine.expectations import ExpectationForm
+from maint.engine.forms import PlaybookForm
 from maint.engine.journal import RUN_STATES
-from maint.engine.schema import DRAFT, playbook_schema, playbook_test_schema
-from maint.errors import UsageError
+from maint.errors import Invalid, UsageError
 from maint.model.json import Json
-from maint.model.plan import Effect
+from maint.model.plan import Effect, ParameterType
 from maint.model.snapshot import Purpose, Trust
 from maint.snapshots.records import FAILED, PASSED
+from maint.steps.registry import STEPS
 
 TEXT: Json = {"type": "string"}
 TEXT_OR_NULL: Json = {"type": ["string", "null"]}
@@ -24,6 +26,16 @@ NUMBER: Json = {"type": "number"}
 FLAG: Json = {"type": "boolean"}
 ANY: Json = {}
 OBJECT: Json = {"type": "object"}
+_FINDING: Mapping[str, Json] = {
+    **dict.fromkeys(("check", "severity", "state", "observed", "expected", "remedy"), TEXT), "hosts": TEXTS,
+}  # fmt: skip
+_CONTACT: Mapping[str, Json] = {"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL}
+_VC: Mapping[str, Json] = {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
+_VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
+# This prints no object of ours: what it prints is a schema.
+WITHOUT = frozenset({"generate schema"})
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_TEMPLATE: Mapping[str, Json] = {"type": "string", "pattern": r"\{\{|\{%"}
 
 
 def an_object(required: Mapping[str, Json], **optional: Json) -> Json:
@@ -84,17 +96,9 @@ _COMPARED: Mapping[str, Json] = {
 _DRILL: Mapping[str, Json] = {
     "snapshot": TEXT, "result": TEXT, "reason": TEXT, "phases": _OBJECTS, "rto_seconds": or_null(NUMBER),
 }  # fmt: skip
-_FINDING: Mapping[str, Json] = {
-    **dict.fromkeys(("check", "severity", "state", "observed", "expected", "remedy"), TEXT), "hosts": TEXTS,
-}  # fmt: skip
-_CONTACT: Mapping[str, Json] = {"name": TEXT, "reached": FLAG, "reason": TEXT_OR_NULL}
-_VC: Mapping[str, Json] = {"name": TEXT, "base_url": TEXT, "user": TEXT, "jobs": NUMBER, "resources": NUMBER}
-_VC_RUN: Mapping[str, Json] = {"id": NUMBER, "job": TEXT, "status": TEXT}
 _SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
 _SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
-# This prints no object of ours: what it prints is a schema.
-WITHOUT = frozenset({"generate schema"})
 _RUNS_OR_PLANS = Output([_PLAN, _RUN])
 _RESTORES = Output([_RESTORE, _PLAN, _RUN])
 
@@ -302,7 +306,7 @@ def _definitions() -> dict[str, Json]:
 
 
 def _of_sites() -> dict[str, Json]:
-    """Return what is told of several sites: each as it is listed, and how a command ended for it."""
+    """Return the schema for several sites: each as it is listed, and how a command ended for it."""
     return {
         "site": an_object(
             {"name": TEXT, "manager": TEXT, "store": TEXT},
@@ -314,3 +318,52 @@ def _of_sites() -> dict[str, Json]:
             {"site": TEXT, "exit": {"type": "integer"}, "error": or_null(ref("error")), "result": {}}, seconds=NUMBER
         ),
     }
+
+
+def playbook_schema() -> dict[str, Json]:
+    """Return the schema: every key, every step kind with its arguments; a text with `{{` may stand for any value."""
+    whole = PlaybookForm.model_json_schema(by_alias=True)
+    step = whole["$defs"]["StepForm"]
+    step["properties"]["do"] = {"enum": sorted(STEPS), "description": "the step kind"}
+    step["oneOf"] = [{"required": ["do"]}, {"required": ["playbook"]}]
+    step["allOf"] = [_rule(kind) for kind in sorted(STEPS) if _usable(kind)]
+    whole["$defs"]["ParameterForm"]["properties"]["type"] = {"enum": [str(one) for one in ParameterType]}
+    return {
+        "$schema": DRAFT,
+        **whole,
+        "title": "A playbook of maint",
+        "description": "`maint help playbooks` tells what its keys mean, `maint help steps` what its steps do",
+    }
+
+
+def playbook_test_schema() -> dict[str, Json]:
+    """Return the schema of a test of a playbook."""
+    return {
+        "$schema": DRAFT,
+        **ExpectationForm.model_json_schema(by_alias=True),
+        "title": "A test of a playbook of maint",
+        "description": "`maint help playbooks` tells what its keys mean",
+    }
+
+
+def _usable(kind: str) -> bool:
+    try:
+        return kind in STEPS.own or STEPS[kind] is not None
+    except Invalid:  # a package of somebody else is broken: a playbook that names its step is told so
+        return False
+
+
+def _rule(kind: str) -> Json:
+    return {
+        "if": {"properties": {"do": {"const": kind}}, "required": ["do"]},
+        "then": {"properties": {"with": _arguments(kind)}, "description": STEPS[kind].help},
+    }
+
+
+def _arguments(kind: str) -> Json:
+    found = STEPS[kind].arguments.model_json_schema(by_alias=True)
+    properties: dict[str, Json] = {}
+    for name, one in found.get("properties", {}).items():
+        properties[name] = {"description": one.get("description", ""), "anyOf": [one, _TEMPLATE]}
+    schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": found["required"]} if found.get("required") else schema

@@ -5,9 +5,9 @@ import re
 from typing import Annotated
 
 from maint.cli.command import command
+from maint.cli.help.output_schemas import playbook_schema
 from maint.cli.options import Flags, argument, option
 from maint.config.paths import absolute
-from maint.engine.schema import playbook_schema
 from maint.errors import Invalid, UsageError
 from maint.files import create, replace, writing
 from maint.render import from_file
