@@ -113,7 +113,7 @@ def refuse_filling(folder: Path, size: int) -> None:
     """Raise WorkFailed where so many more bytes would leave less than `SPARE` free on a folder's disk."""
     try:
         free = shutil.disk_usage(existing(folder)).free
-    except OSError:  # what cannot be looked into is told by whoever writes there
+    except OSError:  # what cannot be looked into is reported by the writer
         return
     if free < size + SPARE:
         raise WorkFailed(

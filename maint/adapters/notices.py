@@ -69,7 +69,7 @@ def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
     if refused:
         raise WorkFailed(
             f"{place} takes no mail for {', '.join(refused)}",
-            hint="correct `to` in the config, or ask whoever runs that server",
+            hint="correct `to` in the config, or ask the administrator of that server",
         )
 
 

@@ -50,7 +50,7 @@ class Child:
         self.lines: deque[str] = deque(maxlen=_KEPT)
         self._out: list[str] = []
         self._asked = False
-        # Waited for in a thread: whoever is interrupted by a signal while it waits for a process cannot wait again.
+        # Waited for in a thread: a caller that a signal interrupts while it waits for a process cannot wait again.
         threading.Thread(target=self._process.wait, daemon=True).start()
         self._readers = [threading.Thread(target=target, daemon=True) for target in (self._listen, self._collect)]
         for thread in self._readers:

@@ -83,7 +83,7 @@ class _Host(_Kept, frozen=True):
 
 
 class _Wrong(ValueError):
-    """What is wrong with a file of facts, in words for whoever gave it."""
+    """What is wrong with a file of facts, in words for the caller."""
 
 
 # What an older version did not ask, by what it asked of the same hosts.

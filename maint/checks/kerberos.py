@@ -97,7 +97,7 @@ def _given(host: HostFacts, question: str) -> list[str]:
 @Check(
     id="krb.keytab", profiles="K", severity=FAIL, asks=("keytab", "krb5_conf"), source="FX",
     expected="readable by its owner only, with principals of the realm, no weak keys alone",
-    why="Whoever reads a keytab is that service.",
+    why="With a keytab anyone can log in as that service.",
     remedy="let the manager generate the credentials anew",
 ).host_rule  # fmt: skip
 def _keytab(host: HostFacts) -> Verdict:

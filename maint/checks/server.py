@@ -38,7 +38,7 @@ QUESTIONS = {
     "agent_reach": "c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h=$(sed -n 's/^server_host=//p' $c);"
     " p=$(sed -n 's/^server_port=//p' $c); p=${p:-7182}; echo \"to=$h:$p\";"
     f'{TRY} echo "status=$?"',
-    # Whoever wants a client's certificate shows its own first.
+    # A server that wants a client's certificate shows its own first.
     "agents_tls": "command -v openssl > /dev/null || exit 0; $maint_limit openssl s_client -connect localhost:7182"
     " < /dev/null | grep -c 'BEGIN CERTIFICATE'; true",
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",

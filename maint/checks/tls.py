@@ -166,7 +166,7 @@ def _match(host: HostFacts) -> Verdict:
 @Check(
     id="tls.truststore", profiles="M", severity=FAIL, asks=(), source="own",
     expected="the password that the manager serves opens the shared truststore",
-    why="Whoever is handed that password, and every restore, finds a truststore that it does not open.",
+    why="Everyone who gets that password, and every restore, finds a truststore that it does not open.",
     remedy=HINT,
     needs_manager=True,
 ).cross_rule  # fmt: skip

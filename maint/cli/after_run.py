@@ -45,7 +45,7 @@ from maint.steps.services.change_setting import expire
 
 BRIEFLY = 5.0  # seconds for stores to answer after a failure, which may have come of a silent one
 _AT_ONCE = 1.0  # the same where somebody wants an end of it
-_LINES = 10  # of a failure's details that are told
+_LINES = 10  # of a failure's details that a notice shows
 _LONGEST = 400  # characters of why something ended badly that are kept
 
 
@@ -267,7 +267,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> str:
         _keep(site, screen, outcome)
     more = {"run": ending.run, "exit": ending.exit, "seconds": seconds}
     if isinstance(failure, MaintError):
-        hint = named_in(scrub(failure.way_on or ""), site.settings.name)  # whoever reads it has nothing else to go by
+        hint = named_in(scrub(failure.way_on or ""), site.settings.name)  # its reader has nothing else to go by
         more |= {"detail": [scrub(line) for line in failure.detail[:_LINES]], "hint": hint}
     how = words if words.startswith(_how(failure)) else f"{_how(failure)}: {words}"
     said = {Kind.RECOVERED: "works again", Kind.SUCCESS: "is done", Kind.FAILURE: how}

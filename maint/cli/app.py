@@ -30,7 +30,7 @@ NOUNS = {
     "vc run": "Runs of jobs, and their logs.",
     "vc spark": "One-off runs.",
     "config": "The configuration.",
-    "notify": "Those who are told what happens.",
+    "notify": "Notices: who gets them, and whether they arrive.",
     "generate": "Files made from the product itself; nothing is installed.",
 }
 # Command → where it is below `maint.cli`, from where it is imported when somebody asks for it; and how it is listed.
@@ -140,7 +140,7 @@ COMMANDS = {
     "config validate": ("config.commands:validate", "Check the configuration without touching anything it names."),
     "config path": ("config.commands:path", "Print the path of the configuration file in force."),
     "config init": ("config.init:init", "Ask for a configuration, try each answer, and write it with comments."),
-    "notify list": ("monitoring.notify:list_notices", "List who is told of what, and whether the last notice arrived."),
+    "notify list": ("monitoring.notify:list_notices", "List who gets which notices, and whether the last one arrived."),
     "notify test": ("monitoring.notify:test", "Tell a test, and say whether it arrived."),
     "generate systemd": ("help.generate:systemd", "Print the units that `maint schedule install` would write."),
     "generate man": ("help.generate:man", "Print the manual page maint(1)."),

@@ -97,7 +97,7 @@ _received = [0]  # the newest signal that asks this process to end; 0: none
 
 
 def insist() -> None:
-    """Raise `Interrupted` where a signal came and nothing more must be begun, whoever swallowed what it raised."""
+    """Raise `Interrupted` where a signal came, also where what it raised was swallowed: nothing more must be begun."""
     if _received[0]:
         raise Interrupted(_received[0])
 

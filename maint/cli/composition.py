@@ -155,7 +155,7 @@ class ConfiguredSite:
 
     @cached_property
     def notices(self) -> "NoticeSender":
-        """Those who are told."""
+        """The sender of notices."""
         from maint.adapters.notices import NoticeSender
         from maint.report.run import body_of, text_of
 

@@ -165,7 +165,7 @@ def _look(site: ConfiguredSite, action: Action) -> dict[str, Json]:
             holds = contents_of(cluster)
         except Stopped:
             raise
-        except MaintError:  # whoever is not let in learns so when the run looks
+        except MaintError:  # an account that is not let in learns so when the run looks
             pass
     if settings.base_url.rstrip("/") != str(action.arguments["source"]).rstrip("/"):
         holds = None  # a new one, where things come back

@@ -1,7 +1,7 @@
 """Go on with a run: the values of `playbook resume --set`, and the run that a `--run-key` names.
 
 The plan fixed which virtual clusters come back, from which snapshot, and what is done. An address is none of it: it
-does not exist while the plan is made. Whoever types it names the virtual cluster with it, and the journal keeps it.
+does not exist while the plan is made. The operator names the virtual cluster with it, and the journal keeps it.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from maint.steps.restore.deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
-_FINDS = "vc.find"  # the step kind that an address is told to
+_FINDS = "vc.find"  # the step kind that takes an address
 _SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"

@@ -413,5 +413,5 @@ def to_stdout(text: str) -> None:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is not tried again at the end
-        if not isinstance(error, BrokenPipeError):  # else whoever read it has enough; how it ends is told all the same
+        if not isinstance(error, BrokenPipeError):  # else its reader has enough; the exit code is the same
             raise NotWritten("standard output", error) from error

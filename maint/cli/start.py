@@ -77,6 +77,6 @@ def _leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # whoever read it has gone, or a disk is full
+        except (OSError, ValueError):  # its reader has gone, or a disk is full
             code = code or 1
     os._exit(code)

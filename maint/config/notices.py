@@ -131,7 +131,7 @@ When = Literal["failure", "success", "stale", "recovered"]
 
 
 class NoticeSettings(Strict):
-    """Who is told of what, in one way or several."""
+    """A notice: of what, and in which ways it is sent."""
 
     name: Name = Field(description="how maint calls it", examples=["night-shift"])
     on: Annotated[tuple[When, ...], Field(min_length=1)] = Field(

@@ -360,7 +360,7 @@ class Site(Strict):
         examples=["http://proxy.example.internal:3128"],
     )
     hooks: Hooks | None = Field(default=None, description="programs that run around each run")
-    notify: tuple[NoticeSettings, ...] = Field(default=(), description="who is told of what")
+    notify: tuple[NoticeSettings, ...] = Field(default=(), description="the notices: who gets which")
     shared_state: StoreAddress | None = Field(
         default=None, description="where machines that share this site meet", examples=["s3://maint/state"]
     )

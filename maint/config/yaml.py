@@ -50,7 +50,7 @@ _SYNTAX_HINT = "look at the quotes, brackets, colons and the indentation here an
 class Document:
     """A YAML document: its plain value, the file's name for messages, and where each part of it stands.
 
-    Whoever reads the same text again is given the same one: nobody changes its value.
+    A caller that reads the same text again gets the same one: nobody changes its value.
     """
 
     def __init__(self, name: str, data: Json, places: Mapping[KeyPath, tuple[Position, Position]]) -> None:

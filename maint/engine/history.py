@@ -65,7 +65,7 @@ def left(past: RunState) -> list[tuple[Action, str]]:
 def judged_and_failed(past: RunState) -> frozenset[int]:
     """Return the actions that looked, and what they registered made an expression such as an `assert`'s fail.
 
-    They look again when the run is taken up: whoever mended what they found could not go on otherwise.
+    They look again when the run is taken up: an operator who mended what they found could not go on otherwise.
     """
     asked = set[str]()
     for index, action in enumerate(past.plan.actions):

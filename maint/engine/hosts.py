@@ -46,7 +46,7 @@ class HostLimit(msgspec.Struct):
     def parts(self, args: Arguments, serial: int | str | None) -> Iterator[Arguments]:
         """Yield a step's arguments for the hosts of each turn; nothing where the limit leaves none of its hosts.
 
-        A person who is asked is told of the limit.
+        A person who is asked is shown the limit.
         """
         if self.allowed is not None and isinstance(args, ApproveArguments):
             yield args.model_copy(update={"question": f"{args.question} (limited to {', '.join(self.names)})"})

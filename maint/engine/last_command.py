@@ -20,7 +20,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def note(state: Path, command: str, now: datetime) -> None:
-    """Remember a command, where the state folder is there and ours: whoever only reads need not own it."""
+    """Remember a command, where the state folder is there and ours: a command that only reads need not own it."""
     with suppress(OSError):
         if state.is_dir():
             keep_record(state / _FILE, Asked(command, show_time(now)), durable=False)

@@ -120,7 +120,7 @@ def works_on(state: Path, run: str) -> None:
     """Name the run for which this process holds the site's lock."""
     who = holder(state)
     with suppress(OSError), (state / _NAME).open("r+b", buffering=0) as file:
-        if who is not None:  # written over in one go: whoever reads meanwhile finds a name
+        if who is not None:  # written over in one go: a reader meanwhile finds a name
             file.write(msgspec.json.encode(msgspec.structs.replace(who, run=run)))
 
 

@@ -15,7 +15,7 @@ class Sealed:
     """Seals each file, and marks it with its name.
 
     Args:
-        key: an age private key; whoever writes knows it too, so that it proves who wrote as well.
+        key: an age private key; a writer knows it too, so that it proves who wrote as well.
     """
 
     def __init__(self, site: Site, store: Store, key: Secret) -> None:

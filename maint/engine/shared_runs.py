@@ -224,7 +224,7 @@ class SharedRuns:
         over = {*self._told_ended({*there, *marked})}
         for run, numbers in sorted(there.items()):
             mark = self._known_up_to(run)
-            if run in over:  # whoever removed it was stopped on the way
+            if run in over:  # its remover was stopped on the way
                 self._remove(run)
             elif 1 not in numbers and mark in (0, max(numbers)):  # here all of it is known, or nothing
                 if not mark:
@@ -260,7 +260,7 @@ class SharedRuns:
             self._drop_window(run)
             files.remove(self._marked(run))
             yield f"run {run} was brought to its end by another machine"
-        elif mark:  # else it was never told whole, and whoever takes it up tells all of it
+        elif mark:  # else it was never told whole, and the machine that takes it up tells all of it
             self._remove(run)  # of no use to anybody
             self.follow(past)
             self.push(run)
@@ -280,7 +280,9 @@ class SharedRuns:
     def _take_in(self, run: str, number: int) -> bool:
         """Let this machine know what all pieces tell; return whether it did not: it may know more, or they nothing."""
         journal, kept, undo, gone = self._replayed(run)
-        if not journal:  # its first push was cut: whoever takes it up sends all anew, and maybe that machine is gone
+        if (
+            not journal
+        ):  # its first push was cut: the machine that takes it up sends all anew, and maybe that machine is gone
             self._remove(run)
             return False
         path = self._state / RUNS / f"{run}.jsonl"

@@ -348,7 +348,7 @@ class Programs(Protocol):
 
 
 class Notices(Protocol):
-    """Those who are told, as configured."""
+    """The sender of notices, as configured."""
 
     def tell(self, notices: Sequence[Notice], names: Collection[str] | None = None) -> Sequence[Told]:
         """Tell, each within its limit and all within a minute; never raises.
@@ -452,7 +452,7 @@ class Site(Sight, Protocol):
 
     @property
     def notices(self) -> Notices:
-        """Those who are told."""
+        """The sender of notices."""
 
     @property
     def programs(self) -> Programs:

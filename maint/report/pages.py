@@ -38,7 +38,7 @@ _HEAD = 400  # bytes of a page within which it says what it was written of
 _SITE = re.compile(rb'<meta name="maint-site" content="([^"]*)">')
 # Times that a line would break; the space comes first, for which alone a page is searched quickly.
 _BROKEN = re.compile(r" (?:(?<=\d[smhd] )(?=ago\b|\d+[smhd]\b)|(?<=:\d\d )(?=UTC))")
-_FOLDER = 0o750  # whoever may read a page may also enter its folder
+_FOLDER = 0o750  # a reader of a page may also enter its folder
 _COLUMNS = 8  # of a matrix, so that it fits a phone
 Values = Mapping[str, object]
 _UNKNOWN = Moment("not known")

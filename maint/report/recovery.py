@@ -92,7 +92,7 @@ def _how(code: int) -> str:
 
 
 def unfinished(run: Run, site: SiteFacts) -> Trouble:
-    """Return what is told of a run that is to be taken up."""
+    """Return what is wrong with a run that is not finished, and the command that deals with it."""
     words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
     if any(run.id in one for one in site.windows):
         words += "; close its window first"

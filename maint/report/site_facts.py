@@ -127,7 +127,7 @@ class HostChecks(msgspec.Struct, frozen=True):
 
 
 class SiteFacts(msgspec.Struct, frozen=True):
-    """All that is told of one site."""
+    """All facts of one site."""
 
     name: str
     manager: str

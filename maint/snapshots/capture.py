@@ -340,6 +340,6 @@ def _short(folder: Path, needed: int) -> Iterator[str]:
     try:
         free = shutil.disk_usage(existing(folder)).free
     except OSError:
-        return  # what cannot be looked into is told by whoever writes there
+        return  # what cannot be looked into is reported by the writer
     if free < needed:
         yield f"{folder} has {show_size(free)} free, and {show_size(needed)} may be needed"

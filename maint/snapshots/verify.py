@@ -217,7 +217,7 @@ def insist_on_password(sight: Sight, snapshot: Snapshot | None = None) -> None:
     password = sight.secrets.resolve(account.password)
     if snapshot is None or not is_typed(account.password):
         return
-    with suppress(OSError, WorkFailed):  # which whoever opens it next will tell
+    with suppress(OSError, WorkFailed):  # which its next reader will report
         with parts.open_part(sight, snapshot, parts.DEPLOYMENT) as stream:
             verdict = Judge(account.username, password).verdict(blocks(stream.read))
         if _other_password(login(sight, snapshot, verdict)):

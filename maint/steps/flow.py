@@ -200,7 +200,7 @@ class NotifyArguments(Arguments):
     """What is told, and to whom."""
 
     in_config: ClassVar[Mapping[str, str]] = {"to": "notice that takes messages"}
-    message: str = Field(description="what is told, in a sentence or two")
+    message: str = Field(description="the message, in a sentence or two")
     to: list[str] = Field([], description="names under `notify` in the config; empty: all")
 
 

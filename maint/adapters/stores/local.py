@@ -69,7 +69,7 @@ class LocalStore:
         return found.st_size if found else None
 
     def written(self, name: str) -> datetime | None:
-        """Return when a file was written, by the clock of whoever holds the folder; None where there is none."""
+        """Return when a file was written, by the clock of the folder's machine; None where there is none."""
         found = self._facts(name)
         return datetime.fromtimestamp(found.st_mtime, UTC) if found else None
 

@@ -270,6 +270,6 @@ def main() -> None:
     os.environ.pop(VARIABLE)
     try:
         found = candidates(sys.argv[1:])
-    except Exception:  # whoever types must not be shown a traceback in the middle of a line
+    except Exception:  # an operator who types must not be shown a traceback in the middle of a line
         return
     sys.stdout.write("".join(f"{one}\t{words}\n" for one, words in found))

@@ -208,7 +208,9 @@ def redacts(draft: Draft) -> bool:
         for word in REDACTIONS:
             draft.screen.say(f"    {word}: {MEANING[word]}")
     else:
-        draft.screen.say("  API redaction is off: exports hold every password, and whoever may read the API sees them")
+        draft.screen.say(
+            "  API redaction is off: exports hold every password, and everyone who may read the API sees them"
+        )
     return hidden
 
 

@@ -223,7 +223,7 @@ _MINUTE = 60.0  # seconds between two writings of what was moved
 _NOW = {
     _AT_WORK: "When what is at work on the site began; 0: nothing is.",
     _MOVED: "Bytes that it has read or written so far, as of the last minute; 0: nothing is at work.",
-    _WINDOW: "Whether the manager shows secrets to whoever may read its API.",
+    _WINDOW: "Whether the manager shows secrets to everyone who may read its API.",
     _LEASE: "Whether some machine holds the lease of the shared state.",
 }
 

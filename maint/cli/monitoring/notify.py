@@ -20,7 +20,7 @@ from maint.model.json import Json
 
 @command()
 def list_notices(flags: Flags) -> None:
-    """List who is told of what, and whether the last notice arrived."""
+    """List who gets which notices, and whether the last one arrived."""
     with opened(flags) as (site, screen):
         found, rows = list[Json](), []
         for one in site.settings.notify:

@@ -191,7 +191,7 @@ def _waits(state: Path, past: RunState, now: datetime) -> Iterator[str]:
     for _, record in questions:
         until = datetime.fromisoformat(str(record.notes["until"]))
         yield f"{'waits' if now <= until else 'waited'} for a person until {tell_time(until)}"
-        with suppress(Refused):  # a damaged answer is told to whoever resumes
+        with suppress(Refused):  # a damaged answer is reported on resume
             if said := answered(state, past.id, str(record.notes["token"])):
                 yield f"{'approved' if said.yes else 'rejected'} by {said.by}"
 

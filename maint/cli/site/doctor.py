@@ -435,7 +435,7 @@ def _window(site: ConfiguredSite) -> Iterator[Line]:
     elif window.run == run_at_work(site.state):
         yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
     else:
-        words = f"left open at {window.opened_at} by run {window.run}: whoever may read the API sees passwords"
+        words = f"left open at {window.opened_at} by run {window.run}: everyone who may read the API sees passwords"
         yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
 
 
@@ -443,7 +443,7 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
     """Look for windows that other machines, or other state folders, have opened."""
     told = announced(site)
     for one in told.open:
-        words = f"{one.words}: whoever may read the API sees passwords"
+        words = f"{one.words}: everyone who may read the API sees passwords"
         yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
     for doubt in told.doubts:
         yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")

@@ -106,7 +106,7 @@ _BEST = 3
 
 
 def _worth(known: Sequence[Entry], now: datetime) -> int:
-    """Return what a store is worth to whoever needs a way back: a good one, one at all, anything, or nothing."""
+    """Return what a store is worth for a restore: a good one, one at all, anything, or nothing."""
     if newest_good(known, now) is not None:
         return _BEST
     return 2 if any(one.offered for one in known) else min(len(known), 1)

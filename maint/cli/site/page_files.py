@@ -99,8 +99,8 @@ def _is_older(page: Path, state: Path) -> bool:
 
 
 def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
-    """Keep what is told of a site, and write its pages; return the first of them. Raises OSError."""
-    with suppress(OSError):  # whoever may read the store need not own the state folder
+    """Keep the facts of a site, and write its pages; return the first of them. Raises OSError."""
+    with suppress(OSError):  # a reader of the store need not own the state folder
         keep(site, facts)
     return _written(folder, site.state, facts, datetime.now(UTC))
 
@@ -110,7 +110,7 @@ def _written(folder: Path, state: Path, facts: SiteFacts, now: datetime) -> Path
 
 
 def keep(site: ConfiguredSite, facts: SiteFacts) -> None:
-    """Keep what is told of a site for whoever writes the pages; NotWritten."""
+    """Keep the facts of a site for the process that writes the pages; NotWritten."""
     replace(site.state / KEPT, msgspec.json.encode(facts))
 
 

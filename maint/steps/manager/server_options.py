@@ -74,7 +74,7 @@ class Switch(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """Where it is off; empty: nowhere that the host tells of."""
         if self.running:
-            return f"the server on {self.host} runs with redaction off: whoever may read the API sees passwords"
+            return f"the server on {self.host} runs with redaction off: everyone who may read the API sees passwords"
         if not self.written:
             return ""
         counts = f", which counts from the next start of {java_options.UNIT}" if self.running is False else ""

@@ -36,8 +36,8 @@ def open_elsewhere(site: Site) -> Sequence[str]:
     """Return what is to be said of windows that others opened: whose, since when, what to do; a line each."""
     told = announced(site)
     open_ = [
-        f"a redaction window is open, {one.words}: whoever may read the API sees passwords; where that run is not at "
-        f"work any more, `{CLOSE_COMMAND}` closes it"
+        f"a redaction window is open, {one.words}: everyone who may read the API sees passwords; where that run is not "
+        f"at work any more, `{CLOSE_COMMAND}` closes it"
         for one in told.open
         if not is_ours(site, one)
     ]

@@ -150,7 +150,9 @@ class InitCluster(Step[InitClusterArguments]):
         try:
             call_utility(site, found, settings, f"init-virtual-cluster -h {address.host} {how}", files)
         except (MaintError, KeyboardInterrupt):
-            if not work.heir():  # else it is that machine's now, and the seal stays for whoever takes the run up
+            if (
+                not work.heir()
+            ):  # else it is that machine's now, and the seal stays for the machine that takes the run up
                 sweep(site.shell, found.host, site.state)  # which waits for a script that still goes on
                 yield from put_shared_back(site, work, settings.name, cabinet, address)
             raise

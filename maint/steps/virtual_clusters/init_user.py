@@ -353,7 +353,7 @@ class _Change:
         try:
             yield from self._write(found, user, apply=apply)
         except (MaintError, KeyboardInterrupt) as error:
-            if not work.heir():  # else it is that machine's now; the seal stays for whoever takes the run up
+            if not work.heir():  # else it is that machine's now; the seal stays for the machine that takes the run up
                 yield from self._back(kept, error, partial(replaced, kept), apply=apply)
             raise
         replaced(kept, self._fresh)

@@ -28,7 +28,7 @@ def export_all(cluster: Cluster, request: Request) -> Response:
     if request.flag("exportjobresources"):
         mounted = {name for job in found_jobs for name in resources.mounted(job)} - {entry["name"] for entry in found}
         found += [entry for entry in cluster.resources.values() if entry["name"] in mounted]
-    stream = tempfile.TemporaryFile(dir=cluster.files.staging)  # noqa: SIM115 - whoever sends it closes it
+    stream = tempfile.TemporaryFile(dir=cluster.files.staging)  # noqa: SIM115 - its sender closes it
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         shown = {"jobs": [*map(cluster.job_view, found_jobs)], "resources": [*map(cluster.resource_view, found)]}
         archive.writestr(_CONTENTS, json.dumps(shown))
