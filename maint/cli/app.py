@@ -71,7 +71,7 @@ COMMANDS = {
     "playbook list": ("playbook:list_playbooks", "List the shipped playbooks."),
     "playbook show": ("playbook:show", "Print a playbook."),
     "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places."),
-    "playbook test": ("playbooks.test:test", "Try playbooks in a lab, and compare with what test files expect."),
+    "playbook test": ("playbooks.trying:test", "Try playbooks in a lab, and compare with what test files expect."),
     "playbook diff": ("playbooks.diff:diff", "Show what differs between two saved plans."),
     "playbook schedule": ("playbooks.schedule:schedule", "Let a playbook run by itself: a systemd timer, or cron."),
     "playbook new": ("playbooks.new:new", "Write a commented playbook to begin from."),

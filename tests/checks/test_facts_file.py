@@ -47,7 +47,7 @@ def test_kept_facts_come_back_as_they_were(whole: dict[str, Any]) -> None:
     ("text", "words"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": 1,\n', "line 2, column 1 is no JSON"),
+        ('{"a": 1,\n', "line 2, column 1 is not JSON"),
         ('{"a": ' + "9" * 5000 + "}", "a text, time or number in it is not one"),
     ],
 )

@@ -131,8 +131,8 @@ def test_a_dry_run_tries_everything_and_writes_nothing(lab, here):
     ("answer", "code", "words"),
     [
         ({"manager": "127.0.0.1:1:2"}, 4, "no port of 127.0.0.1"),
-        ({"manager": "127.0.0.1:\u00b2:2"}, 2, "is no address"),  # a digit, and no number
-        ({"manager": f"127.0.0.1:{'9' * 5000}"}, 2, "is no address"),
+        ({"manager": "127.0.0.1:\u00b2:2"}, 2, "is not an address"),  # a digit, and no number
+        ({"manager": f"127.0.0.1:{'9' * 5000}"}, 2, "is not an address"),
         ({"ca": ""}, 5, "nobody believes the certificate"),
         ({"ca": "y"}, 4, "y cannot be used"),
         ({"ca": "", "fingerprint": "SHA256:00"}, 4, "another certificate than --fingerprint"),

@@ -135,7 +135,7 @@ def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str
         (("start-cluster", "--set", "cluster"), 2, "is not key=value"),
         (("probee",), 2, "did you mean 'probe'"),
         (("retire-cluster", "--set", "cluster=base"), 5, "--confirm"),
-        (("probe", "--at", "25:00"), 2, "no time of day"),
+        (("probe", "--at", "25:00"), 2, "not a time of day"),
         (("probe", "--airflow"), 2, "neither a timer nor a line"),
         (("probe", "--limit", "nowhere"), 2, "no host or group 'nowhere'"),
         (("smoke-test", "--set", "vc=etll"), 2, "site prod has no virtual cluster 'etll'"),

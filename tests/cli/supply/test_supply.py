@@ -154,7 +154,7 @@ def test_the_containerfile_is_rootless_and_keeps_its_state_in_a_volume(tmp_path:
     )
     for strange in ("", "python:3.11\nRUN true", "python 3.11"):
         said = maint("generate", "container", "--image", strange)
-        assert (said.code, said.out, "is no name of an image" in said.err) == (2, "", True)
+        assert (said.code, said.out, "is not a name of an image" in said.err) == (2, "", True)
     if program := shutil.which("hadolint"):
         file = tmp_path / "Containerfile"
         file.write_text(text)

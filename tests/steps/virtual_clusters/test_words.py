@@ -93,7 +93,7 @@ def test_an_agent_is_late_by_the_clock_of_the_manager_that_heard_it():
 
 
 def test_a_folder_among_the_files_to_upload_is_said_to_be_none_and_how_its_files_are_named(tmp_path):
-    with pytest.raises(Refused, match="is no file") as failure:
+    with pytest.raises(Refused, match="is not a file") as failure:
         placed([str(tmp_path)], "")
     assert "FOLDER/*" in failure.value.hint
     with pytest.raises(Refused, match="there is no file"):
