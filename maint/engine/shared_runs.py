@@ -280,9 +280,7 @@ class SharedRuns:
     def _take_in(self, run: str, number: int) -> bool:
         """Let this machine know what all pieces tell; return whether it did not: it may know more, or they nothing."""
         journal, kept, undo, gone = self._replayed(run)
-        if (
-            not journal
-        ):  # its first push was cut: the machine that takes it up sends all anew, and maybe that machine is gone
+        if not journal:  # its first push was cut: who takes it up sends all anew, and maybe that machine is gone
             self._remove(run)
             return False
         path = self._state / RUNS / f"{run}.jsonl"
