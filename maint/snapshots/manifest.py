@@ -16,6 +16,7 @@ MANIFEST = "manifest.json"
 # What to do about one that is damaged.
 ANOTHER = "`maint backup verify` tells which snapshots and copies are whole: take one of those"
 SIGNATURE = "manifest.json.sig"
+_LATER = ("rekeyed_from",)  # fields that version 0.1.0 did not know: left out where empty, so that digests stay
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
 
 
@@ -66,10 +67,7 @@ def digest(snapshot: Snapshot) -> str:
 
 def to_json(snapshot: Snapshot) -> dict[str, Json]:
     """Return a snapshot as JSON."""
-    found = as_json(snapshot)
-    if not snapshot.rekeyed_from:  # which older versions did not know
-        del found["rekeyed_from"]
-    return found
+    return {key: value for key, value in as_json(snapshot).items() if value or key not in _LATER}
 
 
 def decode(content: bytes) -> Snapshot:

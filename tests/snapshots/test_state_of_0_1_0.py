@@ -11,11 +11,15 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from maint.errors import WorkFailed
+from maint.snapshots.manifest import MANIFEST, decode, digest
 from tests.ports import free_port
 from tests.steps.operator import Said, maint
 
@@ -156,6 +160,16 @@ def test_it_is_told_as_0_1_0_told_it(reading: Place, asked: Any) -> None:
         failed = {one["check"] for one in recorded.pop("findings") if one["state"] == "fail"}
         assert failed <= {one["check"] for one in said.json["findings"] if one["state"] != "pass"}
     assert lacking(recorded, said.json) == []
+
+
+def test_a_manifest_has_the_digest_that_it_had_so_that_what_names_it_still_fits(reading: Place) -> None:
+    found = [path.read_bytes() for path in (reading.folder / "backups").rglob(MANIFEST)]
+    read = []
+    for content in found:
+        with suppress(WorkFailed):  # one was damaged on purpose
+            read.append((digest(decode(content)), sha256(content).hexdigest()))
+    assert len(read) >= len(SOUND)
+    assert [now for now, then in read if now != then] == []
 
 
 @pytest.mark.parametrize("name", SOUND)
