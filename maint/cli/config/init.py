@@ -16,6 +16,7 @@ from maint.cli.config.draft import Draft
 from maint.cli.config.prompts import Asker, Question
 from maint.cli.lab.switches import lab_folder
 from maint.cli.options import Flags, argument, option
+from maint.config.fields import STORES
 from maint.config.paths import absolute
 from maint.config.precedence import Flags as ConfigFlags
 from maint.config.precedence import load_settings
@@ -42,7 +43,7 @@ class Answers(msgspec.Struct, frozen=True):
     ssh_key: Annotated[str, option("--ssh-key", "Private key for it.")] = ""
     host_key: Annotated[str, option("--host-key", "SHA256:… of the host key to believe.")] = ""
     recipient: Annotated[str, option("--recipient", "age1…, or new:FILE to make a key pair.")] = ""
-    store: Annotated[str, option("--store", "Where snapshots go: a folder, sftp:// or s3://.")] = ""
+    store: Annotated[str, option("--store", f"Where snapshots go: {STORES}.")] = ""
     lab: Annotated[bool, option("--lab", "Answer for the lab that `maint lab up` has brought up.")] = False
     keep_failing: Annotated[bool, option("--keep-failing", "Keep answers that fail, with a warning.")] = False
     sample: Annotated[bool, option("--sample", "Ask nothing: write a file that shows every key.")] = False
