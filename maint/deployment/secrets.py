@@ -5,12 +5,14 @@ import hmac
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from maint.deployment.reducer import Fields
 from maint.model.formatting import show_count
 from maint.model.snapshot import Finding, Redaction
-from maint.ports import Sight
+
+if TYPE_CHECKING:  # what a document says needs no site, and takes a process that only judges half of the memory
+    from maint.ports import Sight
 
 # A short password (`hive`, `admin`) is also a part of ordinary paths and names, so it counts as a whole word only; one
 # of three characters or fewer never: hiding every `sys` would leave nothing to read, and hide what can be guessed.
@@ -244,7 +246,7 @@ class Fingerprint:
         return f"fp:{made.hexdigest()[:16]}"
 
 
-def site_fingerprint(sight: Sight) -> Fingerprint:
+def site_fingerprint(sight: "Sight") -> Fingerprint:
     """Return the fingerprints of a site: under its key, read as hex where it is hex, else as it stands."""
     key = sight.fingerprint_key.reveal().strip()
     try:

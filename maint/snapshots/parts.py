@@ -25,7 +25,7 @@ MANAGER_FILES = "manager-files.tar.zst.age"
 DATABASE = "database.sql.zst.age"
 RECIPE = "RESTORE.txt"
 
-_IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
+IN_MEMORY = 1 << 20  # bytes of a stored file that needs no file to be proven
 UNREAD = "could not be read: "  # how a flaw begins that the store told of, which says nothing of the bytes
 _NAMES_END = 1_000_000  # names in a folder of a store; one that lists more never ends
 
@@ -192,7 +192,7 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
     """Open a stored file once proven (else WorkFailed, StoreFailed: unread): the only way to use bytes of a store."""
-    private = BytesIO() if expected.bytes <= _IN_MEMORY else _spool(sight)
+    private = BytesIO() if expected.bytes <= IN_MEMORY else _spool(sight)
     try:
         if problem := flaw(sight, name, expected, private):
             raise (StoreFailed if problem.startswith(UNREAD) else WorkFailed)(

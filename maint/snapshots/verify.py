@@ -6,7 +6,7 @@ administrator. Without a key that fits, 2 and 3 rest on the judgement made on ca
 proves the same bytes.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -24,6 +24,7 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
+from maint.snapshots.beside import judging_copy
 from maint.snapshots.catalogue import files, load, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
@@ -315,14 +316,18 @@ def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKey
     if isinstance(clusters, NoKeyFits):
         raise clusters
     content = _Content(clusters=clusters)
-    for part in asked.snapshot.parts:
-        try:
-            content = _opened(sight, asked, part, content)
-        except (NoKeyFits, StoreFailed, NotWritten):
-            raise
-        except (OSError, WorkFailed, Invalid) as failure:
-            finding = failed_finding("content", failure, part.name)
-            content = replace(content, findings=(*content.findings, finding))
+    with judging_copy(sight, asked.snapshot) as found:
+        for part in asked.snapshot.parts:
+            try:
+                if part.name == parts.REDACTED_COPY and (copy := found()):
+                    _judge_copy(asked.snapshot, copy.counts, copy.secrets)
+                else:
+                    content = _opened(sight, asked, part, content)
+            except (NoKeyFits, StoreFailed, NotWritten):
+                raise
+            except (OSError, WorkFailed, Invalid) as failure:
+                finding = failed_finding("content", failure, part.name)
+                content = replace(content, findings=(*content.findings, finding))
     if all(finding.passed for finding in (*content.findings, *clusters)):
         _SEEN.setdefault(sight, {})[asked.snapshot.id] = asked, content
     return content
@@ -336,7 +341,8 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
             verdict = Judge(asked.account, asked.password).verdict(blocks(read))
             return replace(content, verdict=verdict, findings=(*content.findings, _counts(snapshot, verdict)))
         if part.name == parts.REDACTED_COPY:
-            _judge_copy(snapshot, Judge().verdict(blocks(read)))
+            copy = Judge().verdict(blocks(read))
+            _judge_copy(snapshot, copy.judgement.counts, copy.summary.secrets)
         elif part.name == parts.LICENSE:
             return replace(content, license=stream.read())
         elif part.name == parts.TRUSTSTORE:
@@ -354,21 +360,22 @@ def _opened(sight: Sight, asked: _Asked, part: Part, content: _Content) -> _Cont
     return content
 
 
-def _judge_copy(snapshot: Snapshot, verdict: Verdict) -> None:
-    if wrong := _differing(snapshot, verdict, but="redacted"):
+def _judge_copy(snapshot: Snapshot, counts: Mapping[str, int], secrets: int) -> None:
+    if wrong := _differing(snapshot, counts, but="redacted"):
         raise damaged(f"it is not a copy of the deployment: {wrong}")
-    if secrets := verdict.summary.secrets:
+    if secrets:
         raise damaged(f"it is not redacted: {secrets} of its secrets can be read")
 
 
 def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
-    found, wrong = verdict.judgement.counts, _differing(snapshot, verdict)
+    found = verdict.judgement.counts
+    wrong = _differing(snapshot, found)
     words = wrong or f"{show_counts(host=found['hosts'], role=found['roles'], setting=found['items'])} as recorded"
     return Finding("counts", not wrong, words)
 
 
-def _differing(snapshot: Snapshot, verdict: Verdict, but: str = "") -> str:
-    expected, found = snapshot.judgement.counts, verdict.judgement.counts
+def _differing(snapshot: Snapshot, found: Mapping[str, int], but: str = "") -> str:
+    expected = snapshot.judgement.counts
     differing = [name for name, count in expected.items() if found.get(name) != count and name != but]
     return "; ".join(f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing)
 

@@ -234,7 +234,7 @@ def test_a_part_that_is_not_what_was_captured_is_refused_at_its_end(place: Any, 
 def test_without_room_for_a_private_file_nothing_is_used(
     place: Any, snapshot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
     shutil.rmtree(place.state)
     place.state.write_text("")
     with pytest.raises(WorkFailed, match=r"the private file in .* cannot be written"):

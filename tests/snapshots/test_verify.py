@@ -165,6 +165,13 @@ def test_what_was_found_out_before_hides_nothing_that_became_another(place: Any,
         verdict_of(place, taken)
 
 
+@pytest.fixture(params=[1 << 20, 0], ids=["small", "large"])
+def copy_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large copy is judged by a process of its own."""
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", request.param)
+
+
+@pytest.mark.usefixtures("copy_size")
 @pytest.mark.parametrize(
     ("content", "told"), [(b'{"clusters" : [ ]', "ends at byte 17"), (b'{"clusters" : [ ]}', "hosts, ")]
 )
@@ -189,6 +196,7 @@ def _one_in_clear(shown: bytes) -> bytes:
     return shown[:at] + b"in clear" + shown[at + 19 :]
 
 
+@pytest.mark.usefixtures("copy_size")
 @pytest.mark.parametrize("spoil", [_one_in_clear, lambda _: EXAMPLE.read_bytes()])
 @pytest.mark.parametrize("level", [2, 3])
 def test_a_copy_that_was_signed_but_shows_secrets_fails(
@@ -203,6 +211,37 @@ def test_a_copy_that_was_signed_but_shows_secrets_fails(
     found = verify(place, taken.id, level)
     assert found.result is Trust.FAILED
     assert f"{REDACTED_COPY}: it is not redacted" in words(found)
+
+
+def test_a_large_copy_is_judged_by_a_process_beside(place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    assert f"judging {DEPLOYMENT}" in place.seen
+    assert f"judging {REDACTED_COPY}" not in place.seen
+
+
+def test_a_small_copy_is_worth_no_process_and_no_further_reading(
+    place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.store = Liar(place.store, lambda *_: None)
+    monkeypatch.setattr("maint.snapshots.beside._PROGRAM", ())
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    assert place.store.read[f"prod/{taken.id}/{REDACTED_COPY}"] == 2
+
+
+_OF_OTHER_BYTES = '{"bytes": 9, "sha256": "00", "counts": {}, "secrets": 0}'
+
+
+@pytest.mark.parametrize(
+    "program", [("/nowhere/python",), ("false",), ("echo", "nothing"), ("echo", _OF_OTHER_BYTES)], ids=str
+)
+def test_where_that_process_does_not_say_what_is_in_these_bytes_the_copy_is_judged_here(
+    place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch, program: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
+    monkeypatch.setattr("maint.snapshots.beside._PROGRAM", program)
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    assert place.seen[f"judging {REDACTED_COPY}"][0] == taken.part(REDACTED_COPY).content_bytes
 
 
 @pytest.mark.parametrize("style", [{}, {"indent": 1}])
@@ -467,7 +506,7 @@ def test_a_password_that_cannot_be_read_says_nothing_of_a_snapshot(place: Any, t
 def test_a_full_disk_of_this_machine_says_nothing_of_a_snapshot(
     place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
     monkeypatch.setattr("maint.files.spool", lambda _: Path("/dev/full").open("r+b", buffering=size))  # noqa: SIM115
     with pytest.raises(NotWritten, match=r"the private file in .* No space left"):
         verify(place, taken.id)

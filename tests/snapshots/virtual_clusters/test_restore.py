@@ -200,7 +200,7 @@ def test_a_safety_snapshot_that_a_store_does_not_give_is_waited_for_and_no_other
         run(RestoreCluster().apply(action, ground, work))
     ground.store = kept
     with monkeypatch.context() as patch, pytest.raises(NotWritten):
-        patch.setattr("maint.snapshots.parts._IN_MEMORY", 0)
+        patch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
         patch.setattr("maint.files.spool", lambda _: Path("/dev/full").open("r+b"))  # noqa: SIM115
         committed(ground, work, Purpose.SAFETY)
     run(RestoreCluster().apply(action, ground, work))
