@@ -125,6 +125,7 @@ def near() -> Generator[None, None, None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in (
             "maint.snapshots.sources._PAUSE",
+            "maint.steps.virtual_clusters.certificate._PAUSE",
             "maint.steps.virtual_clusters.restorer._PAUSE",
             "maint.steps.virtual_clusters.runs._FIRST",
             "maint.steps.virtual_clusters.runs._SETTLED",

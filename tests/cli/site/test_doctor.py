@@ -419,7 +419,8 @@ def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
     path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
     assert loaded("playbook", "run", "copy", "--yes").code == 0
     (part,) = (loaded.lab.folder / "second").glob("lab/*/deployment.json.zst.age")
-    part.write_bytes(part.read_bytes()[:-1] + b"!")
+    content = part.read_bytes()
+    part.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert loaded("backup", "verify", "--store", str(part.parents[2])).code == 1
     (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
     assert (copy["state"], f"not proven to be sound, such as {part.parent.name}" in copy["words"]) == ("warn", True)
