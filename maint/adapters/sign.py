@@ -5,6 +5,7 @@ import binascii
 import hashlib
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -76,7 +77,10 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     path = folder / "signing"
     content = read_private(path) or make_key(path, _fresh_private())
     signer = SshSigner(_parse_private(content, str(path)), trusted)
-    create(folder / "signing.pub", f"{signer.public_key} {NAMESPACE}\n".encode())
+    public = folder / "signing.pub"
+    if not public.exists():
+        with suppress(OSError):  # it is for people: a disk that takes nothing must hide no backup from who only reads
+            create(public, f"{signer.public_key} {NAMESPACE}\n".encode())
     return signer
 
 

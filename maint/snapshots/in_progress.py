@@ -141,7 +141,8 @@ def _is_ours(sight: Sight, name: str) -> bool:
 
 def owner(site: Site) -> str:
     """Return what tells this state folder from all others, since containers share names of machines and paths."""
-    files.create(_identity(site), secrets.token_hex(8).encode())
+    if _owner(site) is None:  # else a disk that takes nothing would keep us from what is left to do
+        files.create(_identity(site), secrets.token_hex(8).encode())
     return _owner(site) or ""
 
 

@@ -1,6 +1,7 @@
 """Signatures that ssh-keygen reads and writes, in one spelling only."""
 
 import base64
+import resource
 import shutil
 import subprocess
 import threading
@@ -150,6 +151,20 @@ def test_a_key_that_is_made_is_private_and_stays_the_same(tmp_path: Path) -> Non
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "keys/signing").stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["signing", "signing.pub"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_disk_that_takes_nothing_keeps_nobody_from_reading_what_was_signed(tmp_path: Path, there: bool) -> None:
+    signature = load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
+    if not there:
+        (tmp_path / "signing.pub").unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        load_or_make_signer(None, tmp_path, ()).verify(CONTENT, signature)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name for path in tmp_path.iterdir()} <= {"signing", "signing.pub"}
 
 
 @pytest.mark.parametrize("content", ["", "no key"])
