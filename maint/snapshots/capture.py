@@ -327,16 +327,17 @@ def refuse_full(sight: Sight) -> None:
     """Refuse where the disk of the state folder, or each store that a backup may go to, is known to lack room."""
     backup = sight.settings.backup
     stores = [backup.store, *backup.copies] if backup else []
-    full = list(_short(sight.settings.state, LEAST))
+    full = list(short(sight.settings.state, LEAST))
     if stores and all(store.startswith("/") for store in stores):
         needed = max(largest(sight), LEAST)
-        lacking = [list(_short(Path(store), needed)) for store in stores]
+        lacking = [list(short(Path(store), needed)) for store in stores]
         full += [words for told in lacking for words in told] if all(lacking) else []
     if full:
         raise Refused("a disk is too full for a backup", detail=full, hint="make room, or prune; then run it again")
 
 
-def _short(folder: Path, needed: int) -> Iterator[str]:
+def short(folder: Path, needed: int) -> Iterator[str]:
+    """Tell of a folder whose disk has fewer bytes free than may be needed."""
     try:
         free = shutil.disk_usage(existing(folder)).free
     except OSError:

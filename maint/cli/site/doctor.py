@@ -40,7 +40,7 @@ from maint.model.formatting import show_count, show_duration, show_size, tell_ti
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
 from maint.ports.truststore import try_served
-from maint.snapshots.capture import largest
+from maint.snapshots.capture import LEAST, largest, short
 from maint.snapshots.catalogue import committed_ids, entries
 from maint.snapshots.open_windows import announced
 from maint.snapshots.parts import DEPLOYMENT
@@ -58,7 +58,7 @@ _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
-_ROOM, _LEAST = 3, 10_000_000  # times the newest snapshot that should be free; bytes
+_ROOM = 3  # times the newest snapshot that should be free
 SKIP = "skip"  # could not be tried here, and that is not a fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
@@ -205,7 +205,8 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
     elif folder == site.state and folder.stat().st_mode & 0o077:
         yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
     else:
-        yield Line("state", OK, str(site.state))
+        full = "".join(short(site.state, LEAST))
+        yield Line("state", WARN if full else OK, full or str(site.state), "make room" if full else "")
 
 
 def _lock(site: ConfiguredSite) -> Iterator[Line]:
@@ -354,13 +355,12 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("store", OK, f"{site.store.location}: {count}")
         return
     folder = existing(Path(backup.store))
-    free = shutil.disk_usage(folder).free
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Line("store", FAIL, f"{folder} cannot be written to", "look at who owns it, and who runs maint")
-    elif free < max(_ROOM * largest(site), _LEAST):
-        yield Line("store", WARN, f"{backup.store}: only {show_size(free)} free", "make room, or prune")
+    elif full := "".join(short(Path(backup.store), max(_ROOM * largest(site), LEAST))):
+        yield Line("store", WARN, full, "make room, or prune")
     else:
-        yield Line("store", OK, f"{backup.store}: {count}, {show_size(free)} free")
+        yield Line("store", OK, f"{backup.store}: {count}, {show_size(shutil.disk_usage(folder).free)} free")
 
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:

@@ -131,6 +131,16 @@ def test_a_lock_that_cannot_be_opened_fails(loaded):
     assert (line["state"], "cannot be opened" in line["words"]) == ("FAIL", True)
 
 
+def test_what_keeps_a_backup_from_beginning_for_want_of_room_is_told_before_it_begins(loaded, monkeypatch):
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000_000))
+    found = checks(loaded("doctor", "-o", "json"))
+    assert (found["state"]["state"], found["store"]["state"]) == ("warn", "warn")
+    assert f"{loaded.state} has 20.0 MB free, and 33.6 MB may be needed" in str(found["state"])
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert (said.code, f"{loaded.state} has 20.0 MB free" in said.err) == (5, True), said.err
+
+
 def test_hosts_that_nobody_knows_fail(loaded):
     (loaded.lab.folder / "ssh/known_hosts").unlink()
     assert states(loaded("doctor", "-o", "json"))["known hosts"] == "FAIL"
