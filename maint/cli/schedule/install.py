@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +39,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
 from maint.snapshots.catalogue import entries
 
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _CRON = re.compile(r"[\d*/]+ [\d*/]+ \* \* \S+ ")
 User = Annotated[bool, option("--user", "Units of your own service manager.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
@@ -97,6 +98,11 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     _warn(site, screen)
     for words in _troubles(site, request):
         screen.warn(f"{words}: every scheduled run would fail")
+    for other in _at_the_same_minute(site, files, request):
+        screen.warn(
+            f"{other} begins at the same minute, and cron spreads nothing: the one that comes second may find the site "
+            "at work and is left out (6); give another --at"
+        )
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
@@ -240,6 +246,30 @@ def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
             yield f"{path}, which it reads, is not there"
 
 
+def _at_the_same_minute(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> Iterator[Path]:
+    """Yield the files of the site's other schedules whose line for cron begins when one of these does."""
+    if request.form != "cron":
+        return
+    ours = [_starts(_rhythm_in(file.content)) for file in files]
+    for path in sorted((request.folder or folder_of("cron", request.user, os.environ)).glob("maint-*")):
+        other = path not in [file.path for file in files] and installed.is_ours(path)
+        if other and installed.site_of(path) == site.name:
+            theirs = _starts(_rhythm(path))
+            if any(all(one & two for one, two in zip(mine, theirs, strict=True)) for mine in ours):
+                yield path
+
+
+def _starts(line: str) -> Sequence[set[str]]:
+    """Return the minutes, hours and days of a line for cron."""
+    minute, hour, _, _, day = (*line.split()[:5], *[""] * 5)[:5]
+    return _among(minute, map(str, range(60))), _among(hour, map(str, range(24))), _among(day, _DAYS)
+
+
+def _among(field: str, every: Iterable[str]) -> set[str]:
+    star, _, step = field.partition("/")
+    return {*[*every][:: int(step or 1)]} if star == "*" else {field}
+
+
 def _refuse_own_crontab(request: ScheduleRequest) -> None:
     if request.form == "cron" and request.user and request.folder is None:
         hint = "`maint schedule install --form cron --user --dry-run` shows the lines; put them in with crontab -e"
@@ -296,8 +326,11 @@ def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str]
 
 def _rhythm(path: Path) -> str:
     """Return the line of a file that tells when it runs."""
-    lines = path.read_text("utf-8", "replace").splitlines()
-    return next((line for line in lines if line.startswith("OnCalendar=") or _CRON.match(line)), "")
+    return _rhythm_in(path.read_text("utf-8", "replace"))
+
+
+def _rhythm_in(text: str) -> str:
+    return next((line for line in text.splitlines() if line.startswith("OnCalendar=") or _CRON.match(line)), "")
 
 
 def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:

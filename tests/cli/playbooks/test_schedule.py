@@ -119,6 +119,28 @@ def test_what_is_scheduled_is_shown(loaded: Operator, type_: Scheduler, form: st
     assert "playbook probe" in type_(verb="show").out
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ((), (), True),
+        (("--at", "03:00"), (), False),
+        (("--every", "15m"), ("--at", "Sun 04:30"), True),
+        (("--every", "6h"), ("--at", "Sun 04:00"), False),
+        (("--at", "Sat 04:00"), ("--at", "Sun 04:00"), False),
+        (("--form", "systemd"), ("--form", "systemd"), False),  # which spreads them
+    ],
+)
+def test_two_schedules_that_meet_every_time_under_cron_are_warned_of(
+    type_: Scheduler, first: tuple[str, ...], second: tuple[str, ...], told: bool
+) -> None:
+    form = () if "systemd" in first else ("--form", "cron")
+    assert type_(*first, *form, verb="install").code == 0
+    said = type_("start-cluster", "--set", "cluster=a", *second, *form)
+    assert ("maint-backup-prod begins at the same minute" in said.err) is told, said.err
+    again = type_("start-cluster", "--set", "cluster=a", *second, *form)
+    assert ("maint-playbook-start-cluster-prod begins" in again.err) is False  # itself
+
+
 @pytest.mark.parametrize("form", ["systemd", "cron"])
 def test_each_file_names_the_command_that_deletes_it(type_: Scheduler, form: str) -> None:
     assert type_("probe", "--every", "6h", "--form", form).code == 0
