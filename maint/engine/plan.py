@@ -1,6 +1,7 @@
 """Make a plan of a playbook, or of steps that a command names, by looking only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -263,9 +264,12 @@ class _Planner(msgspec.Struct, frozen=True):
             rendered[WAIVER] = self.waived
         given = _validated(kind, rendered, step)
         most = share(step.max_fail, self.limit.hosts_of(given)) if step.max_fail is not None else None
-        parts = list(self.limit.parts(given, None if step.each is not None else step.serial))
+        parts, named = (
+            list(self.limit.parts(given, None if step.each is not None else step.serial)),
+            _named(step, scope),
+        )
         for number, args in enumerate(parts, 1):
-            name = f"{step.name} ({number}/{len(parts)})" if len(parts) > 1 else step.name
+            name = f"{named} ({number}/{len(parts)})" if len(parts) > 1 else named
             for action in self._looked(kind, args, frame, step):
                 yield replace(
                     action,
@@ -282,6 +286,14 @@ class _Planner(msgspec.Struct, frozen=True):
                     until=step.until,
                     max_fail=most,
                 )
+
+
+def _named(step: StepText, scope: Mapping[str, Json]) -> str:
+    """Return the name of a step for people, filled in where the plan knows what it asks for."""
+    with suppress(Invalid):  # it chooses nothing, and may stay as it is written
+        if is_template(step.name) and (name := template(f" {step.name}")).names() <= scope.keys():  # text, not a value
+            return " ".join(str(name.render(scope)).split())
+    return step.name
 
 
 def _late(kind: Step[Arguments], step: StepText, scope: Mapping[str, Json]) -> Sequence[str]:

@@ -223,3 +223,15 @@ def test_a_mistake_that_no_parameter_filled_is_not_laid_on_one(bench):
     with pytest.raises(Invalid, match="count") as caught:
         bench.plan(text % "count: '{{ thing }}'", thing="a")
     assert "--set" in str(caught.value.way_on)
+
+
+def test_a_step_is_called_by_its_name_filled_in_as_far_as_the_plan_knows(bench):
+    steps = (
+        "  - {name: 'Do {{ item }} of {{ all }}', do: try.change, each: '{{ all }}', with: {target: '{{ item }}'}}\n"
+        "  - {name: '{{ all }}', do: try.read, register: found}\n"
+        "  - {name: 'as {{ found.word }}', do: try.read}\n"
+        "  - {name: 'braces {{', do: try.read}\n"
+    )
+    parameters = "parameters:\n  all: {type: list, default: [a, b]}\n"
+    names = [action.name for action in bench.plan(f"name: x\nsummary: X.\n{parameters}steps:\n{steps}").actions]
+    assert names == ["Do a of a, b", "Do b of a, b", "a, b", "as {{ found.word }}", "braces {{"]
