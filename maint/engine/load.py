@@ -172,10 +172,13 @@ def _source(at: Position, item: ParameterForm, *, given: bool) -> ParameterSourc
     return ParameterSource(item.from_)
 
 
+_WHOEVER = ("notice that takes messages", "virtual cluster")  # where a step names none, it means what there is
+
+
 def unknown_names(
     playbook: Playbook, settings: SiteSettings, given: Mapping[str, Json] | None = None
 ) -> Iterator[Invalid]:
-    """Yield each name that the config of a site does not have, with its place.
+    """Yield each name that the config of a site does not have, with its place, and each step that needs some name.
 
     What only a parameter without a default would tell is not judged; neither is what an included playbook names itself.
 
@@ -190,6 +193,9 @@ def unknown_names(
             continue
         for key, kind in _named(step, every).items():
             known = every[kind]
+            if not known and kind in _WHOEVER and key not in step.arguments:
+                hint = "`maint help configuration` describes every key"
+                yield Invalid(f"site {settings.name} has no {kind}", at=step.at, hint=hint)
             for name in names_given(step, key, defaults):
                 if name not in known:
                     guess = did_you_mean(name, sorted(known))

@@ -289,6 +289,8 @@ def test_unknown_hosts_and_notices_are_told_beside_other_mistakes(here: Path) ->
         "  - {name: A, do: host.run, with: {hosts: [node-2], comand: x}}\n"
         "  - {name: B, do: notify, with: {message: x, to: [nobody]}}\n"
         "  - {name: C, do: pause, wait: 1}\n"
+        "  - {name: D, do: notify, with: {message: x}}\n"
+        "  - {name: E, do: host.check}\n"
     )
     said = maint("playbook", "lint", "own.yaml", "--config", "config.yaml", "-o", "json")
     assert [(one["line"], one["message"]) for one in said.json["mistakes"]] == [
@@ -296,4 +298,5 @@ def test_unknown_hosts_and_notices_are_told_beside_other_mistakes(here: Path) ->
         (4, "host.run has no argument 'comand'"),
         (5, "site prod has no notice that takes messages 'nobody'"),
         (6, "steps[2]: unknown key 'wait'"),
+        (7, "site prod has no notice that takes messages"),
     ]
