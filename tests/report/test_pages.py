@@ -537,6 +537,18 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+def test_on_paper_no_heading_stands_over_what_is_folded_away(browser: Any, folder: Path) -> None:
+    shown = browser.new_page(viewport={"width": 703, "height": 900})
+    shown.goto((folder / "index.html").as_uri())
+    seen = "document.querySelector('#well').offsetParent !== null"
+    assert shown.evaluate(seen)
+    shown.emulate_media(media="print")
+    assert not shown.evaluate(seen)
+    shown.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert shown.evaluate(seen)
+    shown.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", ["index", "ill", "well", "broken", "day", "r1", "hosts"])
 def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: str) -> None:

@@ -93,8 +93,10 @@ def _snapshots(answer: Answer) -> str:
     if "plan" in answer:
         return f"{show_count(sum(one.get('keep') is False for one in found), 'snapshot')} would go"
     newest = answer.get("last_verified")
-    ago = f"{_time(newest.get('age'))} ago" if isinstance(newest, Mapping) else "never"
-    return f"{show_count(len(found), 'snapshot')}, last verified {ago}"
+    words = "no verified restorable backup"
+    if isinstance(newest, Mapping):
+        words = f"last verified {_time(newest.get('age'))} ago"
+    return f"{show_count(len(found), 'snapshot')}, {words}"
 
 
 # A key of an answer → how such an answer is told.

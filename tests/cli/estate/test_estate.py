@@ -90,6 +90,7 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
             {"findings": [{"check": f"c{n // 2}", "state": "fail"} for n in range(12)]},
             "12 fail: c0, c1, c2, c3, c4 and 1 more",
         ),
+        ({"snapshots": [{}], "last_verified": None}, "1 snapshot, no verified restorable backup"),
         ({"verifications": []}, "no snapshot was verified so long ago"),
         ({"verifications": [{"result": "verified"}] * 2}, "2 snapshots: 2 verified"),
         (
