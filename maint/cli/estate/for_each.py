@@ -315,10 +315,18 @@ def _next_steps(ended: Sequence[Ended]) -> Iterator[str]:
     """Yield what is to be done next about the sites that failed; those of which the same is said together."""
     sites: dict[str, list[str]] = {}
     for one in ended:
-        if one.error and (hint := one.error.get("hint")):
-            sites.setdefault(str(hint), []).append(one.site)
+        for hint in _hints(one):
+            sites.setdefault(hint, []).append(one.site)
     if sites:
         yield table(["NEXT FOR", ""], [[", ".join(names), hint] for hint, names in sites.items()])
+
+
+def _hints(one: Ended) -> Sequence[str]:
+    """Return what is to be done about a failure, or about each check of doctor that failed."""
+    answer = one.result if isinstance(one.result, Mapping) else {}
+    failed = [check for check in _items(answer, "checks") if check.get("state") == "FAIL"]
+    hints = [each.get("hint") for each in ([one.error] if one.error else failed)]
+    return [str(hint) for hint in dict.fromkeys(hints) if hint]
 
 
 def _worst_first(ended: Sequence[Ended]) -> Sequence[Ended]:

@@ -19,7 +19,7 @@ import pytest
 from maint.cli import options
 from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import Call, Ended, Processes
-from maint.cli.monitoring.outcomes import FILE, Summary
+from maint.cli.monitoring.outcomes import SUMMARY, Summary
 from maint.cli.open_site import named_in
 from maint.config.precedence import Flags, load_settings
 from maint.config.yaml import load
@@ -222,6 +222,10 @@ def test_a_label_chooses_sites_and_people_see_the_failed_one_first(config: Path)
     assert [line.split()[0] for line in found.out.splitlines()[:3]] == ["SITE", "down", "two"]
     assert "1 site ended with 4" in found.out
     assert re.search(r"^NEXT FOR\ndown +is the manager up\?", found.out, re.M), found.out
+    found = said(config, "doctor", "--site", "two", "--site", "down")
+    after = found.out.partition("NEXT FOR\n")[2]
+    assert re.search(r"^two +maint backup create --open-window --site two$", after, re.M), found.out
+    assert re.search(r"^down +is the manager up\?", after, re.M), found.out
 
 
 @pytest.mark.parametrize(
@@ -420,7 +424,7 @@ def test_a_list_of_a_hundred_sites_reads_their_summaries_alone(tmp_path: Path) -
     for number in range(99):
         seen = Summary(datetime(2026, 1, 2, tzinfo=UTC), 100, 98, 2, 10**9, datetime(2026, 1, 1, tzinfo=UTC), None)
         (tmp_path / f"s{number:03}").mkdir()
-        keep_record(tmp_path / f"s{number:03}" / FILE, seen)
+        keep_record(tmp_path / f"s{number:03}" / SUMMARY, seen)
     begun = time.process_time()
     found = maint("site", "list", "-o", "json", "--config", str(config))
     assert time.process_time() - begun < 1.5
