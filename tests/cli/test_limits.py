@@ -192,7 +192,7 @@ def test_a_limit_that_passes_is_told_measured_and_keeps_no_other_machine_waiting
     assert measured in (tmp_path / "maint.prom").read_text()
     row = newest(LocalStore(tmp_path / "shared"), "silent")
     assert row is None or not row.claim.token, row
-    assert came(taken) == 2  # of what tells of the failure, the first finds the store silent still; no other waits
+    assert came(taken) <= 2  # of what tells of the failure, the first finds the store silent still; no other waits
 
 
 def test_a_doctor_that_is_out_of_time_still_tells_what_it_has_seen(silent: Path) -> None:
