@@ -150,7 +150,7 @@ def test_a_job_that_the_server_does_not_take_is_named_and_left_out_and_the_other
         call(operator, "job", "delete", "--name", name)
     said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip", code=7)
     assert "job orphan is left out" in said.err
-    assert "repository is not a resource here (a git repository?)" in said.err
+    assert "repository is no resource here (a git repository?)" in said.err
     assert {"sister", "nightly-pipeline"} <= names(operator)
     with switched(operator, "vc-missing-mount", "accept", "refuse"):
         said = call(operator, "restore", "--confirm", VC, "--on-conflict", "skip")
