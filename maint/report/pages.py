@@ -268,7 +268,12 @@ def _checked(checks: site_facts.HostChecks | None, now: datetime) -> Values | No
         for one in sorted(checks.results, key=lambda one: list(_LOUD).index(one.state) if one.state in _LOUD else 9)
         if one.state in _LOUD
     ]  # fmt: skip
-    return {"at": moment(checks.at, now), "silent": silent, "loud": rest, "counts": dict(counts)}
+    return {
+        "at": moment(checks.at, now),
+        "silent": silent,
+        "loud": rest,
+        "counts": {state: counts[state] for state in (*_LOUD, "skip", OK) if counts[state]},
+    }
 
 
 _LOUD = ("fail", "error", "warn")

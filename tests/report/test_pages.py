@@ -229,6 +229,8 @@ def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> N
     assert "&lt;b&gt;before&lt;/b&gt;" in page and "<b>before" not in page
     assert '<time datetime="2026-02-26T12:00:00+00:00">3d ago</time>' not in page or "2026-02-26 12:00 UTC" in page
     assert "42 in all, 132.0 MB; the oldest" in page and "What stays: 7 daily; at least 3 good ones." in page
+    checked = re.sub("<[^>]*>", "", page[page.index("<p>Checked ") :].partition("</p>")[0])
+    assert checked.replace("&nbsp;", " ").endswith(": ✗ 5 fail, ! 6 warn, ✓ 1 pass")
     assert "98.0 MB in 30<" in page and "was due <time" in page
     assert "next due: <time" in (folder / "well.html").read_text()
     assert "Newer, not yet verified: 1." in typed
@@ -408,6 +410,8 @@ def test_no_command_is_told_that_a_config_which_cannot_be_used_would_refuse(tmp_
     away = write_site(tmp_path, well(problem="s3://b: timed out", read=NOW - DAY, store="s3://b"), {}, NOW).read_text()
     assert away.index(">doctor<") < away.index("Once one answers, what to read first:") < away.index(">plan<")
     never = write_site(tmp_path, well(**UNKNOWN), {}, NOW).read_text()
+    bare = write_site(tmp_path, well(shots=[], drills=[]), {}, NOW).read_text()
+    assert "There is none yet." in bare and "There is none yet." not in never
     assert "Over time" not in never and "All 0" not in never and "When retention" not in never
     page = write_site(tmp_path, well(unusable="`store` is missing", read=NOW), {}, NOW).read_text()
     assert "restore</span> <span>plan" not in page and "config</span> <span>validate" in page
