@@ -23,6 +23,7 @@ def main() -> None:
     # Until `boundary` listens, and it is ready to end in order, Ctrl-C ends a command at once and without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the secrets of the platform
+    os.environ.pop("SSLKEYLOGFILE", None)  # by what a TLS library writes there, passwords on the wire can be read
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: the next file would have its number, and get the words
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

@@ -59,6 +59,18 @@ def test_a_core_dump_is_never_written() -> None:
     assert "(0, 0)" in ended.stdout
 
 
+def test_keys_of_connections_are_written_nowhere() -> None:
+    program = (
+        "import os, sys; sys.argv = ['maint', 'version']; os._exit = sys.exit\n"
+        "from maint.cli.start import main\n"
+        "try: main()\n"
+        "finally: import urllib3.util; print(urllib3.util.ssl_.create_urllib3_context().keylog_filename)"
+    )
+    env = {**os.environ, "SSLKEYLOGFILE": "/dev/null"}
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env)
+    assert ended.stdout.endswith("None\n")
+
+
 def test_the_package_runs_as_a_program() -> None:
     words = [sys.executable, "-m", "maint", "--version"]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
