@@ -18,7 +18,7 @@ from maint.model.fleet import Presented, Reply
 from maint.ports import Secrets
 
 T = TypeVar("T")
-LARGEST = 16 * 1024 * 1024  # bytes of one host's answer
+LARGEST = 8 * 1024 * 1024  # bytes of one host's answer, of which a hundred may come at once
 _LATE = ("the whole run's limit had passed", "give --timeout more")  # why a host has not answered, and what to do
 _STOPPED = ("it was interrupted", "ask again")
 

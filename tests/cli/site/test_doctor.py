@@ -37,7 +37,7 @@ def snapshot_of(folder):
 
 def test_a_sound_site_has_no_failures(loaded):
     said = loaded("doctor", "-o", "json")
-    assert said.code == 7  # nobody has rehearsed a restore yet
+    assert said.code == 7, said.out  # nobody has rehearsed a restore yet
     assert [label for label, state in states(said).items() if state == "FAIL"] == []
     assert states(said)["drill"] == "warn"
     assert PASSWORD not in said.out
