@@ -68,7 +68,7 @@ class _Frame:
 class Reader:
     """A push parser: blocks of bytes go in, plain data comes out; errors name bytes, and nothing of the content."""
 
-    window = 256 * 1024  # characters; a value that fits into them is given out whole
+    window = 128 * 1024  # characters; a value that fits into them is given out whole
 
     def __init__(self, target: Target, window: int = 0, *, pairs: bool = True) -> None:
         self._target = target

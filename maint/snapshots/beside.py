@@ -2,55 +2,63 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Thread
+from typing import BinaryIO
 
 import msgspec
 
+from maint.deployment.judged import Found
+from maint.deployment.reader import blocks
 from maint.errors import WorkFailed
-from maint.model.snapshot import Part, Snapshot
+from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.snapshots import parts
 
-# Named, not imported: only the command line may know what unpacks. -P: never what lies in the working folder.
-_PROGRAM = (sys.executable, "-P", "-m", "maint.cli.backup.judged")
-
-
-class Found(msgspec.Struct, frozen=True):
-    """What was found in a copy of so many bytes, with this digest."""
-
-    bytes: int
-    sha256: str
-    counts: Mapping[str, int]
-    secrets: int  # readable ones
+_PROGRAM = (sys.executable, "-P", "-m", "maint.deployment.judged")  # -P: never what lies in the working folder
 
 
 @contextmanager
 def judging_copy(sight: Sight, snapshot: Snapshot) -> Iterator[Callable[[], Found | None]]:
-    """Give what waits for the process, and tells what it found in the very bytes of the manifest; None: judge it here.
+    """Give what waits for the process, and returns what it found in the whole copy; None: judge it here.
 
-    A small copy, which lies in no file, is not worth a process. What keeps one from its end is told by judging here.
+    A small copy is not worth a process. What keeps it from its end is told where the copy is judged again.
     """
-    part = snapshot.part(parts.REDACTED_COPY) if snapshot.has(parts.REDACTED_COPY) else None
-    if part is None or part.bytes <= parts.IN_MEMORY or not snapshot.has(parts.DEPLOYMENT):
-        yield lambda: None
-        return
-    try:
-        with parts.open_stored(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part) as file:
-            process = subprocess.Popen(_PROGRAM, stdin=file.fileno(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except (OSError, WorkFailed):
-        yield lambda: None
-        return
-    with process:
-        try:
-            yield lambda: _found(process, part)
-        finally:
-            process.kill()
+    found: Callable[[], Found | None] = _nothing
+    with ExitStack() as opened:
+        large = snapshot.has(parts.REDACTED_COPY) and snapshot.part(parts.REDACTED_COPY).bytes > parts.IN_MEMORY
+        if large and snapshot.has(parts.DEPLOYMENT):
+            with suppress(OSError, WorkFailed):
+                found = _begun(sight, snapshot, opened)
+        yield found
 
 
-def _found(process: "subprocess.Popen[bytes]", part: Part) -> Found | None:
-    with suppress(msgspec.MsgspecError):
-        found = msgspec.json.decode(process.communicate()[0], type=Found)
-        if (found.bytes, found.sha256) == (part.content_bytes, part.content_sha256):
-            return found
-    return None
+def _nothing() -> None:
+    """Stand for a process that was not begun."""
+
+
+def _begun(sight: Sight, snapshot: Snapshot, opened: ExitStack) -> Callable[[], Found | None]:
+    pipe = subprocess.PIPE
+    stream = opened.enter_context(parts.open_part(sight, snapshot, parts.REDACTED_COPY))
+    process = opened.enter_context(subprocess.Popen(_PROGRAM, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL))
+    found: list[Found] = []
+    feeding = Thread(target=_feed, args=(stream, process, found))
+    feeding.start()
+    opened.callback(feeding.join)
+    opened.callback(process.kill)  # so that nothing goes on feeding it
+
+    def ended() -> Found | None:
+        feeding.join()
+        return found[0] if found else None
+
+    return ended
+
+
+def _feed(stream: BinaryIO, process: "subprocess.Popen[bytes]", found: list[Found]) -> None:
+    with suppress(OSError, WorkFailed, msgspec.MsgspecError):
+        assert process.stdin and process.stdout
+        with process.stdin as given:
+            for block in blocks(stream.read):
+                given.write(block)
+        found.append(msgspec.json.decode(process.stdout.read(), type=Found))
