@@ -113,7 +113,8 @@ def _once(lines: Iterable[Line]) -> Iterator[Line]:
 def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> Iterator[Line]:
     """Yield all lines; one that cannot be told is a failure, and the others are told all the same."""
     try:
-        (settings := settings_of(flags)).site()
+        settings = settings_of(flags)
+        settings.site()
     except (Invalid, UsageError) as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
