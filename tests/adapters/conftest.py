@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from maint.config.schema import HostSettings, ManagerSettings, SiteSettings, Ssh
 from maint.model.secret import Secret
 from tests.adapters.no_links import NUMBERS
 from tests.ports import free_port
+from tests.s3_server import s3_server
 
 LONG = 200.0  # seconds; no more than an end for what never comes
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -93,23 +93,8 @@ def object_store() -> Iterator[str]:
         return
     if not importlib.util.find_spec("moto") or not importlib.util.find_spec("flask"):
         missing("moto[server] is not installed")
-    port = free_port()
-    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        limit = time.monotonic() + LONG
-        while True:
-            try:
-                request = urllib.request.Request(f"http://127.0.0.1:{port}/backups", method="PUT")
-                urllib.request.urlopen(request, timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < limit, "moto does not answer"
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    with s3_server("backups") as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session")

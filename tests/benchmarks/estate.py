@@ -6,15 +6,12 @@ python -m tests.benchmarks.estate [--sites 100] [--wait 10] [--only sites|lease]
 import argparse
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-import requests
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.stores.local import LocalStore
@@ -28,7 +25,7 @@ from maint.lab.running import Lab
 from maint.model.secret import Secret
 from maint.ports import Store
 from tests.benchmarks.measure import Cost, proportional, run
-from tests.ports import free_port
+from tests.s3_server import s3_server
 
 MAINT = (sys.executable, "-c", "import sys; from maint.cli.start import main; sys.exit(main())")
 BAR, SLOWEST = 0.35, 0.15  # of one after another; seconds
@@ -85,26 +82,14 @@ class _Values:
 
 def lease(folder: Path) -> None:
     """Print what a lease costs on an S3 on this machine, and in a folder."""
-    port = free_port()
-    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            endpoint = f"http://127.0.0.1:{port}"
-            for _ in range(300):
-                try:
-                    requests.put(f"{endpoint}/bucket", timeout=5)
-                    break
-                except requests.ConnectionError:
-                    time.sleep(0.1)
-            s3 = S3Settings.model_construct(endpoint=endpoint, access_key="some-id", secret_key="some-secret")
-            how = Access(BackupSettings.model_construct(s3=s3), SshSettings(), _Values())  # type: ignore[arg-type]
-            for store in (open_store("s3://bucket/state", how), LocalStore(folder / "shared")):
-                taken(store)
-                times = sorted(taken(store) for _ in range(15))
-                middle, best = statistics.median(times) * 1000, times[0] * 1000
-                print(f"lease in {store.location}: {middle:.0f} ms, at best {best:.0f} (≤ {SLOWEST * 1000:.0f})")
-        finally:
-            server.terminate()
+    with s3_server("bucket") as endpoint:
+        s3 = S3Settings.model_construct(endpoint=endpoint, access_key="some-id", secret_key="some-secret")
+        how = Access(BackupSettings.model_construct(s3=s3), SshSettings(), _Values())  # type: ignore[arg-type]
+        for store in (open_store("s3://bucket/state", how), LocalStore(folder / "shared")):
+            taken(store)
+            times = sorted(taken(store) for _ in range(15))
+            middle, best = statistics.median(times) * 1000, times[0] * 1000
+            print(f"lease in {store.location}: {middle:.0f} ms, at best {best:.0f} (≤ {SLOWEST * 1000:.0f})")
 
 
 def main() -> None:

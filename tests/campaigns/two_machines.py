@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
@@ -30,7 +29,7 @@ from maint.config.yaml import dump, load
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from tests.adapters.conftest import serve_sshd
-from tests.ports import free_port
+from tests.s3_server import s3_server
 from tests.steps.operator import Operator, environment
 
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -45,17 +44,7 @@ def s3(stack: ExitStack, folder: Path) -> tuple[str, dict[str, Any]]:
     access = {"access_key": "env:ACCESS", "secret_key": "env:SECRET"}
     if elsewhere := os.environ.get("MAINT_TESTS_S3"):
         return f"s3://backups/{os.urandom(4).hex()}", {"s3": {"endpoint": elsewhere, **access}}
-    address = f"http://127.0.0.1:{free_port()}"
-    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", address.rpartition(":")[2]]
-    stack.callback(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).kill)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        try:
-            urllib.request.urlopen(urllib.request.Request(f"{address}/state", method="PUT"), timeout=5).close()
-            return "s3://state", {"s3": {"endpoint": address, **access}}
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit("moto does not answer")
+    return "s3://state", {"s3": {"endpoint": stack.enter_context(s3_server("state")), **access}}
 
 
 def sftp(stack: ExitStack, folder: Path) -> tuple[str, dict[str, Any]]:

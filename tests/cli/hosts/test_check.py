@@ -19,7 +19,9 @@ FIRST = "base-01.example.internal"
 
 
 def loud(said) -> dict[str, str]:
-    return {f["check"]: f["state"] for f in said.json["findings"] if f["state"] in ("fail", "warn", "error")}
+    unreached = {host["name"]: host["reason"] for host in said.json["hosts"] if not host["reached"]}
+    found = {f["check"]: f["state"] for f in said.json["findings"] if f["state"] in ("fail", "warn", "error")}
+    return unreached or found
 
 
 def test_a_clean_lab_has_nothing_to_complain_about(operator: Operator) -> None:
