@@ -4,8 +4,9 @@ Texts in playbooks hold expressions (`{{ … }}`) and conditions (`{% if … %}`
 """
 
 import json
+import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -16,8 +17,10 @@ from jinja2.exceptions import SecurityError
 from jinja2.filters import do_indent
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
 
 from maint.config import paths
+from maint.config.suggestions import meant
 from maint.errors import Invalid, Position, Stopped
 from maint.model.formatting import show_count, show_duration, show_size, show_some
 from maint.model.json import Json
@@ -168,14 +171,27 @@ FILTERS: dict[str, Callable[..., str]] = {
 }
 
 
+_KINDS: dict[type, str] = {
+    str: "a text",
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    type(None): "null",
+}
+
+
 class _Missing(jinja2.StrictUndefined):
     """What is not there: says what is, in a mapping."""
 
     @property
     def _undefined_message(self) -> str:
         held = self._undefined_obj
-        if self._undefined_hint or not isinstance(held, Mapping):
+        if self._undefined_hint or held is missing:
             return super()._undefined_message
+        if not isinstance(held, Mapping):
+            wanted = f"{'element ' if isinstance(self._undefined_name, int) else ''}{self._undefined_name!r}"
+            return f"there is no {wanted} in {_KINDS.get(type(held), 'what is no mapping')}"
         return f"there is no {self._undefined_name!r} in what has {show_some([*map(str, held)], 12) or 'nothing'}"
 
 
@@ -257,7 +273,7 @@ def _text(text: str) -> _Source:
     tree = _parsed(text)
     for statement in tree.find_all(nodes.Stmt):
         if not isinstance(statement, _STATEMENTS):
-            words = f"{{% {type(statement).__name__.lower()} %}} has no place in a text"
+            words = f"Encountered unknown tag '{type(statement).__name__.lower().replace('assign', 'set')}'."
             raise jinja2.TemplateSyntaxError(words, statement.lineno)
     return _Source(text, tree, _single(tree))
 
@@ -271,16 +287,16 @@ def expression(text: str, *, at: Position | None = None) -> Template:
 @lru_cache(512)
 def _expression(text: str) -> _Source:
     if not text.strip() or "{{" in text or "{%" in text:
-        raise jinja2.TemplateSyntaxError("an expression stands here, without {{ }}", 1)
+        raise jinja2.TemplateSyntaxError(_NONE, 1)
     try:
         tree = _parsed("{{ (" + text + "\n) }}")
     except jinja2.TemplateSyntaxError as error:
         if error.lineno > (last := text.count("\n") + 1):  # what stands there is ours
-            raise jinja2.TemplateSyntaxError("the expression ends too early", last) from None
+            raise jinja2.TemplateSyntaxError(_TOO_EARLY, last) from None
         raise
     value = _single(tree)
     if value is None:
-        raise jinja2.TemplateSyntaxError("this is not an expression", 1)
+        raise jinja2.TemplateSyntaxError(_NONE, 1)
     return _Source(text, tree, value)
 
 
@@ -382,9 +398,56 @@ class _Guard:
             ) from None
         if isinstance(error, jinja2.TemplateSyntaxError):
             place = f"line {error.lineno} of {error.name or 'the text'}: " if error.name or error.lineno > 1 else ""
-            raise Invalid(f"{place}{error.message}", at=self._at) from None
+            words, hint = _mistake(error.message or "")
+            raise Invalid(place + words, at=self._at, hint=hint) from None
         told = "" if self._at or not self._text or len(self._text) > _TOLD else f"`{' '.join(self._text.split())}`: "
         raise Invalid(_place_in_file(error.__traceback__) + told + _words(error), at=self._at) from None
+
+
+_TOO_EARLY = "the expression ends too early, or a bracket closes nothing"
+_NONE = "an expression stands here, without {{ }}"
+_COMPARED = "compare values: NAME == 'text', NAME > 3; join them by and, or, not"
+# What other languages write, and what is written here; single characters where Jinja2 reads them one by one.
+_INSTEAD = {
+    "=": "==",
+    "&": "and",
+    "!": "not, or !=",
+    ">": "!=",
+    "AND": "and",
+    "OR": "or",
+    "NOT": "not",
+    "$": "the name alone",
+}
+_TOKENS = {"integer": "a number", "float": "a number", "string": "a text in quotes"}
+_GOT = re.compile(r"(?:got|unexpected|unexpected char) (['\"])(?P<what>.+?)\1(?: at \d+|, expected .*)?\.?$")
+_TAG = re.compile(r"(?:unknown tag '|Missing end of )(?!comment)(\w+)")
+_UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
+
+
+def _mistake(said: str) -> tuple[str, str | None]:
+    """Return what is wrong with a text that Jinja2 cannot read, in an operator's words, and what to write instead."""
+    if found := _TAG.search(said):
+        return f"{{% {found[1]} %}} has no place here", "a text takes {{ NAME }} and {% if CONDITION %}…{% endif %}"
+    if found := _UNKNOWN.search(said):
+        known: Iterable[str] = _TEXTS.filters if found[1] == "filter" else _TEXTS.tests
+        return f"there is no {found[1]} {found[2]!r}", meant(found[2], known, "maint help playbooks shows some")
+    if "looking for the following tags" in said:
+        return "{% if %} is not closed", "write {% endif %} where it ends"
+    if said.startswith("Missing end of comment"):
+        return "a comment that begins with {# is not closed", "write #} where it ends"
+    if said.startswith("unexpected end of template"):
+        begun, ended = ("{{", "}}") if "print" in said else ("{%", "%}")
+        return f"what begins with {begun} is not closed", f"write {ended} where it ends"
+    found = _GOT.search(said)
+    if said == _TOO_EARLY or (found and found["what"].startswith("end of")):
+        return _TOO_EARLY, "write what is missing after its last word, and close each bracket once"
+    if found is None:
+        return said if said == _NONE else "this cannot be read as an expression", _COMPARED
+    what = found["what"]
+    if what in ("'", '"'):
+        return f"a text that begins with {what} is not closed", f"write {what} where it ends"
+    shown = _TOKENS.get(what, f"`{what}`")
+    return f"{shown} has no place here", f"write {_INSTEAD[what]}" if what in _INSTEAD else _COMPARED
 
 
 def _words(error: Exception) -> str:

@@ -60,7 +60,7 @@ def test_a_single_expression_keeps_its_type_and_mixed_text_is_text(text: str, va
     ("text", "words"),
     [
         ("deep.okk", "`deep.okk`: there is no 'okk' in what has list, ok"),
-        ("hosts.okk", "`hosts.okk`: 'list object' has no attribute 'okk'"),
+        ("hosts.okk", "`hosts.okk`: there is no 'okk' in a list"),
         ("n > 'a'", "`n > 'a'`: cannot be worked out: a value is of a kind, or has a content, that does not fit here"),
         ("nn", "`nn`: 'nn' is undefined"),
     ],
@@ -69,6 +69,84 @@ def test_what_is_not_there_is_told_with_what_is_and_what_asked_for_it(text: str,
     with pytest.raises(Invalid) as caught:
         render.holds(text, VALUES)
     assert caught.value.message == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("1 = 2", "`=` has no place here", "write =="),
+        ("a && b", "`&` has no place here", "write and"),
+        ("a OR b", "`OR` has no place here", "write or"),
+        ("1 2", "a number has no place here", "compare values: NAME == 'text', NAME > 3; join them by and, or, not"),
+        ("'x", "a text that begins with ' is not closed", "write ' where it ends"),
+        ("a | defualt(1)", "there is no filter 'defualt'", "did you mean 'default'?"),
+        ("{{ a }}", "an expression stands here, without {{ }}", None),
+    ],
+)
+def test_a_mistake_in_an_expression_is_told_with_what_to_write_instead(text: str, words: str, hint: str | None) -> None:
+    with pytest.raises(Invalid) as caught:
+        render.expression(text)
+    assert caught.value.message == words
+    assert hint in (None, caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("{{ a = 1 }}", "`=` has no place here", "write =="),
+        ("{% if a %}x", "{% if %} is not closed", "write {% endif %} where it ends"),
+        ("{# x", "a comment that begins with {# is not closed", "write #} where it ends"),
+        ("{% set a = 1 %}", "{% set %} has no place here", None),
+        ("{% raw %}x", "{% raw %} has no place here", None),
+    ],
+)
+def test_a_mistake_in_a_text_is_told_with_what_to_write_instead(text: str, words: str, hint: str | None) -> None:
+    with pytest.raises(Invalid) as caught:
+        render.template(text)
+    assert caught.value.message == words
+    assert hint in (None, caught.value.hint)
+
+
+PIECES = [
+    "a",
+    "1",
+    "'x'",
+    "'",
+    "=",
+    "==",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "|",
+    "not",
+    "is",
+    "if",
+    ".",
+    ",",
+    "&",
+    "{%",
+    "%}",
+    "{{",
+    "}}",
+    "{#",
+    "end",
+]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join), st.sampled_from([render.expression, render.template])
+)
+def test_no_mistake_is_told_in_the_words_of_the_template_engine(text: str, read: Callable[[str], object]) -> None:
+    try:
+        read(text)
+    except Invalid as failure:
+        told = f"{failure.message} {failure.hint}"
+        assert failure.hint
+        for theirs in ("expected", "token", "Jinja", "template", "statement", "Encountered", "object"):
+            assert theirs not in told
 
 
 def test_a_limit_that_passes_while_a_text_is_filled_in_is_that_limit() -> None:

@@ -132,7 +132,7 @@ MISTAKES = {
     "template that is not one": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    with: {target: '{{ a'}\n",
         "book.yaml:6:20",
-        "end of template",
+        "is not closed",
     ),
     "duration that is not one": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    timeout: soon\n",

@@ -111,7 +111,7 @@ def test_what_is_filled_in_deep_in_an_argument_and_cannot_be_is_told_with_its_pl
         + "parameters:\n  a: {type: list}\nsteps:\n  - name: A\n    do: try.read\n    with: {more: {b: '{{ a[1] }}'}}\n"
     )
     assert bench.plan(text, a="x,y").actions[0].arguments["more"] == {"b": "y"}
-    with pytest.raises(Invalid, match=r"book\.yaml:8:18: .*no element 1"):
+    with pytest.raises(Invalid, match=r"book\.yaml:8:18: .*there is no element 1 in a list"):
         bench.plan(text, a="x")
 
 

@@ -117,7 +117,7 @@ def test_hosts_and_names_are_held_against_the_config(here: Path) -> None:
     assert said.code == 3
     found = [(one["line"], one["message"], one["hint"]) for one in said.json["mistakes"]]
     assert found[0] == (8, "site prod has no host 'node-2'", "did you mean 'node-1'?")
-    assert "end of template" in found.pop()[1]
+    assert "{{ is not closed" in found.pop()[1]
     assert [(line, words) for line, words, _ in found[1:]] == [
         (8, "site prod has no group of hosts 'bsae'"),
         (10, "site prod has no host 'nod-1'"),
