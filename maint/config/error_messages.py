@@ -9,6 +9,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from maint.config.fields import SHAPES
 from maint.config.suggestions import KeyPath, did_you_mean, dotted
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError
@@ -197,9 +198,8 @@ _LIMITS = {
     "less_than_equal": "must be {le} or less",
     "too_short": "needs {min_length} or more entries",
     "too_long": "may have at most {max_length} entries",
-    "string_too_short": "needs at least {min_length} characters",
+    "string_too_short": "needs {min_length} or more characters",
     "string_too_long": "may hold at most {max_length} characters",
-    "string_pattern_mismatch": "must look like {pattern}",
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
 }
@@ -210,6 +210,8 @@ def words_of(error: ErrorDetails, value: Json) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind in _EXPECTED:
         return f"must be {_EXPECTED[kind]}, not {_described(value)}"
+    if kind == "string_pattern_mismatch":
+        return SHAPES[context["pattern"]]
     if kind in _LIMITS:
         return _LIMITS[kind].format(**context)
     if kind == "value_error":
@@ -223,7 +225,7 @@ def _described(value: Json) -> str:
     names: tuple[tuple[Any, str], ...] = (  # Any: isinstance takes types and tuples of them
         (bool, "true or false"),
         (int, "a number"),
-        (float, "a number"),
+        (float, "a fraction"),
         (str, "text"),
         (Mapping, "a mapping"),
         (Sequence, "a list"),
@@ -258,13 +260,19 @@ def _merged(complaints: Sequence[_Complaint]) -> list[_Complaint]:
         known = by_place.setdefault((complaint.at, complaint.path), complaint)
         if known is complaint or known.words == complaint.words:
             continue
-        both = (known.words, complaint.words)
-        if all(words.startswith("must be ") and ", not " in words for words in both):
+        if not _of_kind(complaint):  # it fits one of the kinds, and this is what else is wrong with it
+            if _of_kind(known):
+                known.words = complaint.words
+            else:
+                extra.append(complaint)
+        elif _of_kind(known):
             expected, received = known.words.split(", not ")
             known.words = f"{expected} or {complaint.words.removeprefix('must be ').split(', not ')[0]}, not {received}"
-        else:
-            extra.append(complaint)
     return [*by_place.values(), *extra]
+
+
+def _of_kind(complaint: _Complaint) -> bool:
+    return complaint.words.startswith("must be ") and ", not " in complaint.words
 
 
 def keys(model: type[BaseModel]) -> list[str]:

@@ -198,6 +198,13 @@ def _principal(text: str) -> str:
     return text
 
 
+WORD, SHARE, BELOW_ROOT = r"^[a-z][a-z0-9_]*$", r"^(100|[1-9]?[0-9])%$", "^/"
+SHAPES = {
+    WORD: "must be a name of small letters, digits and underscores, such as first_try",
+    SHARE: "must be a number such as 2, or a part of them such as 25%",
+    BELOW_ROOT: "must begin with /",
+}
+"""Patterns that stand in the schemas for editors, and what to say of a text that does not fit one."""
 Name = Annotated[str, _shaped(_NAME, "must be a name of letters, digits, dots, dashes and underscores, at most 64")]
 ClusterName = Annotated[
     str, _fitting(is_cluster_name, "must have 3 to 30 letters, digits and hyphens, and begin with a letter")

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import Field, model_validator
 
 from maint.config.error_messages import decode
+from maint.config.fields import BELOW_ROOT
 from maint.config.yaml import Document
 from maint.config.yaml import read as read_yaml
 from maint.engine.forms import Form
@@ -49,11 +50,11 @@ class WorldForm(Form):
 class StateForm(Form):
     """One fact afterwards: of the manager's API, or of a file on a host."""
 
-    get: Annotated[str, Field(pattern="^/")] | None = Field(None, description="a path below /api/vN")
+    get: Annotated[str, Field(pattern=BELOW_ROOT)] | None = Field(None, description="a path below /api/vN")
     key: str = Field("", description="where in the answer: `items.0.name`; else the whole")
     is_: Scalar = Field(None, alias="is", description="the value that stands there; null where none does")
     host: str = Field("", description="instead of `get`: a host's name")
-    file: Annotated[str, Field(pattern="^/")] = Field("/", description="a file on it")
+    file: Annotated[str, Field(pattern=BELOW_ROOT)] = Field("/", description="a file on it")
     has: str | None = Field(None, description="a pattern for its text; null where there is no such file")
 
     @model_validator(mode="after")

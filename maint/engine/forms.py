@@ -4,11 +4,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from maint.config.fields import Duration, Limit
+from maint.config.fields import SHARE, WORD, Duration, Limit
 
-NAME = r"^[a-z][a-z0-9_]*$"
 # How many of several: a number, or a part of them such as "25%".
-Share: TypeAlias = Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^(100|[1-9]?[0-9])%$")]
+Share: TypeAlias = Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=SHARE)]
 
 
 class Form(BaseModel):
@@ -47,7 +46,7 @@ class StepForm(Form):
     playbook: str | None = Field(None, description="instead of `do`: the steps of another playbook")
     with_: dict[str, object] = Field({}, alias="with", description="the arguments")
     when: str | bool | None = Field(None, description="an expression; the step is done only where it holds")
-    register_: Annotated[str, Field(pattern=NAME)] | None = Field(
+    register_: Annotated[str, Field(pattern=WORD)] | None = Field(
         default=None, alias="register", description="the name under which its result is kept"
     )
     timeout: Limit | None = Field(None, description="limit for the step")
@@ -64,7 +63,7 @@ class PlaybookForm(Form):
 
     name: str = Field(description="its name")
     summary: str = Field(description="one line for `maint playbook list`")
-    parameters: dict[Annotated[str, Field(pattern=NAME)], ParameterForm] = Field(
+    parameters: dict[Annotated[str, Field(pattern=WORD)], ParameterForm] = Field(
         {}, description="what the operator may set"
     )
     steps: list[StepForm] = Field(description="the steps, in order")
