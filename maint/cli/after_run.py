@@ -18,7 +18,7 @@ from maint.cli.open_site import named_in
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
 from maint.config.actor import actor
-from maint.engine import journal, takeovers
+from maint.engine import past_runs, takeovers
 from maint.engine.history import forget, prunable
 from maint.engine.shared_runs import unless_held
 from maint.errors import (
@@ -134,7 +134,7 @@ def _patience(failure: Exception | None) -> float | None:
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
     files: Mapping[str, Path] = {}
     with _warned(screen, f"the report of run {run} is not written"):
-        files = write(report_of(journal.find(site.state, run)), folder(site.state))
+        files = write(report_of(past_runs.find(site.state, run)), folder(site.state))
     return {kind: str(path) for kind, path in files.items()}
 
 

@@ -156,6 +156,8 @@ def pairs_of(flag: str, texts: Iterable[str] | None, example: str) -> dict[str, 
 
 
 # Options of several commands.
+Run: TypeAlias = Annotated[str | None, argument("A run's id or its beginning.")]
+NamedRun: TypeAlias = Annotated[str, argument("A run's id or its beginning; without, those that it may be are told.")]
 SafetyWindow: TypeAlias = Annotated[
     bool, option("--open-window", "Take the safety export through the redaction window.")
 ]

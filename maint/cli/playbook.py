@@ -9,10 +9,10 @@ from maint.cli import run_playbook
 from maint.cli.command import Made, OwnFirst, command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, STORE_ALONE, Flags, argument, option, pairs_of
+from maint.cli.options import GUARDS, STORE_ALONE, Flags, NamedRun, Run, argument, option, pairs_of
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.load import library
 from maint.engine.lock import run_at_work
 from maint.engine.plan import AdhocStep
@@ -21,6 +21,7 @@ from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.report.run import write
+from maint.steps.services.change_setting import promised
 
 _WORDS = "maint.words"  # what was typed, kept for the help, which is shown before anything is parsed
 
@@ -81,7 +82,6 @@ def _shown(parameter: Parameter) -> str:
 Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
 Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
 Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
-Run = Annotated[str | None, argument("A run's id or its beginning.")]
 
 
 @command()
@@ -149,22 +149,19 @@ def resume(
 
 @command()
 def dismiss(
-    flags: Flags,
-    run_id: Annotated[str, argument("A run's id or its beginning.")],
-    reason: Annotated[str, option("--reason", "Why, for the history.")],
+    flags: Flags, reason: Annotated[str, option("--reason", "Why, for the history.")], run_id: NamedRun = ""
 ) -> int:
     """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
     return run_playbook.dismiss(flags, run_id, reason)
 
 
 @command()
-def undo(
-    flags: Flags, run_id: Annotated[str, argument("The run that changed settings: its id or its beginning.")]
-) -> int:
+def undo(flags: Flags, run_id: NamedRun = "") -> int:
     """Put back the settings that a run has changed, unless somebody has changed them since."""
 
     def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
-        return [AdhocStep("Put it back", "config.put_back", {"run": journal.find(site.state, run_id).id})]
+        past = past_runs.find(site.state, run_id, lambda one: one.id in promised(site.state))
+        return [AdhocStep("Put it back", "config.put_back", {"run": past.id})]
 
     return run_playbook.run_steps(flags, "playbook undo", lines)
 
@@ -173,10 +170,10 @@ def undo(
 def report(flags: Flags, run_id: Run = None) -> None:
     """Write the report of a run again, and say where it is."""
     with opened(flags) as (site, screen):
-        runs = journal.history(site.state)
+        runs = past_runs.history(site.state)
         if run_id is None and not runs:
             raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
-        past = journal.find(site.state, run_id or runs[-1].id)
+        past = past_runs.find(site.state, run_id or runs[-1].id)
         made = report_of(past, run_at_work(site.state))
         if flags.dry_run:
             screen.emit({"report": made.to_json()}, f"would write the report of run {past.id} to {folder(site.state)}")

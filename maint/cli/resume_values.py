@@ -17,7 +17,7 @@ from maint.cli.screen import Screen
 from maint.config.fields import endpoint, url
 from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.journal import RunState
 from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
@@ -217,7 +217,7 @@ def keyed(flags: Flags, playbook: str = "") -> dict[str, Json]:
     return {"run_key": flags.run_key, "asked": hashlib.sha256(f"{flags.asked}\n{playbook}".encode()).hexdigest()}
 
 
-def earlier_run(site: Site, key: Mapping[str, Json]) -> journal.RunState | None:
+def earlier_run(site: Site, key: Mapping[str, Json]) -> RunState | None:
     """Return the run that a command with this key began, None where it is to begin one.
 
     A run that was refused has done nothing, and one that was dismissed is given up: neither stands in the way.
@@ -225,7 +225,7 @@ def earlier_run(site: Site, key: Mapping[str, Json]) -> journal.RunState | None:
     Raises:
         Refused: the key is another command's.
     """
-    past = journal.of_key(site.state, str(key["run_key"])) if key else None
+    past = past_runs.of_key(site.state, str(key["run_key"])) if key else None
     if past is None or past.state in ("refused", "dismissed"):
         return None
     if past.options.get("asked") != key["asked"]:
@@ -237,7 +237,7 @@ def earlier_run(site: Site, key: Mapping[str, Json]) -> journal.RunState | None:
     return past
 
 
-def done_already(screen: Screen, past: journal.RunState) -> None:
+def done_already(screen: Screen, past: RunState) -> None:
     """Say that a run is done already; PartlyDone: so it ended then."""
     ended = [(action, past.record(index).result) for index, action in enumerate(past.plan.actions)]
     actions = [action_json(action, result) for action, result in ended if result]

@@ -19,7 +19,7 @@ from maint.cli.run_report import action_json, command_to_resume, report_of, show
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
-from maint.engine import journal, last_command
+from maint.engine import journal, last_command, past_runs
 from maint.engine.history import left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
@@ -96,7 +96,7 @@ def run_plan(
             return _follow(site, screen, session)
         finally:
             if after and session.run_id:
-                after(site, screen, journal.find(site.state, session.run_id))
+                after(site, screen, past_runs.find(site.state, session.run_id))
 
 
 def run_steps(
@@ -209,7 +209,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
     with opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen):
         said = by_lane(given or {})
         learn(flags, site, screen)
-        past = journal.find(site.state, run) if run else _only_one(site, said)
+        past = past_runs.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
         session = _taken_up(flags, site, screen, past, said)
@@ -218,7 +218,7 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         try:
             return _follow(site, screen, session)
         finally:
-            show_output(site, screen, journal.find(site.state, past.id))
+            show_output(site, screen, past_runs.find(site.state, past.id))
 
 
 def learn(flags: Flags, site: ConfiguredSite, screen: Screen, key: str = "") -> None:
@@ -258,7 +258,7 @@ def _show_left(screen: Screen, past: journal.RunState) -> None:
 
 def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunState | None:
     """Return the run that is meant where none is named; what the operator answers is for one that has branches."""
-    found = journal.unfinished(site.state)
+    found = past_runs.unfinished(site.state)
     found = [past for past in found if not said or any(action.lane for action in past.plan.actions)] or found
     if len(found) > 1:
         raise Refused(
@@ -268,7 +268,7 @@ def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunSt
             " `maint playbook dismiss RUN --reason WORDS` gives one up",
         )
     if not found:
-        journal.refuse_rotten(journal.unreadable(site.state))
+        past_runs.refuse_rotten(past_runs.unreadable(site.state))
     return found[0] if found else None
 
 
@@ -283,7 +283,7 @@ def _nothing(
             detail=["`--set` was for no run"],
             hint="`maint playbook history` lists the runs",
         )
-    runs = [one for one in journal.history(site.state) if one.plan.locks]
+    runs = [one for one in past_runs.history(site.state) if one.plan.locks]
     last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
@@ -303,7 +303,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
     """Give up a run that stopped, so that nothing waits for it; Refused: it has ended, or still works."""
     with opened(flags) as (site, screen):
         learn(flags, site, screen)
-        past = journal.find(site.state, run)
+        past = past_runs.find(site.state, run, lambda one: one.resumable)
         if not past.resumable:
             raise Refused(f"run {past.id} is {past.state}", hint="only a run that stopped before its end is dismissed")
         if flags.dry_run:
@@ -402,7 +402,7 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
     """Say what remains to be done by the operator, where the run has come to its end."""
     if not session.plan.locks or not session.run_id:
         return
-    past = journal.find(site.state, session.run_id)
+    past = past_runs.find(site.state, session.run_id)
     for line in report_of(past).left if past.over else ():
         screen.say(f"left to do: {line}")
 
@@ -410,7 +410,7 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
 def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:
     """Return the failure with the command that takes the very run up again, where there is one to take up."""
     run = session.run_id if session.plan.locks and not isinstance(error, PartlyDone) else ""
-    if not run or (isinstance(error, Refused) and not journal.find(site.state, run).resumable):
+    if not run or (isinstance(error, Refused) and not past_runs.find(site.state, run).resumable):
         error.hint = (error.hint or "").replace(_RESUME, "the same command") or None
         return error
     command = command_to_resume(run, error.needs)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from maint.engine.journal import RUNS, Record, RunState, history
+from maint.engine.journal import RUNS, Record, RunState
 from maint.engine.parameters import in_condition
+from maint.engine.past_runs import history
 from maint.files import remove
 from maint.model.plan import Action, Effect, Phase
 from maint.steps.hosts import undo

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ import maint
 from maint.config.actor import actor
 from maint.engine import last_command
 from maint.engine.lock import make_state_folder
-from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.errors import Invalid, Refused, WorkFailed
 from maint.files import create, explaining, remove, write_all, writing
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
@@ -243,7 +243,7 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
 
 def _after(state: Path, now: datetime) -> datetime:
     """Return a time for the id of a new run, behind all that are there: the clock may have been ahead for a while."""
-    for path in reversed(_journals(state)):
+    for path in reversed(journals(state)):
         with suppress(ValueError):  # somebody else's file
             return max(now, time_of(path.stem) + timedelta(milliseconds=1))
     return now
@@ -419,82 +419,12 @@ def _between(first: str, then: str) -> float:
     return (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
 
 
-def history(state: Path) -> list[RunState]:
-    """Return all runs of a site, oldest first; a file that is not a journal is left out."""
-    return [past for _, past in _readable(state)]
-
-
-def _journals(state: Path) -> list[Path]:
-    with _owned(state):
+def journals(state: Path) -> list[Path]:
+    """Return the files of all journals, oldest first."""
+    with owned(state):
         return sorted((state / RUNS).glob("*.jsonl"))
 
 
-def _owned(folder: Path) -> AbstractContextManager[None]:
+def owned(folder: Path) -> AbstractContextManager[None]:
+    """Say what to do where a folder of ours cannot be read."""
     return explaining(f"{folder} cannot be read", "run it as the account that owns that folder, and all that is in it")
-
-
-def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
-    for path in _journals(state):
-        with suppress(Invalid, OSError):  # a run killed before its first line was whole: it had done nothing
-            yield path, read(path)
-
-
-def unreadable(state: Path) -> list[Path]:
-    """Return the files among the journals that cannot be read as such, though they have a whole first line."""
-    others = sorted({*_journals(state)} - {path for path, _ in _readable(state)})
-    with _owned(state / RUNS):
-        return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
-
-
-def unfinished(state: Path) -> list[RunState]:
-    """Return the runs that changed the site and stopped before their end, newest first.
-
-    Left out are those whose work a later run has done, and one-off commands: they are typed again, not taken up.
-    """
-    found: list[RunState] = []
-    ended: list[RunState] = []
-    for past in reversed(history(state)):
-        if past.over:
-            ended.append(past)
-        elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
-            found.append(past)
-    return found
-
-
-def _takes_up(past: RunState) -> bool:
-    return past.plan.locks and not past.plan.one_off
-
-
-def _stands_for(later: RunState, past: RunState) -> bool:
-    """Whether a run that ended well was to change all that an older one was to change."""
-    targets = [{one.target for one in run.plan.actions if one.effect > Effect.READ} for run in (later, past)]
-    return later.plan.source == past.plan.source and targets[0] >= targets[1]
-
-
-def of_key(state: Path, key: str) -> RunState | None:
-    """Return the newest run that a command with this `--run-key` began, if any; Refused: a later one may be its."""
-    found = next((past for past in reversed(history(state)) if past.options.get("run_key") == key), None)
-    refuse_rotten(path for path in unreadable(state) if found is None or path.stem > found.id)
-    return found
-
-
-def refuse_rotten(paths: Iterable[Path]) -> None:
-    """Refuse to go on where a journal is `unreadable`: what its run did is not known."""
-    for path in paths:
-        words = f"the journal {path} is damaged in its first line: what that run did is not known"
-        raise Refused(words, hint="look at the server; then move the file away, and begin anew")
-
-
-def find(state: Path, run: str) -> RunState:
-    """Return a run by its id or the beginning of it; UsageError: none or several, Refused: nothing is known of it."""
-    matching = [past for past in history(state) if past.id.startswith(run)]
-    if len(matching) == 1:
-        return matching[0]
-    if not matching:
-        refuse_rotten(path for path in unreadable(state) if path.name.startswith(run))
-    problem = "no run" if not matching else f"{len(matching)} runs"
-    raise UsageError(
-        f"{problem} of this site begin{'s' if len(matching) < 2 else ''} with {run!r}",
-        detail=[f"{past.id} ({past.plan.source})" for past in (matching or history(state))[-5:]],
-        hint="`maint playbook history` lists the runs",
-    )

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from maint.config.error_messages import typed, words_of
 from maint.config.suggestions import meant
 from maint.engine.hosts import HostLimit, batches, share
-from maint.engine.journal import RunState, history, unreadable
+from maint.engine.journal import RunState
 from maint.engine.load import Library
 from maint.engine.parameters import convert, render
+from maint.engine.past_runs import history, unreadable
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.json import Json

@@ -11,7 +11,7 @@ import msgspec
 from maint.config.actor import actor
 from maint.config.notices import Hooks
 from maint.engine import journal as journals
-from maint.engine import takeovers
+from maint.engine import past_runs, takeovers
 from maint.engine.journal import Journal, NullJournal, RunState
 from maint.engine.lease import Lease
 from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
@@ -143,7 +143,7 @@ class RunSession:
 
     def _refuse_overtaken(self) -> None:
         if self._past is not None:  # it may have been taken up by another process before the lock was ours
-            now = journals.find(self._site.state, self._past.id)
+            now = past_runs.find(self._site.state, self._past.id)
             if self._shared is not None:
                 _refuse_ended(self._past, now)
             self._past = _as_known(self._past, now)
@@ -218,7 +218,7 @@ class RunSession:
             except (Exception, KeyboardInterrupt) as error:
                 failure = error
             finally:
-                over = bool(needed) and not journals.find(self._site.state, journal.id).resumable
+                over = bool(needed) and not past_runs.find(self._site.state, journal.id).resumable
                 problems = [let_go(self._site, journal.id)] if over else []
                 if self._shared and self._lease:
                     waits = isinstance(failure, Unfinished)
@@ -297,7 +297,7 @@ def let_go(site: Site, run: str, elsewhere: Collection[str] = ()) -> str:
 
 def _refuse_begun(state: Path, key: str) -> None:
     """Refuse to begin what another process has begun under the same key since this one looked."""
-    past = journals.of_key(state, key) if key else None
+    past = past_runs.of_key(state, key) if key else None
     if past is not None and past.state not in ("refused", "dismissed"):
         raise Locked(f"another process began run {past.id} under this key: it is {past.state}", hint="type it again")
 

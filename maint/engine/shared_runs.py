@@ -17,7 +17,7 @@ import msgspec
 
 from maint import files
 from maint.engine import journal as journals
-from maint.engine import takeovers
+from maint.engine import past_runs, takeovers
 from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease, insist_mounted, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
@@ -118,7 +118,7 @@ class SharedRuns:
 
     def ended(self, run: str, *, waits: bool = False) -> None:
         """Tell how an attempt ended, in any case where it `waits`; a run that nobody takes up any more is forgotten."""
-        past = journals.find(self._state, run)
+        past = past_runs.find(self._state, run)
         if not past.resumable:
             self.end(run)
         elif waits or self._pieces(run):
@@ -360,7 +360,7 @@ class SharedRuns:
 
     def _found(self, run: str) -> RunState | None:
         with suppress(UsageError, Refused, Invalid):
-            return journals.find(self._state, run)
+            return past_runs.find(self._state, run)
         return None
 
     def _all(self) -> Mapping[str, list[int]]:

@@ -8,7 +8,7 @@ import pytest
 
 from maint.cli.open_site import opened
 from maint.cli.options import Flags
-from maint.engine import journal
+from maint.engine import journal, past_runs
 from maint.engine.session import RunSession
 from maint.errors import Locked
 from tests.steps.operator import Operator
@@ -28,7 +28,7 @@ steps:
 
 def known(operator: Operator) -> list[journal.RunState]:
     """The runs but for the backup that the lab was laid out with."""
-    return journal.history(operator.state)[1:]
+    return past_runs.history(operator.state)[1:]
 
 
 def runs(operator: Operator) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from maint.engine import journal as journals
+from maint.engine import past_runs
 from maint.engine.plan import LISTS
 from maint.engine.session import RunSession
 from maint.errors import Invalid, Unfinished
@@ -52,7 +52,7 @@ def lanes(make_bench, monkeypatch):
 
 def resumed(bench: Bench, **told: Mapping[str, Json]) -> Unfinished | None:
     """Take the newest run up, and return why it stopped."""
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     try:
         list(RunSession(bench.site, past.plan, {}, past, answers=told).events())
     except Unfinished as stop:
@@ -64,7 +64,7 @@ def test_a_run_that_waits_is_unfinished_and_names_all_that_it_waits_for(lanes):
     stop = lanes.fails(TEXT)
     assert isinstance(stop, Unfinished)
     assert (stop.message, stop.needs) == ("a is missing; b is missing", ("a.base_url", "b.base_url"))
-    past = journals.unfinished(lanes.site.state)[0]
+    past = past_runs.unfinished(lanes.site.state)[0]
     assert (past.state, past.needs) == ("unfinished", ["a.base_url", "b.base_url"])
     assert [past.record(index).result.outcome for index in (1, 4)] == [Outcome.WAITING, Outcome.WAITING]
     assert lanes.did == ["first"]
@@ -87,23 +87,23 @@ def test_a_failure_comes_before_what_waits_and_holds_up_its_own_lane_alone(lanes
     lanes.fails(
         TEXT,
     )
-    past = journals.unfinished(lanes.site.state)[0]
+    past = past_runs.unfinished(lanes.site.state)[0]
     told = {"a": {"base_url": "there"}, "b": {"base_url": "there"}}
     with pytest.raises(Exception, match="it failed: now"):
         list(RunSession(lanes.site, past.plan, {}, past, answers=told).events())
     assert lanes.did[1:] == ["await a a", "do a", "await b b", "do b", "prove b", "sweep b"]
-    assert journals.unfinished(lanes.site.state)[0].state == "failed"
+    assert past_runs.unfinished(lanes.site.state)[0].state == "failed"
 
 
 def test_what_a_waiting_branch_needs_is_not_lost_where_another_one_fails(lanes):
     broken = INNER.replace("target: 'do {{ it }}'", "target: 'do {{ it }}', fail: now")
     lanes.library.texts["inner"] = broken
     lanes.fails(TEXT)
-    past = journals.unfinished(lanes.site.state)[0]
+    past = past_runs.unfinished(lanes.site.state)[0]
     with pytest.raises(Exception, match="it failed: now") as failure:
         list(RunSession(lanes.site, past.plan, {}, past, answers={"a": {"base_url": "there"}}).events())
     assert "b.base_url" in failure.value.needs
-    past = journals.unfinished(lanes.site.state)[0]
+    past = past_runs.unfinished(lanes.site.state)[0]
     assert (past.state, past.needs) == ("failed", ["b.base_url"])
 
 
@@ -128,7 +128,7 @@ def test_another_address_begins_a_lane_anew_and_the_same_one_does_not(lanes):
 
 def test_what_is_left_out_is_skipped_and_the_run_ends_partly_done(lanes):
     lanes.fails(TEXT)
-    past = journals.unfinished(lanes.site.state)[0]
+    past = past_runs.unfinished(lanes.site.state)[0]
     told = {"a": {"skip": True}, "b": {"base_url": "there"}}
     with pytest.raises(Exception, match="not all that was asked for"):
         list(RunSession(lanes.site, past.plan, {}, past, answers=told).events())
@@ -177,4 +177,4 @@ def test_a_run_whose_work_a_later_one_has_done_is_not_taken_up(bench):
     bench.fails(text % ("a", "now"))
     bench.fails(text % ("b", "now"))
     bench.run(text % ("a", ""))
-    assert [past.plan.actions[0].target for past in journals.unfinished(bench.site.state)] == ["b"]
+    assert [past.plan.actions[0].target for past in past_runs.unfinished(bench.site.state)] == ["b"]

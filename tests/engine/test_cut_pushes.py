@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.engine import journal as journals
+from maint.engine import past_runs
 from maint.errors import Locked, StoreFailed
 from maint.steps.registry import STEPS
 from tests.engine.conftest import Bench, Reading
@@ -70,7 +70,7 @@ def work(folder: Path, at: int, how: str) -> None:
     STEPS[Sealing.kind] = Sealing()
     one = machine(folder, "one")
     one.site.__dict__["shared"] = Breaking(folder / "shared", at, how)
-    past = journals.unfinished(one.site.state)
+    past = past_runs.unfinished(one.site.state)
     with suppress(StoreFailed):
         take_up(one, past[0].id) if past else one.run(BOOK)
         raise SystemExit("it did not break")
@@ -123,10 +123,10 @@ def test_where_a_push_is_cut_no_machine_forgets_what_it_knew_and_the_run_comes_t
     assert known(one) == before
     taking = other if told else one
     take_up(taking, run)
-    assert (journals.find(taking.site.state, run).state, shared_runs(one)) == ("done", [])
+    assert (past_runs.find(taking.site.state, run).state, shared_runs(one)) == ("done", [])
     did = [line for line in one.did if line in "ab"]
     assert (set(did) if told else did) == ({"a", "b"} if told else ["a", "b"])  # it was not told that `a` was done
-    past = journals.find(taking.site.state, run)
+    past = past_runs.find(taking.site.state, run)
     kept = [name for index in (0, 2) for name in past.record(index).notes["kept"]]
     assert len({*map(taking.site.undo.fetch, kept)}) == 2 * SEALED
     assert (taking.site.state / "recreate/one.json").read_text() == "t"
@@ -141,4 +141,4 @@ def test_what_a_machine_left_that_was_gone_for_good_in_its_first_push_goes_with_
     left = shared_runs(other)
     assert learnt(other) == []
     assert (len(left), shared_runs(other)) == (at - 1, [])
-    assert journals.history(other.site.state) == []
+    assert past_runs.history(other.site.state) == []

@@ -10,7 +10,7 @@ import pytest
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.config.notices import HOOKS, Hooks
-from maint.engine import journal
+from maint.engine import journal, past_runs
 from maint.engine.session import RunSession
 from maint.errors import Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
@@ -51,14 +51,14 @@ def test_programs_run_before_and_after_and_stand_in_the_journal(bench: Bench, tm
     bench.run(BOOK % "")
     assert told(seen) == [("before_run", "begun", 0), ("after_run", "done", 0)]
     assert kept(bench) == [("before_run", ""), ("after_run", "")]
-    assert journal.history(bench.site.state)[-1].state == "done"
+    assert past_runs.history(bench.site.state)[-1].state == "done"
 
 
 def test_a_failure_has_its_own_programs_first(bench: Bench, tmp_path: Path) -> None:
     seen = hooked(bench, tmp_path)
     assert bench.fails(BOOK % FAILING).message == "it failed: work"
     assert told(seen)[1:] == [("on_failure", "failed", 1), ("after_run", "failed", 1)]
-    assert journal.history(bench.site.state)[-1].state == "failed"
+    assert past_runs.history(bench.site.state)[-1].state == "failed"
 
 
 def test_a_run_that_only_waits_for_a_person_is_told_from_one_that_failed(bench: Bench, tmp_path: Path) -> None:
@@ -85,20 +85,20 @@ def test_a_program_before_that_fails_refuses_the_run_with_its_words(
     assert isinstance(refused, Refused)
     assert words in refused.message
     assert bench.did == []
-    assert journal.history(bench.site.state)[-1].state == "refused"
+    assert past_runs.history(bench.site.state)[-1].state == "refused"
     assert told(seen) == []
 
 
 def test_a_run_that_is_taken_up_and_refused_can_still_be_taken_up(bench: Bench, tmp_path: Path) -> None:
     bench.fails(BOOK % f"{FAILING}, count: 1")
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     hooked(bench, tmp_path, before_run=(("/bin/false",),))
     assert bench.fails(past.plan, past=past).exit_code == 5
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     assert past.resumable
     hooked(bench, tmp_path)
     bench.run(past.plan, past=past)
-    assert journal.history(bench.site.state)[-1].state == "done"
+    assert past_runs.history(bench.site.state)[-1].state == "done"
 
 
 def test_trouble_with_a_program_after_fails_nothing(bench: Bench, tmp_path: Path) -> None:
@@ -151,31 +151,31 @@ def test_a_signal_while_a_program_runs_after_the_run_ends_that_program_alone(ben
 
     assert guarded(lambda: Screen(quiet=True), work) in (0, 143)
     assert told[-1] == "`after_run`: interrupted"
-    assert journal.history(bench.site.state)[-1].state == "done"
+    assert past_runs.history(bench.site.state)[-1].state == "done"
 
 
 def test_a_run_that_waits_for_an_answer_still_does_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:
     bench.fails(BOOK % f"{FAILING}, count: 1")
-    past, now = journal.history(bench.site.state)[-1], bench.site.clock.now()
+    past, now = past_runs.history(bench.site.state)[-1], bench.site.clock.now()
     with closing(journal.reopen(bench.site.state, past, now, {})) as run:
         asked = {"needs": ["applied"], "to_do": ["look at the server"]}
         run.write("ended", state="unfinished", time=now.isoformat(), detail="", **asked)
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     hooked(bench, tmp_path, before_run=(("/bin/false",),))
     bench.fails(past.plan, past=past)
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     assert (past.resumable, past.needs, past.to_do) == (True, ["applied"], ["look at the server"])
 
 
 def test_what_was_answered_is_not_lost_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:
     bench.fails(BOOK % f"{FAILING}, count: 1")
-    past, now = journal.history(bench.site.state)[-1], bench.site.clock.now()
+    past, now = past_runs.history(bench.site.state)[-1], bench.site.clock.now()
     with closing(journal.reopen(bench.site.state, past, now, {})) as run:
         run.write("ended", state="failed", time=now.isoformat(), detail="", needs=["applied"])
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     hooked(bench, tmp_path, before_run=(("/bin/false",),))
     session = RunSession(bench.site, past.plan, {}, past, answers={"": {"applied": True}})
     with pytest.raises(Refused):
         list(session.events())
-    past = journal.history(bench.site.state)[-1]
+    past = past_runs.history(bench.site.state)[-1]
     assert (past.needs, past.answers) == (["applied"], {"": {"applied": True}})

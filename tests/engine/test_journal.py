@@ -13,6 +13,7 @@ from maint import files
 from maint.adapters.clock import SystemClock
 from maint.config.actor import actor
 from maint.engine import journal as journals
+from maint.engine import past_runs
 from maint.engine.history import left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
@@ -70,21 +71,21 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     path = next((bench.site.state / "runs").iterdir())
     whole = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(whole[:4]) + whole[4][:17])  # B's intent whole, its outcome torn
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert (past.state, past.record(0).settled, past.record(1).begun) == ("unfinished", True, True)
     assert past.record(1).result is None
     assert [one.heard for one in past.attempts] == [json.loads(whole[3])["time"]]
     bench.run(past.plan, past=past)
     found = [line["what"] for line in lines(bench.site)]
     assert found == ["run", "intent", "outcome", "intent", "resumed", "intent", "outcome", "ended"]
-    done = journals.find(bench.site.state, path.stem)
+    done = past_runs.find(bench.site.state, path.stem)
     assert done.state == "done" and [one.heard for one in done.attempts] == [lines(bench.site)[3]["time"], ""]
 
 
 def test_a_run_is_at_work_only_while_the_lock_is_held_for_it(bench):
     events = RunSession(bench.site, bench.plan(TWO), {}).events()
     next(events)
-    (past,) = journals.unfinished(bench.site.state)
+    (past,) = past_runs.unfinished(bench.site.state)
     assert run_at_work(bench.site.state) == past.id
     events.close()
     with site_lock(bench.site.state, "prod", "backup verify", bench.site.clock):
@@ -103,21 +104,21 @@ def test_a_journal_cut_after_any_line_can_be_read_and_resumed_to_the_end(bench, 
     path = next((bench.site.state / "runs").iterdir())
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
     if kept == 0:
-        assert journals.history(bench.site.state) == []
+        assert past_runs.history(bench.site.state) == []
         return
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
-    assert journals.find(bench.site.state, path.stem).state == "done"
+    assert past_runs.find(bench.site.state, path.stem).state == "done"
 
 
 def test_history_lists_the_runs_the_oldest_first_and_the_newest_unfinished_is_found(bench):
     bench.run(TWO)
     for _ in range(2):
         bench.fails(TWO.replace("target: b", "target: c, fail: always"))
-    runs = journals.history(bench.site.state)
+    runs = past_runs.history(bench.site.state)
     assert [run.state for run in runs] == ["done", "failed", "failed"]
     assert [run.id for run in runs] == sorted(run.id for run in runs)
-    assert journals.unfinished(bench.site.state)[0].id == runs[-1].id
+    assert past_runs.unfinished(bench.site.state)[0].id == runs[-1].id
 
 
 def test_a_run_begun_after_a_clock_was_put_back_is_the_newer_one_all_the_same(bench, monkeypatch):
@@ -128,32 +129,32 @@ def test_a_run_begun_after_a_clock_was_put_back_is_the_newer_one_all_the_same(be
         bench.run(TWO)
     (bench.site.state / "runs" / "zzz.jsonl").write_text("somebody else's\n")
     bench.fails(TWO.replace("target: b", "target: b, fail: refused"))
-    *_, ahead, last = journals.history(bench.site.state)
+    *_, ahead, last = past_runs.history(bench.site.state)
     assert (ahead.state, last.state) == ("done", "failed")
     assert last.started < ahead.started
-    assert [past.id for past in journals.unfinished(bench.site.state)] == [last.id]
+    assert [past.id for past in past_runs.unfinished(bench.site.state)] == [last.id]
 
 
 def test_a_refused_run_that_changed_nothing_is_not_taken_up(bench):
     bench.fails(HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: refused}}\n")
-    assert [run.state for run in journals.history(bench.site.state)] == ["refused"]
-    assert journals.unfinished(bench.site.state) == []
+    assert [run.state for run in past_runs.history(bench.site.state)] == ["refused"]
+    assert past_runs.unfinished(bench.site.state) == []
 
 
 def test_a_run_that_was_refused_in_its_middle_is_a_failed_one(bench):
     bench.fails(TWO.replace("target: b", "target: b, fail: refused"))
-    assert journals.unfinished(bench.site.state)[0].state == "failed"
+    assert past_runs.unfinished(bench.site.state)[0].state == "failed"
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id_when_that_is_clear(bench):
     bench.run(TWO)
     bench.run(TWO)
-    first, second = journals.history(bench.site.state)
-    assert journals.find(bench.site.state, second.id[:-1]).id == second.id
+    first, second = past_runs.history(bench.site.state)
+    assert past_runs.find(bench.site.state, second.id[:-1]).id == second.id
     with pytest.raises(UsageError, match="2 runs of this site begin"):
-        journals.find(bench.site.state, first.id[:2])
+        past_runs.find(bench.site.state, first.id[:2])
     with pytest.raises(UsageError, match="no run of this site begins with 'nope'"):
-        journals.find(bench.site.state, "nope")
+        past_runs.find(bench.site.state, "nope")
 
 
 def test_whatever_else_lies_in_the_folder_is_no_run(bench):
@@ -162,7 +163,7 @@ def test_whatever_else_lies_in_the_folder_is_no_run(bench):
     (folder / "empty.jsonl").touch()
     (folder / "list.jsonl").write_text("[1, 2]\n")
     (folder / "other.jsonl").write_text('{"what": "intent", "index": 0}\n')
-    assert len(journals.history(bench.site.state)) == 1
+    assert len(past_runs.history(bench.site.state)) == 1
 
 
 def test_what_killed_writers_left_in_the_state_folder_goes_with_the_next_run(bench):
@@ -193,13 +194,13 @@ def test_notes_of_an_earlier_life_are_there_in_the_next(tmp_path, bench):
     journal.write("note", index=0, key="command", value=7)
     journal.write("note", index=0, key="command", value=8)
     journal.close()
-    record = journals.find(bench.site.state, journal.id).record(0)
+    record = past_runs.find(bench.site.state, journal.id).record(0)
     assert (record.notes, record.begun, record.settled) == ({"command": 8}, True, False)
 
 
 def test_an_outcome_is_read_back_as_it_was_written(bench):
     bench.run(TWO)
-    result = journals.history(bench.site.state)[0].record(0).result
+    result = past_runs.history(bench.site.state)[0].record(0).result
     assert (result.outcome, result.detail, result.value) == (Outcome.DONE, "did it", {"word": "value of a"})
 
 
@@ -212,7 +213,7 @@ def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(b
             if spoiled == whole[number]:
                 continue
             path.write_bytes(b"\n".join([*whole[:number], spoiled, *whole[number + 1 :]]))
-            past = journals.unfinished(bench.site.state)[0]
+            past = past_runs.unfinished(bench.site.state)[0]
             assert (past.state, past.resumable) == ("damaged", True)
             before = list(bench.did)
             error = bench.fails(past.plan, past=past)
@@ -223,36 +224,36 @@ def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(b
 
 def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench):
     bench.fails(SECOND_FAILS)
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     journals.dismiss(bench.site.state, past, NOW, "the cluster is gone")
-    assert journals.unfinished(bench.site.state) == []
-    (dismissed,) = journals.history(bench.site.state)
+    assert past_runs.unfinished(bench.site.state) == []
+    (dismissed,) = past_runs.history(bench.site.state)
     assert dismissed.state == "dismissed" and dismissed.detail.endswith("the cluster is gone")
 
 
 @pytest.mark.parametrize("when", ["x", "2026-11-21T02:15:00", 7])
 def test_a_dismissal_with_a_broken_time_is_one_all_the_same(bench, when):
     bench.fails(SECOND_FAILS)
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     journals.dismiss(bench.site.state, past, NOW, "so")
     path = next((bench.site.state / "runs").glob("*.dismissed"))
     path.write_text(json.dumps({**json.loads(path.read_text()), "time": when}))
-    (dismissed,) = journals.history(bench.site.state)
+    (dismissed,) = past_runs.history(bench.site.state)
     assert (dismissed.state, dismissed.at) == ("dismissed", past.at)
 
 
 def test_a_run_that_works_again_has_not_ended(bench):
     bench.fails(SECOND_FAILS)
-    (past,) = journals.history(bench.site.state)
+    (past,) = past_runs.history(bench.site.state)
     assert past.at
     journals.reopen(bench.site.state, past, NOW, {}).close()
-    (past,) = journals.history(bench.site.state)
+    (past,) = past_runs.history(bench.site.state)
     assert (past.ended, past.at) == (None, "")
 
 
 def test_a_journal_says_who_began_the_run_with_which_version(bench):
     bench.run(TWO)
-    (past,) = journals.history(bench.site.state)
+    (past,) = past_runs.history(bench.site.state)
     assert past.actor == actor() and "@" in past.actor
     assert (past.version, past.format) == (maint.__version__, journals.FORMAT)
 
@@ -265,7 +266,7 @@ def test_a_run_of_the_first_format_is_read_and_refused_with_the_version_that_beg
         for key in ("sum", "format", "version", "actor"):
             line.pop(key, None)
     path.write_text("".join(json.dumps(line) + "\n" for line in old))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert past.state == "failed" and past.record(0).settled
     error = bench.fails(past.plan, past=past)
     assert isinstance(error, Refused) and "begun by maint 0.1.0" in error.message
@@ -285,7 +286,7 @@ def test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
         with pytest.raises(WorkFailed, match="No space left"):
             journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     journal.write("intent", index=1, time="2026-01-15T03:00:00.000Z")
-    past = journals.find(bench.site.state, journal.id)
+    past = past_runs.find(bench.site.state, journal.id)
     assert (past.damage, past.record(0).begun, past.record(1).begun) == ("", False, True)
 
 
@@ -301,7 +302,7 @@ def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
     monkeypatch.setattr(os, "write", full)
     journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     assert not room.exists()
-    assert journals.find(bench.site.state, journal.id).record(0).begun
+    assert past_runs.find(bench.site.state, journal.id).record(0).begun
 
 
 def test_a_run_that_could_not_be_begun_is_not_to_be_resumed(bench, monkeypatch):
@@ -373,34 +374,34 @@ def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(b
     first, rest = path.read_bytes().split(b"\n", 1)
     head = {key: value for key, value in json.loads(first).items() if key != "sum"}
     path.write_bytes(written(head | change) + rest)
-    assert (journals.history(bench.site.state), journals.unreadable(bench.site.state)) == ([], [path])
+    assert (past_runs.history(bench.site.state), past_runs.unreadable(bench.site.state)) == ([], [path])
     with pytest.raises(Refused, match="damaged in its first line"):
-        journals.find(bench.site.state, path.stem)
+        past_runs.find(bench.site.state, path.stem)
 
 
 def test_a_journal_that_is_not_ours_to_read_is_told_with_a_way_out_by_whoever_must_know_it(bench):
     bench.run(TWO)
     (bench.site.state / "runs" / "20260101T000000.000Z-0000.jsonl").symlink_to("/proc/self/mem")  # whoever asks
-    assert len(journals.history(bench.site.state)) == 1
+    assert len(past_runs.history(bench.site.state)) == 1
     with pytest.raises(Invalid) as caught:
-        journals.unreadable(bench.site.state)
+        past_runs.unreadable(bench.site.state)
     assert "the account that owns" in (caught.value.hint or "")
 
 
 def test_what_is_left_of_a_run_is_told_and_a_key_finds_its_newest_run(bench):
     bench.fails(SECOND_FAILS)
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert [(action.name, state) for action, state in left(past)] == [("B", "failed")]
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {"run_key": "night"})
     journal.close()
-    assert journals.of_key(bench.site.state, "night").id == journal.id
-    assert [state for _, state in left(journals.of_key(bench.site.state, "night"))] == ["not begun"] * 2
-    assert journals.of_key(bench.site.state, "day") is None
+    assert past_runs.of_key(bench.site.state, "night").id == journal.id
+    assert [state for _, state in left(past_runs.of_key(bench.site.state, "night"))] == ["not begun"] * 2
+    assert past_runs.of_key(bench.site.state, "day") is None
 
 
 def test_a_disk_that_takes_nothing_begins_no_run_and_takes_no_dismissal(bench, monkeypatch):
     bench.fails(SECOND_FAILS)
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
 
     def full(handle):
         raise OSError(28, "No space left on device")
@@ -415,7 +416,7 @@ def test_a_disk_that_takes_nothing_begins_no_run_and_takes_no_dismissal(bench, m
 
 def test_a_run_whose_journal_cannot_be_opened_for_writing_is_not_gone_on_with(bench, monkeypatch):
     bench.fails(SECOND_FAILS)
-    past, did = journals.unfinished(bench.site.state)[0], bench.did
+    past, did = past_runs.unfinished(bench.site.state)[0], bench.did
 
     def read_only(path, flags, *more, real=os.open, **named):
         if str(path).endswith(".jsonl") and flags & os.O_WRONLY:

@@ -4,7 +4,7 @@ import pytest
 
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
-from maint.engine import journal as journals
+from maint.engine import past_runs
 from maint.engine.history import left
 from maint.engine.session import RunSession
 from maint.errors import (
@@ -60,7 +60,7 @@ def test_final_steps_run_after_a_bug_too(bench):
     with pytest.raises(ZeroDivisionError):
         bench.run(failing("bug"))
     assert bench.did == ["a", "b", "mended", "closed"]
-    run = journals.history(bench.site.state)[0]
+    run = past_runs.history(bench.site.state)[0]
     assert run.state == "failed"
     assert "nobody may see" not in (bench.site.state / "runs" / f"{run.id}.jsonl").read_text()
 
@@ -78,7 +78,7 @@ def test_every_final_step_runs_and_the_first_failure_stands(bench):
 def test_a_failing_final_step_alone_fails_the_run(bench):
     text = HEAD + "steps:\n" + A + "finally:\n  - {name: F, do: try.change, with: {target: f, fail: late}}\n"
     assert bench.fails(text).message == "it failed: late"
-    assert journals.unfinished(bench.site.state)[0].state == "failed"
+    assert past_runs.unfinished(bench.site.state)[0].state == "failed"
 
 
 def test_a_reading_step_is_tried_again_as_often_as_it_may(bench):
@@ -132,7 +132,7 @@ def test_registered_values_of_an_earlier_life_are_known_on_resume(bench):
     )
     text = text.replace("do: try.change, with: {target: b", "do: try.read, with: {target: b")
     bench.fails(text.replace("fail: once, count: 1", "fail: always"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert bench.fails(past.plan, past=past).message == "it failed: always"
     assert bench.did == ["a", "b value of a", "b value of a"]
 
@@ -146,7 +146,7 @@ JUDGED = HEAD + (
 
 def test_what_an_assert_did_not_accept_is_looked_at_again_on_resume(bench, monkeypatch):
     bench.fails(JUDGED.replace("KIND", "read"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert [(action.name, state) for action, state in left(past)] == [("A", "looks again"), ("C", "failed")]
     monkeypatch.setattr(STEPS["try.read"], "apply", lambda *_: (yield from ()) or done("mended", {"word": "mended"}))
     bench.run(past.plan, past=past)
@@ -162,7 +162,7 @@ def test_a_mistake_that_the_plan_keeps_is_told_with_a_way_on_that_is_one(bench):
 
 def test_what_an_assert_did_not_accept_is_not_done_again_where_that_changes_something(bench):
     bench.fails(JUDGED.replace("KIND", "change"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.fails(past.plan, past=past)
     assert bench.did == ["a", "b"]
 
@@ -172,7 +172,7 @@ def test_a_signal_ends_the_run_after_its_final_steps(bench, name, code):
     plan = bench.plan(failing(name))
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == code
     assert bench.did == ["a", "b", "mended", "closed"]
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert (past.state, left(past)[0][1]) == ("interrupted", "interrupted")
 
 
@@ -182,7 +182,7 @@ def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench
     plan = bench.plan(text)
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == 130
     assert bench.did == ["a", "f", "f"]
-    assert journals.unfinished(bench.site.state)[0].record(1).settled
+    assert past_runs.unfinished(bench.site.state)[0].record(1).settled
 
 
 def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_still_done(bench):
@@ -198,7 +198,7 @@ def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_sti
     plan = bench.plan(text)
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == 130
     assert bench.did == ["a", "f", "f", "g"]
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     assert (past.state, past.record(1).settled) == ("interrupted", False)
 
 
@@ -221,10 +221,10 @@ def test_no_way_in_is_exit_4_before_anything_was_changed_and_1_after(bench):
 
 def test_resume_does_what_is_left_and_repeats_nothing_that_was_settled(bench):
     bench.fails(failing("once"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did == ["a", "b", "mended", "closed", "b", "b", "closed"]
-    assert journals.find(bench.site.state, past.id).state == "done"
+    assert past_runs.find(bench.site.state, past.id).state == "done"
 
 
 def test_resume_does_again_what_no_longer_holds_when_something_later_needs_it(bench, monkeypatch):
@@ -236,7 +236,7 @@ def test_resume_does_again_what_no_longer_holds_when_something_later_needs_it(be
 
     monkeypatch.setitem(STEPS, "try.change", Fleeting())
     bench.fails(failing("once"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did == ["a", "b", "mended", "closed", "a", "b", "b", "closed"]
 
@@ -257,7 +257,7 @@ def test_a_step_that_was_begun_knows_on_resume_that_it_was(bench, monkeypatch):
 
     monkeypatch.setitem(STEPS, "try.read", Curious())
     bench.fails(HEAD + "steps:\n  - {name: A, do: try.read}\n")
-    (past,) = journals.history(bench.site.state)
+    (past,) = past_runs.history(bench.site.state)
     bench.run(past.plan, past=past)
     assert seen == [(False, None), (True, "value")]
 
@@ -268,11 +268,11 @@ def test_a_run_killed_among_the_steps_for_a_failure_finishes_those_first(bench):
     lines = path.read_bytes().splitlines(keepends=True)
     begun = next(n for n, line in enumerate(lines) if b'"intent", "index": 3' in line)
     path.write_bytes(b"".join(lines[: begun + 1]))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     error = bench.fails(past.plan, past=past)
     assert "while it put things back" in error.message
     assert bench.did == ["a", "b", "mended", "closed", "mended", "closed"]
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     assert bench.did[-3:] == ["b", "b", "closed"]
 
@@ -288,7 +288,7 @@ def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
     monkeypatch.setitem(STEPS, "try.read", Half())
     error = bench.fails(HEAD + "steps:\n  - {name: A, do: try.read}\n")
     assert (type(error), error.exit_code) == (PartlyDone, 7)
-    assert journals.history(bench.site.state)[0].state == "partly"
+    assert past_runs.history(bench.site.state)[0].state == "partly"
 
 
 def test_two_runs_never_work_at_the_same_time(bench, site):
@@ -304,7 +304,7 @@ def test_two_runs_never_work_at_the_same_time(bench, site):
 
 def test_a_run_taken_up_twice_is_done_once(bench):
     bench.fails(failing("once"))
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     bench.run(past.plan, past=past)
     before = bench.did
     bench.run(past.plan, past=past)  # a second operator read the journal before the first took the lock
@@ -319,11 +319,11 @@ def test_errors_keep_their_place_in_the_tree():
 
 def test_a_run_that_is_refused_on_resume_can_be_resumed_again(bench):
     bench.fails(HEAD + "steps:\n  - {name: A, do: try.change, with: {fail: SIGINT, count: 1}}\n")
-    past = journals.unfinished(bench.site.state)[0]
+    past = past_runs.unfinished(bench.site.state)[0]
     refused = HEAD + "steps:\n  - {name: A, do: try.read, with: {fail: refused}}\n"
     error = bench.fails(bench.plan(refused), past=past)
     assert error.exit_code == 5
-    assert journals.find(bench.site.state, past.id).state == "failed"
+    assert past_runs.find(bench.site.state, past.id).state == "failed"
 
 
 def test_words_of_a_failure_that_hold_a_secret_reach_neither_journal_nor_screen(bench, monkeypatch):

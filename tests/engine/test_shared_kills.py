@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from maint.engine import journal as journals
 from maint.engine import lease as leases
+from maint.engine import past_runs
 from maint.engine.lease import Terms
 from maint.errors import Locked
 from maint.steps.registry import STEPS
@@ -108,7 +108,7 @@ def ended_on(other: Bench) -> str:
             told = learn(other)
     assert any(words.startswith("taking over the lease of") for words in told)
     take_up(other, run)
-    assert journals.find(other.site.state, run).state == "done"
+    assert past_runs.find(other.site.state, run).state == "done"
     return run
 
 

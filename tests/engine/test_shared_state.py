@@ -25,7 +25,7 @@ from maint.config.schema import BackupSettings
 from maint.config.secrets import ReferencedSecrets
 from maint.engine import journal as journals
 from maint.engine import lease as leases
-from maint.engine import session, takeovers
+from maint.engine import past_runs, session, takeovers
 from maint.engine.lease import Lease, LeaseLost, Terms, newest, refuse_elsewhere
 from maint.engine.lock import site_lock, works_on
 from maint.engine.shared_runs import (
@@ -120,7 +120,7 @@ def test_a_run_takes_the_lease_names_itself_and_its_act_and_gives_it_back(one, m
 
     monkeypatch.setattr(Changing, "apply", looking)
     one.run(HEAD + "steps:\n" + A + B)
-    run = journals.history(one.site.state)[0].id
+    run = past_runs.history(one.site.state)[0].id
     assert [(claim.run, claim.act) for claim in seen] == [(run, "work on a"), (run, "work on b")]
     assert newest(one.site.shared, "prod").claim.token == ""
 
@@ -153,7 +153,7 @@ def test_a_second_machine_is_refused_while_the_first_one_works(one, other):
     held = Lease(one.site.shared, "prod", one.site.clock, "somebody", "playbook restore")
     list(held.take())
     assert isinstance(other.fails(HEAD + "steps:\n" + A), Locked)
-    assert (other.did, journals.history(other.site.state)) == ([], [])
+    assert (other.did, past_runs.history(other.site.state)) == ([], [])
     with pytest.raises(Locked, match="another machine works on site prod"), unless_held(other.site):
         raise CannotReach("the manager does not answer: the first one restarts it")
     held.give_back()
@@ -214,7 +214,7 @@ def test_a_machine_that_lost_its_lease_begins_no_further_act(one, stolen):
     error = one.fails(HEAD + "steps:\n" + A + B + TAIL)
     assert isinstance(error, LeaseLost)
     assert one.did == ["a"]
-    run = journals.history(one.site.state)[0]
+    run = past_runs.history(one.site.state)[0]
     assert (run.state, run.record(1).begun, run.record(2).begun) == ("failed", False, False)
 
 
@@ -315,7 +315,7 @@ FAILING = HEAD + "steps:\n" + A + "  - {name: B, do: try.change, with: {target: 
 def take_up(bench: Bench, run: str) -> None:
     """Take a run up, as `playbook resume` does."""
     learn(bench)
-    past = journals.find(bench.site.state, run)
+    past = past_runs.find(bench.site.state, run)
     bench.run(past.plan, past=past)
 
 
@@ -332,26 +332,26 @@ def shared_runs(bench: Bench) -> list[str]:
 
 def test_a_run_that_stopped_on_one_machine_is_taken_up_on_another(one, other):
     one.fails(FAILING)
-    run = journals.history(one.site.state)[0].id
-    assert journals.history(other.site.state) == []
+    run = past_runs.history(one.site.state)[0].id
+    assert past_runs.history(other.site.state) == []
     take_up(other, run)
     assert one.did == ["a", "b", "closed", "b", "closed"]
-    assert journals.find(other.site.state, run).state == "done"
+    assert past_runs.find(other.site.state, run).state == "done"
     assert shared_runs(other) == []
 
 
 def test_a_run_that_another_machine_ended_is_not_taken_up_again_by_the_first(one, other):
     one.fails(FAILING)
-    run = journals.history(one.site.state)[0].id
+    run = past_runs.history(one.site.state)[0].id
     take_up(other, run)
     assert learn(one) == [f"run {run} was brought to its end by another machine"]
-    past = journals.find(one.site.state, run)
+    past = past_runs.find(one.site.state, run)
     assert (past.state, "another machine" in past.detail) == ("dismissed", True)
 
 
 def test_that_a_run_has_ended_is_asked_for_by_name_since_a_list_may_leave_it_out(one, other, tmp_path):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     take_up(other, past.id)
     one.site.__dict__["shared"] = Forgetful(tmp_path / "shared", range(0), but="/ended/")
     assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
@@ -359,7 +359,7 @@ def test_that_a_run_has_ended_is_asked_for_by_name_since_a_list_may_leave_it_out
 
 def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_on_with(one, other):
     one.fails(FAILING)
-    (stale,) = journals.history(one.site.state)
+    (stale,) = past_runs.history(one.site.state)
     take_up(other, stale.id)
     with pytest.raises(Refused, match="is dismissed by now"):
         one.run(stale.plan, past=stale)
@@ -368,7 +368,7 @@ def test_a_run_that_another_machine_ended_while_its_plan_was_shown_is_not_gone_o
 
 def test_a_window_is_not_taken_for_closed_because_its_run_is_listed_no_more(one, other):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     window = Window(past.id, "2026-11-23T02:00:00Z", {})
     files.keep_record(one.site.state / RECORD, window)
     shutil.rmtree(other.site.state.parent / "shared/prod/runs")
@@ -391,7 +391,7 @@ def test_whether_the_window_of_a_run_at_work_was_closed_elsewhere_is_asked_of_no
 def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp_path):
     alone = Bench(site_in(tmp_path))
     alone.fails(FAILING)
-    (stale,) = journals.history(alone.site.state)
+    (stale,) = past_runs.history(alone.site.state)
     with closing(journals.reopen(alone.site.state, stale, alone.site.clock.now(), {})) as run:
         run.write("answers", lane="", values={"applied": True}, time=alone.site.clock.now().isoformat())
     with pytest.raises(Refused, match="was answered by another process"):
@@ -401,7 +401,7 @@ def test_a_run_that_was_answered_while_its_plan_was_shown_is_looked_at_again(tmp
 @pytest.mark.parametrize("lost", ["", "00000001", "0000000?"])
 def test_a_run_that_was_given_up_while_the_shared_state_was_away_is_forgotten_there_too(one, other, tmp_path, lost):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     learn(other)
     journals.dismiss(one.site.state, past, one.site.clock.now(), "mended by hand")
     for piece in (tmp_path / "shared/prod/runs" / past.id).glob(lost) if lost else ():
@@ -426,20 +426,20 @@ class Stopping(LocalStore):
 
 def test_a_run_whose_removal_was_stopped_on_the_way_is_removed_and_known_to_nobody(one, other, tmp_path):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     learn(other)
     one.site.__dict__["shared"] = Stopping(tmp_path / "shared")
     one.run(past.plan, past=past)
     assert shared_runs(other) != []
     third = machine(tmp_path, "third")
-    assert (learn(third), shared_runs(other), journals.history(third.site.state)) == ([], [], [])
+    assert (learn(third), shared_runs(other), past_runs.history(third.site.state)) == ([], [], [])
     assert learn(other) == [f"run {past.id} was brought to its end by another machine"]
 
 
 @pytest.mark.parametrize("lost", ["all", "the first piece"])
 def test_a_run_that_is_only_gone_from_the_shared_state_has_not_ended_and_is_told_anew(one, other, tmp_path, lost):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     folder = tmp_path / "shared/prod/runs" / past.id
     if lost == "all":
         shutil.rmtree(folder.parent)
@@ -450,21 +450,21 @@ def test_a_run_that_is_only_gone_from_the_shared_state_has_not_ended_and_is_told
         assert f"{past.id}/00000001 is missing" in words and shared_runs(other) == there
     (words,) = learn(one)
     assert f"run {past.id} was gone from" in words and f"maint playbook dismiss {past.id}" in words
-    assert (journals.find(one.site.state, past.id).state, learn(one)) == ("failed", [])
+    assert (past_runs.find(one.site.state, past.id).state, learn(one)) == ("failed", [])
     take_up(other, past.id)
     assert one.did == ["a", "b", "closed", "b", "closed"]
     assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
-    assert (journals.find(one.site.state, past.id).state, shared_runs(one)) == ("dismissed", [])
+    assert (past_runs.find(one.site.state, past.id).state, shared_runs(one)) == ("dismissed", [])
 
 
 def test_that_a_run_has_ended_is_believed_of_who_has_the_key_alone_and_the_newest_ends_stay(one, other, monkeypatch):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     with one.site.shared.create(f"prod/ended/{past.id}") as file:
         file.write(b"x" * 99)
     with pytest.raises(Refused, match="was not written with the key"):
         learn(one)
-    assert journals.find(one.site.state, past.id).state == "failed"
+    assert past_runs.find(one.site.state, past.id).state == "failed"
     one.site.shared.remove(f"prod/ended/{past.id}")
     monkeypatch.setattr("maint.engine.shared_runs._ENDS_STAY", 1)
     one.run(HEAD + "steps:\n" + A)
@@ -474,14 +474,14 @@ def test_that_a_run_has_ended_is_believed_of_who_has_the_key_alone_and_the_newes
     monkeypatch.setattr("maint.engine.shared_runs._KEYS_STAY", timedelta(0))
     one.run(HEAD + "steps:\n" + A)
     (last,) = one.site.shared.names("prod/ended")
-    assert last == f"prod/ended/{journals.history(one.site.state)[-1].id}"
+    assert last == f"prod/ended/{past_runs.history(one.site.state)[-1].id}"
 
 
 def test_an_answer_given_on_another_machine_is_heard_by_whoever_takes_the_run_up_and_goes_with_it(one, other, tmp_path):
     one.site.person = None
     one.fails(HEAD + "steps:\n" + A + "  - {name: Ask, do: approve, with: {question: go on}}\n" + B)
     learn(other)
-    (past,) = journals.history(other.site.state)
+    (past,) = past_runs.history(other.site.state)
     token = past.record(1).notes["token"]
     shared = [SharedRuns(bench.site, bench.site.shared, Secret(KEY)) for bench in (other, one)]
     words = [approval.Approval(yes, "ann@desk", SystemClock().now().isoformat()) for yes in (True, False)]
@@ -498,9 +498,9 @@ def test_an_answer_given_on_another_machine_is_heard_by_whoever_takes_the_run_up
 def test_a_run_that_waits_and_has_changed_nothing_is_known_on_every_machine(one, other):
     one.site.person = other.site.person = None
     one.fails(HEAD + "steps:\n  - {name: Ask, do: approve, with: {question: go on}}\n" + A)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     assert learn(other) == [f"run {past.id} of another machine is known here now"]
-    (known,) = journals.history(other.site.state)
+    (known,) = past_runs.history(other.site.state)
     assert (known.id, known.state, known.resumable) == (past.id, "unfinished", True)
     word = approval.Approval(True, "ann@desk", SystemClock().now().isoformat())
     told = SharedRuns(other.site, other.site.shared, Secret(KEY))
@@ -543,7 +543,7 @@ class Forgetful(LocalStore):
 @pytest.mark.parametrize("left_out", [range(1, 99), range(1, 2), range(2, 3), range(3, 99)])
 def test_a_list_that_leaves_out_pieces_of_a_run_ends_no_run_and_removes_none(one, other, tmp_path, left_out):
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     there = shared_runs(one)
     whole = one.site.shared
     assert len(there) > 3
@@ -555,24 +555,24 @@ def test_a_list_that_leaves_out_pieces_of_a_run_ends_no_run_and_removes_none(one
         with pytest.raises(WorkFailed, match="does not list all pieces of run"):
             learn(other)
     one.site.__dict__["shared"] = whole
-    assert (journals.find(one.site.state, past.id).state, shared_runs(one)) == ("failed", there)
+    assert (past_runs.find(one.site.state, past.id).state, shared_runs(one)) == ("failed", there)
     take_up(one, past.id)
-    assert journals.find(one.site.state, past.id).state == "done"
+    assert past_runs.find(one.site.state, past.id).state == "done"
 
 
 def test_a_run_of_which_the_store_has_lost_a_piece_is_not_taken_for_what_is_left_of_it(one, other, tmp_path):
     one.fails(FAILING)
-    (run,) = journals.history(one.site.state)
+    (run,) = past_runs.history(one.site.state)
     lost = tmp_path / "shared/prod/runs" / run.id / "00000002"
     content = lost.read_bytes()
     lost.unlink()
     with pytest.raises(Refused, match="a piece is missing: what it has done is not known") as refused:
         learn(other)
     assert "take it up on the machine that began it" in str(refused.value.hint)
-    assert journals.history(other.site.state) == []
+    assert past_runs.history(other.site.state) == []
     lost.write_bytes(content)
     learn(other)
-    assert journals.history(other.site.state) == [run]
+    assert past_runs.history(other.site.state) == [run]
 
 
 class Reluctant(LocalStore):
@@ -591,10 +591,10 @@ class Reluctant(LocalStore):
 def test_a_run_whose_first_piece_was_not_taken_is_known_to_others_once_the_next_one_is(one, other, tmp_path):
     one.site.__dict__["shared"] = Reluctant(tmp_path / "shared")
     one.fails(FAILING)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     learn(other)
     learn(one)
-    assert [journals.find(bench.site.state, past.id).state for bench in (one, other)] == ["failed", "failed"]
+    assert [past_runs.find(bench.site.state, past.id).state for bench in (one, other)] == ["failed", "failed"]
 
 
 def test_a_mark_of_a_run_whose_journal_is_gone_goes_too(one):
@@ -617,7 +617,7 @@ def test_what_a_run_took_away_on_another_machine_is_gone_here_too(one, other, mo
 
     monkeypatch.setattr(Changing, "apply", opening_and_closing)
     one.fails(FAILING.replace("count: 1", "count: 9"))
-    (run,) = journals.history(one.site.state)
+    (run,) = past_runs.history(one.site.state)
     with pytest.raises(WorkFailed):
         take_up(other, run.id)
     assert (one.site.state / "window.json").exists()
@@ -639,7 +639,7 @@ def test_a_piece_that_makes_no_sense_is_refused_although_it_was_written_with_the
     monkeypatch.setattr("maint.engine.sealed._LARGEST", 9_000)
     with pytest.raises(Refused, match=words):
         learn(one)
-    assert journals.history(one.site.state) == []
+    assert past_runs.history(one.site.state) == []
     assert not (one.site.state.parent / "out").exists()
 
 
@@ -692,13 +692,13 @@ def test_a_store_that_is_full_keeps_no_restore_from_going_on_and_is_told(one, tm
 def test_a_run_that_another_machine_went_on_with_is_known_as_it_is_now(one, other):
     text = FAILING.replace("count: 1", "count: 9")
     one.fails(text)
-    run = journals.history(one.site.state)[0].id
+    run = past_runs.history(one.site.state)[0].id
     with pytest.raises(WorkFailed):
         take_up(other, run)
-    stale = journals.find(one.site.state, run)
+    stale = past_runs.find(one.site.state, run)
     with pytest.raises(Refused, match="taken up by another machine"):
         one.run(stale.plan, past=stale)
-    assert len(journals.find(one.site.state, run).attempts) == 2
+    assert len(past_runs.find(one.site.state, run).attempts) == 2
     assert one.did == ["a", "b", "closed", "b", "closed"]
 
 
@@ -718,15 +718,15 @@ def test_a_machine_that_lost_its_lease_in_its_sleep_adds_nothing_to_what_the_nex
 
     monkeypatch.setattr(Changing, "apply", apply)
     assert isinstance(one.fails(HEAD + "steps:\n" + A), LeaseLost)
-    (run,) = journals.history(other.site.state)
+    (run,) = past_runs.history(other.site.state)
     third = machine(tmp_path, "third")
     assert learn(third) == [f"run {run.id} of another machine is known here now"]
-    assert journals.history(third.site.state) == [run]
+    assert past_runs.history(third.site.state) == [run]
 
 
 def test_a_piece_of_a_machine_that_wrote_on_though_another_had_taken_the_run_up_counts_for_nothing(one, other):
     one.fails(FAILING.replace("count: 1", "count: 9"))
-    (run,) = journals.history(one.site.state)
+    (run,) = past_runs.history(one.site.state)
     stale = SharedRuns(one.site, one.site.shared, Secret(KEY))
     stale.follow(run)
     stale.push(run.id)
@@ -737,7 +737,7 @@ def test_a_piece_of_a_machine_that_wrote_on_though_another_had_taken_the_run_up_
     stale.push(run.id)
     third = machine(one.site.state.parent, "third")
     learn(third)
-    assert journals.history(third.site.state) == journals.history(other.site.state)
+    assert past_runs.history(third.site.state) == past_runs.history(other.site.state)
 
 
 def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypatch):
@@ -753,7 +753,7 @@ def test_what_is_needed_to_undo_goes_along_with_its_content(one, other, monkeypa
     monkeypatch.setattr(Changing, "apply", keeping)
     one.fails(FAILING)
     learn(other)
-    past = journals.history(other.site.state)[0]
+    past = past_runs.history(other.site.state)[0]
     assert other.site.undo.fetch(past.record(0).notes["kept"]) == b"as it was"
     assert (other.site.state / "window.json").read_text() == "{}"
     shared = [path.read_bytes() for path in (other.site.state.parent / "shared").rglob("*") if path.is_file()]
@@ -785,7 +785,7 @@ def test_nothing_in_the_shared_state_is_believed_that_was_not_written_with_its_k
     first.write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
     with pytest.raises(Refused, match="was not written with the key"):
         learn(other)
-    assert journals.history(other.site.state) == []
+    assert past_runs.history(other.site.state) == []
 
 
 def test_a_run_that_ended_well_leaves_nothing_in_the_shared_state(one, other):
@@ -798,10 +798,10 @@ def test_a_run_that_ended_well_leaves_nothing_in_the_shared_state(one, other):
 def test_what_was_done_under_a_run_key_is_known_on_every_machine_and_done_by_none_again(one, other):
     key = {"run_key": "night/1", "asked": "this"}
     one.run(HEAD + "steps:\n" + A, options=key)
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     assert learn(other, "night/2") == []
     assert learn(other, "night/1") == [f"run {past.id} of another machine is known here now"]
-    found = journals.of_key(other.site.state, "night/1")
+    found = past_runs.of_key(other.site.state, "night/1")
     assert found is not None and (found.id, found.state, found.options["asked"]) == (past.id, "done", "this")
     assert learn(other, "night/1") == []
 
@@ -815,10 +815,10 @@ def test_a_run_that_another_machine_ended_under_the_key_a_moment_ago_is_not_begu
 
 def test_a_run_that_another_machine_took_up_and_did_is_done_under_its_key_on_the_first_one_too(one, other):
     one.fails(FAILING, options={"run_key": "night/1", "asked": "this"})
-    (past,) = journals.history(one.site.state)
+    (past,) = past_runs.history(one.site.state)
     take_up(other, past.id)
     assert learn(one, "night/1") == [f"run {past.id} was brought to its end by another machine"]
-    found = journals.of_key(one.site.state, "night/1")
+    found = past_runs.of_key(one.site.state, "night/1")
     assert found is not None and (found.id, found.state) == (past.id, "done")
 
 
@@ -836,7 +836,7 @@ def test_what_was_done_under_a_run_key_is_forgotten_after_a_month_by_the_clock_o
     assert len(list((tmp_path / "shared/prod/keys").glob("*/*"))) == 2
     for number in (1, 2, 3):
         learn(other, str(number))
-    assert [journals.of_key(other.site.state, str(number)) is not None for number in (1, 2, 3)] == [False, True, True]
+    assert [past_runs.of_key(other.site.state, str(number)) is not None for number in (1, 2, 3)] == [False, True, True]
 
 
 def test_one_key_of_fingerprints_serves_all_machines(one, other):
@@ -862,7 +862,7 @@ def test_a_lease_that_was_taken_over_is_kept_and_stands_in_the_journal_once(one,
     lines = [json.loads(line) for text in texts for line in text.splitlines()]
     (told,) = [line for line in lines if line["what"] == "lease"]
     assert "playbook restore" in told["taken_over"]
-    assert [past.state for past in journals.history(other.site.state)] == ["done", "done"]
+    assert [past.state for past in past_runs.history(other.site.state)] == ["done", "done"]
     damaged = other.site.state / "takeover.json"
     damaged.write_text(damaged.read_text().replace('"at":"', '"at":"about '))
     assert takeovers.last(other.site.state) is None

@@ -82,7 +82,7 @@ SEVERAL = {
     "maint.checks.network: len(short) characters", "maint.checks.plan: len(domain) characters",
     "maint.checks.plan: len(found) hosts", "maint.cli.playbooks.lint: len(mistakes) mistakes",
     "maint.cli.run_playbook: len(found) runs", "maint.cli.supply.bundle: len(tested().splitlines()) wheels",
-    "maint.deployment.normalize: len(text) characters", "maint.engine.journal: len(matching) runs",
+    "maint.deployment.normalize: len(text) characters", "maint.engine.past_runs: len(matching) runs",
     "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",
     "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server_options: len(instances) servers",
     "maint.steps.services.places: len(found) clusters",

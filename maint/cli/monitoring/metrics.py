@@ -16,7 +16,7 @@ from maint.cli.monitoring.outcomes import Outcome
 from maint.cli.schedule.files import playbooks
 from maint.cli.screen import Screen
 from maint.config.schema import BackupSettings
-from maint.engine import journal, takeovers
+from maint.engine import journal, past_runs, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import replace
@@ -84,7 +84,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
             reached = False
     newest = newest_good(known, now)
     window, window_known = _window(site, stores=stores, reached=reached)
-    runs = journal.history(site.state)
+    runs = past_runs.history(site.state)
     latest = {past.plan.source: past for past in runs}
     ends = outcomes.kept(site.state)
     return Figures(

@@ -12,12 +12,12 @@ from maint import __version__
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, argument, number, option, seconds_of
+from maint.cli.options import Flags, NamedRun, number, option, seconds_of
 from maint.cli.run_playbook import learn
 from maint.cli.screen import Screen, ask_change, table
 from maint.config.actor import actor
 from maint.config.suggestions import meant
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.history import Wanted, forget, prunable
 from maint.engine.journal import RUN_STATES, Record, RunState
 from maint.engine.lease import refuse_elsewhere
@@ -36,7 +36,7 @@ from maint.steps.undo_records import KEPT_FOR
 @command()
 def approve(
     flags: Flags,
-    run_id: Annotated[str, argument("A run's id or its beginning.")],
+    run_id: NamedRun = "",
     note: Annotated[str, option("--note", "Why, for journal and report.")] = "",
     reject: Annotated[bool, option("--reject", "Say no: the step fails.")] = False,
 ) -> int:
@@ -47,7 +47,7 @@ def approve(
             refuse_elsewhere(site, run_id)
             with suppress(Locked):  # what is known here will do
                 learn(flags, site, screen)
-        past = journal.find(site.state, run_id)
+        past = past_runs.find(site.state, run_id, lambda one: any(_waiting(one)))
         action, record = _question(past)
         question, token, now = str(action.arguments["question"]), str(record.notes["token"]), site.clock.now()
         refuse_answered(site.state, past.id, token)
@@ -81,11 +81,14 @@ def approve(
 
 def _question(past: RunState) -> tuple[Action, Record]:
     """Return the step of a run that waits for a person, and what is known of it."""
-    if past.ended not in ("dismissed", "done"):
-        for action, record in open_questions(past):
-            return action, record
+    for question in _waiting(past):
+        return question
     hint = "it is asked when its turn comes; `maint playbook history` lists the runs"
     raise Refused(f"run {past.id} ({past.plan.source}, {past.state}) waits for nobody's word", hint=hint)
+
+
+def _waiting(past: RunState) -> Iterator[tuple[Action, Record]]:
+    return iter(()) if past.ended in ("dismissed", "done") else open_questions(past)
 
 
 def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
@@ -123,7 +126,7 @@ def history(
         if keep is not None or age:
             raise UsageError("--keep and --age belong to --prune", hint="`maint playbook history --prune --dry-run`")
         wanted = Wanted(playbook, outcome or (), _since(since, site.clock.now()) if since else None, user)
-        runs = journal.history(site.state)
+        runs = past_runs.history(site.state)
         found = [past for past in runs if wanted.fits(past)]
         _show(site, screen, found)
         if not found:

@@ -30,7 +30,7 @@ from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
@@ -462,12 +462,12 @@ def _switched(one: Switch) -> Line | None:
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:
-    rotten = journal.unreadable(site.state)
+    rotten = past_runs.unreadable(site.state)
     for path in rotten:
         words = f"the journal {path} is damaged in its first line: what that run did is not known"
         yield Line("runs", FAIL, words, "look at the server; then move the file away")
     at_work = run_at_work(site.state)
-    stopped = [past for past in journal.unfinished(site.state) if past.id != at_work]
+    stopped = [past for past in past_runs.unfinished(site.state) if past.id != at_work]
     for past in stopped:
         if past.damage:
             hint = f"look at the server; then `maint playbook dismiss {past.id} --reason WORDS`"

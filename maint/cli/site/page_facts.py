@@ -12,7 +12,7 @@ import msgspec
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.config.schema import BackupSettings
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.lock import run_at_work
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
@@ -127,7 +127,7 @@ def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
-        windows=windows, doubts=doubts, runs=_runs(site.state), lost=[*map(str, journal.unreadable(site.state))],
+        windows=windows, doubts=doubts, runs=_runs(site.state), lost=[*map(str, past_runs.unreadable(site.state))],
         checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
@@ -262,8 +262,8 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> tuple[Sequence[str], Sequenc
 
 
 def _runs(state: Path) -> Sequence[Run]:
-    at_work, whole = run_at_work(state), journal.history(state)
-    unfinished = {past.id for past in journal.unfinished(state)} - {at_work}
+    at_work, whole = run_at_work(state), past_runs.history(state)
+    unfinished = {past.id for past in past_runs.unfinished(state)} - {at_work}
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
     chosen = {past.id: past for past in whole if past.id in {*unfinished, at_work} or past.id >= first}
     return [

@@ -14,7 +14,7 @@ from maint.cli.options import GUARDS, VC, DagRace, Flags, argument, option
 from maint.cli.run_playbook import carry_out, run_steps
 from maint.cli.screen import Screen, cell, table
 from maint.cli.vc.select import chosen, ready, warn_of_blindness
-from maint.engine import journal
+from maint.engine import past_runs
 from maint.engine.plan import AdhocStep
 from maint.errors import CannotReach, Differences, UsageError
 from maint.model.formatting import show_count
@@ -155,7 +155,7 @@ def undo(flags: Flags, run: Annotated[str, argument("The run that deleted: its i
     """Bring back the jobs, resources, files and certificates that a run removed or replaced; schedules stay paused."""
 
     def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
-        given: dict[str, Json] = {"vc": chosen(flags), "run": journal.find(site.state, run).id}
+        given: dict[str, Json] = {"vc": chosen(flags), "run": past_runs.find(site.state, run).id}
         return [AdhocStep("Bring it back", "vc.undo", given)]
 
     return run_steps(ready(flags), "vc undo", lines)

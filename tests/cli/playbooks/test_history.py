@@ -12,7 +12,7 @@ import maint as product
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.config.actor import actor
-from maint.engine import history, journal
+from maint.engine import history, past_runs
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.manager import Place
@@ -136,7 +136,7 @@ def kept_by(operator: Operator, run_id: str, changed: datetime) -> None:
 
 
 def test_a_run_whose_settings_can_be_put_back_stays_until_then_and_is_named(operator: Operator) -> None:
-    first = journal.history(operator.state)[0].id
+    first = past_runs.history(operator.state)[0].id
     began = datetime.now(UTC)
     kept_by(operator, first, began + timedelta(days=20))
     found = history.prunable(operator.state, began + timedelta(days=40), last=0, age=86400)
@@ -157,7 +157,7 @@ def test_a_run_whose_settings_can_be_put_back_stays_until_then_and_is_named(oper
 
 
 def test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_stays(operator: Operator) -> None:
-    runs = journal.history(operator.state)
+    runs = past_runs.history(operator.state)
     later = [past for past in runs if past.plan.source != "second"]
     now = datetime.now(UTC) + timedelta(days=100)
     assert history.prunable(operator.state, now, last=100, age=0).runs == []

@@ -10,6 +10,7 @@ import pytest
 
 from maint.config.paths import playbooks
 from maint.engine import journal as journals
+from maint.engine import past_runs
 from maint.engine.load import Library, load
 from maint.errors import Invalid, Refused, TimedOut, Unfinished
 from maint.lab.manager.load import Options
@@ -50,7 +51,7 @@ class Gone(Somebody):
 
 
 def taken_up(bench: Bench) -> journals.RunState:
-    return journals.history(bench.site.state)[-1]
+    return past_runs.history(bench.site.state)[-1]
 
 
 def test_a_yes_on_the_terminal_lets_the_run_go_on_and_is_kept(bench: Bench) -> None:
@@ -182,6 +183,18 @@ def test_a_run_under_a_timer_is_approved_from_a_terminal_and_taken_up(operator: 
     assert (late.code, "waits for nobody's word" in late.err) == (5, True)
 
 
+def test_without_a_run_those_that_wait_are_named_and_none_is_answered(operator: Operator, book: str) -> None:
+    assert operator("playbook", "run", book).code == 1
+    run = operator("playbook", "history", "-o", "json").json["runs"][-1]
+    for words in (("approve",), ("dismiss", "--reason", "not wanted")):
+        said = operator("playbook", *words)
+        assert said.code == 2
+        assert f"  {run['id']}  {run['playbook']}, unfinished\n" in said.err
+    said = operator("playbook", "undo")
+    assert (said.code, "there is none for which this could be done" in said.err) == (2, True)
+    assert operator("playbook", "history", "-o", "json").json["runs"][-1]["state"] == "unfinished"
+
+
 def test_a_run_that_was_killed_as_it_began_to_ask_is_listed_and_asks_when_it_is_taken_up(
     operator: Operator, book: str
 ) -> None:
@@ -264,7 +277,7 @@ def test_a_question_whose_time_is_over_is_not_answered(operator: Operator, tmp_p
     time.sleep(0.02)  # a quick machine answers within the 10 ms
     said = operator("playbook", "approve", run)
     assert (said.code, "too old to be answered" in said.err) == (5, True), said.err
-    past = journals.find(operator.state, run)
+    past = past_runs.find(operator.state, run)
     no = approval.Approval(False, "bob@host", past.started)
     approval.answer(operator.state, run, str(past.record(0).notes["token"]), no)
     for words in ((), ("--dry-run",)):

@@ -47,6 +47,8 @@ def test_undo_puts_back_what_a_run_changed(loaded, live, before):
     words = (name, "false") if before == "set" else (name, "2")
     assert change(loaded, *words, "--service", "hdfs").code == 0
     assert live(name) == words[1]
+    said = loaded("playbook", "undo", "--yes")
+    assert (said.code, f"  {run_id(loaded)}  " in said.err, live(name)) == (2, True, words[1])
     said = loaded("playbook", "undo", run_id(loaded), "--yes")
     assert (said.code, live(name)) == (0, old), said.err
     assert f"{name} of service hdfs of base is {'unset' if old is None else 'set'}; " in said.err

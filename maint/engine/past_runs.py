@@ -1,0 +1,95 @@
+"""Which runs of a site there are: all of them, one by its id or key, and those that stopped before their end."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from maint.engine.journal import RUNS, RunState, journals, owned, read
+from maint.errors import Invalid, Refused, UsageError
+from maint.model.plan import Effect
+
+
+def history(state: Path) -> list[RunState]:
+    """Return all runs of a site, oldest first; a file that is not a journal is left out."""
+    return [past for _, past in _readable(state)]
+
+
+def _readable(state: Path) -> Iterator[tuple[Path, RunState]]:
+    for path in journals(state):
+        with suppress(Invalid, OSError):  # a run killed before its first line was whole: it had done nothing
+            yield path, read(path)
+
+
+def unreadable(state: Path) -> list[Path]:
+    """Return the files among the journals that cannot be read as such, though they have a whole first line."""
+    others = sorted({*journals(state)} - {path for path, _ in _readable(state)})
+    with owned(state / RUNS):
+        return [path for path in others if not path.is_file() or b"\n" in path.read_bytes()]
+
+
+def unfinished(state: Path) -> list[RunState]:
+    """Return the runs that changed the site and stopped before their end, newest first.
+
+    Left out are those whose work a later run has done, and one-off commands: they are typed again, not taken up.
+    """
+    found: list[RunState] = []
+    ended: list[RunState] = []
+    for past in reversed(history(state)):
+        if past.over:
+            ended.append(past)
+        elif past.resumable and _takes_up(past) and not any(_stands_for(later, past) for later in ended):
+            found.append(past)
+    return found
+
+
+def _takes_up(past: RunState) -> bool:
+    return past.plan.locks and not past.plan.one_off
+
+
+def _stands_for(later: RunState, past: RunState) -> bool:
+    """Whether a run that ended well was to change all that an older one was to change."""
+    targets = [{one.target for one in run.plan.actions if one.effect > Effect.READ} for run in (later, past)]
+    return later.plan.source == past.plan.source and targets[0] >= targets[1]
+
+
+def of_key(state: Path, key: str) -> RunState | None:
+    """Return the newest run that a command with this `--run-key` began, if any; Refused: a later one may be its."""
+    found = next((past for past in reversed(history(state)) if past.options.get("run_key") == key), None)
+    refuse_rotten(path for path in unreadable(state) if found is None or path.stem > found.id)
+    return found
+
+
+def refuse_rotten(paths: Iterable[Path]) -> None:
+    """Refuse to go on where a journal is `unreadable`: what its run did is not known."""
+    for path in paths:
+        words = f"the journal {path} is damaged in its first line: what that run did is not known"
+        raise Refused(words, hint="look at the server; then move the file away, and begin anew")
+
+
+def find(state: Path, run: str, fits: Callable[[RunState], bool] = lambda _: True) -> RunState:
+    """Return a run by its id or the beginning of it.
+
+    Args:
+        fits: whether it is of the runs that are told where none is named.
+
+    Raises:
+        UsageError: none is named, none is like that, or several.
+        Refused: nothing is known of it.
+    """
+    if not run:
+        fitting = [f"{past.id}  {past.plan.source}, {past.state}" for past in history(state) if fits(past)]
+        words, hint = "there is none for which this could be done", "`maint playbook history` lists the runs"
+        if fitting:
+            hint = f"give a run's id or its beginning; {hint}"
+        raise UsageError("no run is named", detail=fitting[-5:] or [words], hint=hint)
+    matching = [past for past in history(state) if past.id.startswith(run)]
+    if len(matching) == 1:
+        return matching[0]
+    if not matching:
+        refuse_rotten(path for path in unreadable(state) if path.name.startswith(run))
+    problem = "no run" if not matching else f"{len(matching)} runs"
+    raise UsageError(
+        f"{problem} of this site begin{'s' if len(matching) < 2 else ''} with {run!r}",
+        detail=[f"{past.id} ({past.plan.source})" for past in (matching or history(state))[-5:]],
+        hint="`maint playbook history` lists the runs",
+    )
