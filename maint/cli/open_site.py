@@ -76,7 +76,7 @@ def opened(
         screen.warn(named(words))
 
     site = ConfiguredSite(found, secrets, warn)
-    site.named = named
+    site.named = screen.named = named
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     site.watched = screen.moved
     if flags.connection.store and not flags.connection.replaces_config:

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
 from typing import TypeVar
@@ -98,6 +98,7 @@ class Screen:
         self._writing = RLock()  # bytes are moved by threads
         self._meter = Meter()
         self._under_way = ""
+        self.named: Callable[[str], str] = str  # what says in commands to type of which of several sites they are
 
     def emit(self, data: Mapping[str, Json], table: str) -> None:
         """Print data in the chosen form; `table` is what people see."""
@@ -109,7 +110,7 @@ class Screen:
 
             to_stdout(dump({"schema": SCHEMA, **data}))
         elif table:
-            to_stdout(printable(table) + "\n")
+            to_stdout(printable(self.named(table)) + "\n")
 
     def raw(self, text: str) -> None:
         """Print text to stdout: as it is to a program, made harmless on a terminal."""
@@ -268,7 +269,7 @@ class Screen:
             said: dict[str, Json] = {"schema": SCHEMA, "time": when, "level": _LEVELS[level], "message": message}
             shown = printable_json(json.dumps({**said, **fields}, ensure_ascii=False))
         else:
-            colour, many = paint
+            (colour, many), shown = paint, self.named(shown)
             if self.output == "table" and sys.stderr.isatty():  # no name and no option is parted
                 shown = _folded(shown, shutil.get_terminal_size().columns, whole="`")
             if colour:

@@ -98,9 +98,16 @@ def show_lines(lines: Sequence[str], most: int) -> list[str]:
 
 
 def show_ends(text: str, most: int) -> str:
-    """Return a text of at most so many characters: of a longer one what it begins and what it ends with."""
+    """Return a text of at most so many characters: of a longer one the words that it begins and ends with."""
+    if len(text) <= most:
+        return text
     last = most // 3
-    return text if len(text) <= most else f"{text[: most - last - 3]} … {text[-last:]}"
+    begin, end = text[: most - last - 3], text[-last:]
+    if len(whole := begin.rpartition(" ")[0]) > len(begin) // 2:
+        begin = whole
+    if len(whole := end.partition(" ")[2]) > last // 2:
+        end = whole
+    return f"{begin} … {end}"
 
 
 def fold(names: Iterable[str]) -> str:

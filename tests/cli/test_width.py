@@ -6,7 +6,7 @@ import pytest
 
 from maint.cli.help.topics import names
 from maint.cli.width import STAYS, columns, fitted, folded, page
-from maint.model.formatting import show_count, tell_times
+from maint.model.formatting import show_count, show_ends, tell_times
 from tests.steps.operator import Operator, maint
 
 ROWS = [["ID", "STATE", "NOTE"], ["20261123T055524.233Z-9907", "done", "taken up 2 times, then ended well by itself"]]
@@ -184,3 +184,15 @@ def test_a_table_of_a_page_has_its_columns_and_a_line_below_its_head() -> None:
         "`a|b`  what it says, at some",
         "         length",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown"),
+    [
+        ("short", 10, "short"),
+        ("the manager at cm1.example.internal does not answer: no route to host", 40, "the manager at … to host"),
+        ("x" * 60, 30, "x" * 17 + " … " + "x" * 10),
+    ],
+)
+def test_a_reason_too_long_for_a_summary_is_cut_between_words(text: str, most: int, shown: str) -> None:
+    assert show_ends(text, most) == shown

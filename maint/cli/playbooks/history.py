@@ -67,7 +67,7 @@ def approve(
         screen.say(f"{said}: {question}")
         if not is_held(site.state):
             then = "ends with that" if reject else "goes on"
-            screen.say(site.named(f"`maint playbook resume {past.id}` {then}"))
+            screen.say(f"`maint playbook resume {past.id}` {then}")
         data: dict[str, Json] = {
             "run": past.id,
             "question": question,

@@ -3,10 +3,12 @@
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.steps.conftest import back_up
+from tests.steps.operator import SITE
 
 PUT = "PUT /api/v45/clusters/base/services/hdfs/config"
 GROUP = ("--role-group", "hdfs-NAMENODE-BASE")
@@ -52,6 +54,16 @@ def test_undo_puts_back_what_a_run_changed(loaded, live, before):
     said = loaded("playbook", "undo", run_id(loaded), "--yes")
     assert (said.code, live(name)) == (0, old), said.err
     assert f"{name} of service hdfs of base is {'unset' if old is None else 'set'}; " in said.err
+
+
+def test_of_several_sites_what_puts_a_setting_back_says_of_which(loaded):
+    path = Path(loaded.config)
+    path.write_text(f"{path.read_text().rstrip()}\n  other: {{manager: {{host: cm2, password: prompt}}}}\n")
+    words = ("setting", "set", "dfs_replication", "2", "--service", "hdfs", "--site", SITE)
+    for said in (loaded(*words, "--dry-run"), loaded(*words, "--yes")):
+        assert said.code == 0, said.err
+        assert f"`maint playbook undo RUN --site {SITE}` puts it back" in said.out + said.err
+        assert "undo RUN`" not in said.out + said.err
 
 
 def test_unset_is_null_and_comes_back(loaded, live):
