@@ -133,8 +133,28 @@ def test_what_is_no_plain_file_is_refused_and_a_pipe_is_not_waited_for(tmp_path:
             files.read_private(path)
 
 
-def test_a_file_without_an_end_is_an_error_and_not_read_on() -> None:
+def test_a_file_larger_than_its_kind_is_an_error_and_not_read_on(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, files.LARGEST + 1)
     with pytest.raises(files.Damaged, match="bytes"):
-        files.load(Path("/dev/zero"), dict)
+        files.load(large, dict)
     with pytest.raises(Invalid, match="bytes"):
-        read_text(Path("/dev/zero"))
+        read_text(large)
+
+
+def test_a_named_pipe_a_device_or_a_folder_in_a_files_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match=r"a file is wanted|Is a directory"):
+            files.whole(path)
+
+
+def test_what_a_pipe_gives_that_was_handed_over_is_read() -> None:
+    source, target = os.pipe()
+    os.write(target, b"text")
+    os.close(target)
+    try:
+        assert files.whole(Path(f"/dev/fd/{source}")) == b"text"
+    finally:
+        os.close(source)

@@ -14,7 +14,7 @@ import msgspec
 
 import maint
 from maint.adapters.clock import raise_again
-from maint.cli.screen import LOG_FORMATS, Screen
+from maint.cli.screen import COLORS, LOG_FORMATS, Screen
 from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError, WorkFailed, shortage
 
 
@@ -79,6 +79,10 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
             raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
         if shown.log_format not in LOG_FORMATS:
             raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")
+        if shown.color not in COLORS:
+            raise UsageError(
+                f"--color or MAINT_COLOR: {shown.color!r} is not known", hint=f"one of {', '.join(COLORS)}"
+            )
         return work() or 0
     except MaintError as error:
         if _received[0]:  # it may come out as another failure, where a library took it for its own

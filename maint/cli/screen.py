@@ -41,6 +41,7 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING) if code >= 
 # Priorities as syslog and systemd number them.
 _ERROR, _WARNING, _INFO = 3, 4, 6
 _LEVELS = {_ERROR: "error", _WARNING: "warning", _INFO: "info"}
+COLORS = ("auto", "always", "never")
 LOG_FORMATS = ("text", "json")
 _MINUTE = 60.0  # seconds
 _PAINT = r"\x1b\[[0-9;]*m"
@@ -91,7 +92,8 @@ class Screen:
         self.verbose = verbose
         self.to_systemd = not self._as_json and _under_systemd(os.environ)
         self._ticked: dict[str, float] = {}
-        self._colored = _colored(color or os.environ.get("MAINT_COLOR") or "auto", os.environ)
+        self.color = color or os.environ.get("MAINT_COLOR") or "auto"
+        self._colored = _colored(self.color, os.environ)
         dumb = os.environ.get("TERM") == "dumb"
         self._live = sys.stderr.isatty() and not (dumb or self.quiet or verbose or self._as_json)
         self._pending = False

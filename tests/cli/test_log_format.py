@@ -107,3 +107,15 @@ def test_what_only_counts_is_written_once_a_minute_and_what_is_new_at_once(
         "lost 10.0.0.2",
         "7.0 MB of 9.0 MB",
     ]
+
+
+@pytest.mark.parametrize(("words", "environ"), [(["--color", "junk"], {}), ([], {"MAINT_COLOR": "junk"})])
+def test_a_colour_that_is_no_choice_is_wrong_usage_with_the_choices(
+    words: list[str], environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as ended:
+        app(["playbook", "list", *words])
+    assert ended.value.code == 2
+    assert "one of auto, always, never" in capsys.readouterr().err
