@@ -348,21 +348,26 @@ def _at_most(file: BinaryIO, size: int) -> bytes:
 
 
 def whole(path: Path, most: int = LARGEST) -> bytes:
-    """Return a file's bytes; OSError where it cannot be read, is none, or has more than one of its kind can have.
-
-    What a pipe that was handed over gives is read, too (`<(…)`, /dev/stdin); a named one is not waited for.
-    """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
-        kind = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(kind):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(kind) and not os.path.realpath(path).startswith("/proc/"):
-            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and a file is wanted", str(path))
-        os.set_blocking(file.fileno(), True)
+    """Return a file's bytes; OSError where `opened` says so, or it has more than one of its kind can have."""
+    with opened(path) as file:
         content = _at_most(file, most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content
+
+
+def opened(path: Path) -> io.BufferedReader:
+    """Open a file to be read; OSError where it cannot be, or is none: nobody may ever write to a named pipe.
+
+    A pipe that was handed over is read, too: `<(…)`, /dev/stdin.
+    """
+    wait_not = os.O_NONBLOCK | os.O_NOCTTY
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait_not))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and not os.path.realpath(path).startswith("/proc/"):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and a file is wanted", str(path))
+    os.set_blocking(file.fileno(), True)
+    return file
 
 
 def spool(folder: Path) -> BinaryIO:

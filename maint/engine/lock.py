@@ -134,7 +134,7 @@ def is_held(state: Path) -> bool:
     """Return whether a process holds the lock now, by the kernel; WorkFailed where it cannot be opened."""
     with _opening(state):
         try:
-            handle = os.open(state / _NAME, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(state / _NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
         except FileNotFoundError:
             return False
     try:

@@ -107,7 +107,7 @@ def tells_no_use(page: Path) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    with suppress(OSError), path.open("rb") as file:
+    with suppress(OSError), files.opened(path) as file:
         return file.read(_HEAD)
     return b""
 
@@ -132,7 +132,7 @@ def _write(path: Path, template: str, values: Values) -> None:
 
 def _refuse_strange(path: Path) -> None:
     """Refuse to write over a page that somebody else has made; one that a power cut left empty is ours as well."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
+    with suppress(FileNotFoundError), files.opened(path) as file:
         content = file.read()
         if content and b" by maint " not in content:
             raise FileExistsError(errno.EEXIST, f"{path.name} there is no page of maint's", str(path))

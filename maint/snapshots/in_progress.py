@@ -37,7 +37,7 @@ def unfinished(state: Path, location: str) -> set[str]:
     if not folder.is_dir():
         return set()
     there = [path for path in folder.iterdir() if is_id(path.name)]
-    return {path.name for path in there if path.read_text(errors="replace") == location}
+    return {path.name for path in there if files.whole(path).decode(errors="replace") == location}
 
 
 def remember_seen(site: Site, snapshot_id: str) -> None:

@@ -19,7 +19,7 @@ from maint.config.schema import BackupSettings
 from maint.engine import journal, past_runs, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Refused, Stopped
-from maint.files import replace
+from maint.files import replace, whole
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
@@ -259,7 +259,7 @@ def _told_now(figures: Figures) -> Mapping[str, float]:
 
 def _families(path: Path) -> dict[str, str]:
     """Return the lines of each metric in a file by its name."""
-    return _split(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else {}
+    return _split(whole(path).decode("utf-8", "replace")) if path.exists() else {}
 
 
 def _split(text: str) -> dict[str, str]:
@@ -320,7 +320,7 @@ class AtWork:
 
     def _record(self) -> bytes:
         with suppress(FileNotFoundError):
-            return (self._site.state / RECORD).read_bytes()
+            return whole(self._site.state / RECORD)
         return b""
 
     def _say(self, values: Mapping[str, float]) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from pydantic import Field, model_validator
 
 from maint.errors import Refused, WorkFailed
-from maint.files import reading, written
+from maint.files import opened, reading, written
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -266,8 +266,8 @@ def _refuse_folders(path: str, found: Mapping[str, Stat]) -> None:
 
 
 def _local(file: str) -> bytes:
-    with reading(file), Path(file).open("rb") as opened:
-        content = opened.read(LARGEST + 1)  # a device has no size, and no end
+    with reading(file), opened(Path(file)) as source:
+        content = source.read(LARGEST + 1)  # a device has no size, and no end
     if len(content) > LARGEST:
         raise Refused(f"{file} is larger than {show_size(LARGEST)}", hint="copy it with scp or rsync")
     return content
@@ -441,5 +441,5 @@ def _own(file: int, owner: str, group: str) -> None:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

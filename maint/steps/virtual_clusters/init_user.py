@@ -16,7 +16,7 @@ from pydantic import Field
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.config.suggestions import unknown
 from maint.errors import MaintError, Refused, Stopped, WorkFailed
-from maint.files import explaining, write_all
+from maint.files import explaining, opened, write_all
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.keytab import BadKeytab, Key, newest_usable, parse
@@ -131,7 +131,7 @@ def principal_of(user: VirtualClusterUser) -> str:
         path = Path(user.principal.removeprefix("file:"))
         where = f"the principal file {path}"
         hint = "correct its path, or make it readable for the user who runs maint"
-        with explaining(f"{where} cannot be read", hint), path.open("rb") as file:
+        with explaining(f"{where} cannot be read", hint), opened(path) as file:
             content = file.read(_MOST + 1)
         content = content.removesuffix(b"\n")
     if problem := _unclean(content):

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from maint.config.paths import absolute
 from maint.errors import CannotReach, Refused, WorkFailed
-from maint.files import as_file, reading
+from maint.files import as_file, opened, reading
 from maint.model.snapshot import StoredFile
 from maint.model.virtual_cluster import File, is_file_path
 from maint.ports import Sight, VirtualClusterSight, Work
@@ -36,7 +36,7 @@ def unread_dags(cluster: VirtualClusterSight, resource: str, paths: Collection[s
 def local(path: Path) -> Content:
     """Return a local file as something to upload; Invalid: it cannot be read."""
     with reading(path):
-        return Content(lambda: path.open("rb"), path.stat().st_size)
+        return Content(lambda: opened(path), path.stat().st_size)
 
 
 def stored_content(sight: Sight, stored: StoredFile, size: int) -> Content:

@@ -191,7 +191,13 @@ def test_what_a_run_put_there_twice_is_its_own(hosts):
     assert hosts.file(path).read_bytes() == b"old"
 
 
-def test_what_has_no_end_is_not_put_and_not_read_on(hosts):
+def test_what_has_no_end_or_is_too_large_is_not_put(hosts, tmp_path):
     said = hosts.play(put(hosts, b"", file="/dev/zero"))
+    assert (said.code, hosts.listed(hosts.folder)) == (3, [])
+    assert "/dev/zero cannot be read: it is a device" in said.error["message"]
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 30)
+    said = hosts.play(put(hosts, b"", file=str(large)))
     assert (said.code, hosts.listed(hosts.folder)) == (5, [])
-    assert "/dev/zero is larger than" in said.error["message"]
+    assert f"{large} is larger than" in said.error["message"]
