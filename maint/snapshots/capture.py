@@ -1,5 +1,6 @@
 """Take a snapshot: room on the disks, one pass over the network, two copies, read back before success is reported."""
 
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,7 +16,7 @@ from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.files import SPARE, existing, explaining, whole
-from maint.model.formatting import show_size
+from maint.model.formatting import show_count, show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
@@ -37,6 +38,7 @@ NOTE = "snapshot"  # the id, written down before anything is stored
 _LATER = "once the store answers: `maint playbook resume`"
 _SOUND = 2  # the level to which what an earlier attempt stored must be proven
 LEAST = SPARE  # bytes that the smallest snapshot may need, too
+_FILES = 64  # that a run makes at most
 
 
 def take(
@@ -337,10 +339,13 @@ def refuse_full(sight: Sight) -> None:
 
 
 def short(folder: Path, needed: int) -> Iterator[str]:
-    """Tell of a folder whose disk has fewer bytes free than may be needed."""
+    """Tell of a folder whose disk has fewer bytes free than may be needed, or room for fewer files than a run makes."""
     try:
-        free = shutil.disk_usage(existing(folder)).free
+        free, files = shutil.disk_usage(existing(folder)).free, os.statvfs(existing(folder))
     except OSError:
         return  # what cannot be looked into is reported by the writer
     if free < needed:
         yield f"{folder} has {show_size(free)} free, and {show_size(needed)} may be needed"
+    if files.f_files and files.f_favail < _FILES:  # some file systems count none
+        left = show_count(files.f_favail, "more file")
+        yield f"the disk of {folder} takes {left} (inodes), and {_FILES} may be needed"

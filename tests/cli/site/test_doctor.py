@@ -2,8 +2,10 @@
 
 import fcntl
 import json
+import os
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
@@ -139,6 +141,20 @@ def test_what_keeps_a_backup_from_beginning_for_want_of_room_is_told_before_it_b
     assert f"{loaded.state} has 20.0 MB free, and 33.6 MB may be needed" in str(found["state"])
     said = loaded("backup", "create", "--open-window", "--yes")
     assert (said.code, f"{loaded.state} has 20.0 MB free" in said.err) == (5, True), said.err
+
+
+def test_a_disk_that_takes_hardly_a_file_more_is_told_before_a_backup_begins(loaded, monkeypatch):
+    real = os.statvfs("/")
+    usual = {name: getattr(real, name) for name in dir(real) if name.startswith("f_")}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**usual | {"f_files": 1000, "f_favail": 9}))
+    found = checks(loaded("doctor", "-o", "json"))
+    assert (found["state"]["state"], found["store"]["state"]) == ("warn", "warn")
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert (said.code, f"the disk of {loaded.state} takes 9 more files (inodes)" in said.err) == (5, True), said.err
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: SimpleNamespace(**usual | {"f_files": 0, "f_favail": 0})
+    )  # as btrfs counts them
+    assert checks(loaded("doctor", "-o", "json"))["state"]["state"] == "ok"
 
 
 def test_hosts_that_nobody_knows_fail(loaded):
