@@ -170,13 +170,17 @@ def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
 
 
 def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
-    """Show a plan and ask where it changes something; False where it was only to be shown."""
+    """Show a plan and ask where it changes something; False where it was only to be shown, or has nothing to do."""
     text = f"{plan_text(plan)}\n\n{folded(beside, columns())}" if beside else plan_text(plan)
     if flags.dry_run:
         screen.emit({**plan_json(plan), **more}, text)
         return False
     if plan.effect > Effect.READ:
         screen.say(text)
+        if plan.idle and not (flags.yes or flags.confirm):
+            screen.emit({**plan_json(plan), **more}, "")
+            screen.say("nothing is to be done, and nothing was done")
+            return False
         confirm(plan, screen, yes=flags.yes, name=flags.confirm)
     return True
 

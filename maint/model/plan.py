@@ -64,13 +64,14 @@ class Action(msgspec.Struct, frozen=True):
     within: str = ""  # the included playbook it comes from, as its place in the plan; empty: the outermost
     shown: Sequence[str] = ()  # lines for the reader of the plan, such as what a file loses; never on disk
     seen: str = ""  # those words of `summary` that an earlier action on the same may make untrue; never on disk
+    idle: bool = False  # whether nothing was to be done when this was planned; never on disk
     until: str | None = None  # an expression over `result` that must hold before it ends; only for READ
     max_fail: int | None = None  # how many hosts of the run may fail: it goes on without them
 
     def to_json(self) -> dict[str, Json]:
         """Return the action as JSON; `Action.from_json` reads it back."""
         found = asdict(self)
-        del found["shown"], found["seen"]
+        del found["shown"], found["seen"], found["idle"]
         for key in ("until", "max_fail"):  # which older versions did not know
             if found[key] is None:
                 del found[key]
@@ -106,6 +107,11 @@ class Plan(msgspec.Struct, frozen=True):
     def effect(self) -> Effect:
         """The worst effect of all actions."""
         return max((action.effect for action in self.actions), default=Effect.READ)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that could change something has nothing to do, so that none of it makes work for another."""
+        return all(action.idle for action in self.actions if action.effect > Effect.READ)
 
     @property
     def confirm(self) -> str | None:

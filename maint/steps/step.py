@@ -96,6 +96,7 @@ class Step(Generic[A]):
         confirm: str | None = None,
         shown: Sequence[str] = (),
         seen: str = "",
+        idle: bool = False,
     ) -> Action:
         """Return an action of this kind; the engine adds what the playbook says about it."""
         return Action(
@@ -110,6 +111,7 @@ class Step(Generic[A]):
             confirm=confirm,
             shown=shown,
             seen=seen,
+            idle=idle,
         )
 
 

@@ -39,6 +39,16 @@ def test_without_an_answer_a_change_is_refused_and_the_flag_is_named(loaded):
     assert loaded.sent == []
 
 
+@pytest.mark.parametrize("words", [("cluster", "start", "base"), ("service", "start", "hdfs")])
+def test_where_nothing_is_to_be_done_nobody_is_asked(loaded, words):
+    for more in ((), ("-o", "json")):
+        loaded.forget_requests()
+        said = loaded(*words, *more)
+        assert (said.code, loaded.sent) == (0, []), said.err
+        assert more or "nothing is to be done, and nothing was done" in said.err
+    assert said.json["plan"]["actions"]
+
+
 @pytest.mark.parametrize("answer", ["yes\n", "y\n", "Y\n", "YES"])
 def test_a_piped_yes_answers_a_change(loaded, answer):
     said = loaded("cluster", "stop", "base", given=answer)

@@ -218,6 +218,19 @@ def test_a_machine_that_lost_its_lease_begins_no_further_act(one, stolen):
     assert (run.state, run.record(1).begun, run.record(2).begun) == ("failed", False, False)
 
 
+def test_a_machine_that_lost_its_lease_as_its_run_ended_has_no_say_and_nothing_to_tell(one, tmp_path, monkeypatch):
+    tell_end = session.RunSession._tell_end
+
+    def stealing(*args, **options):
+        steal(tmp_path)
+        return tell_end(*args, **options)
+
+    monkeypatch.setattr(session.RunSession, "_tell_end", staticmethod(stealing))
+    told = list(session.RunSession(one.site, one.plan(HEAD + "steps:\n" + A), {}).events())
+    assert not [line for line in told if isinstance(line, str) and "other machines" in line]
+    assert (one.did, past_runs.history(one.site.state)[0].state) == (["a"], "done")
+
+
 def test_where_one_branch_lost_the_lease_no_other_goes_on(one, stolen):
     plan = one.plan(HEAD + "steps:\n" + A + B + READ)
     lanes = [replace(action, lane=f"lane-{number}") for number, action in enumerate(plan.actions)]

@@ -92,6 +92,7 @@ class _Switch(Step[C]):
             undo=f"maint cluster {self.opposite} {cluster.name}",
             facts={"cluster": cluster.name, "moves": bool(lacking), **({"proof": proof} if proof else {})},
             seen=words,
+            idle=not lacking,
         )
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:

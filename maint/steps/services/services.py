@@ -17,6 +17,7 @@ from maint.steps.step import A, Progress, Step, done, unchanged
 
 # Roles that take a refresh (M18.2).
 _REFRESHABLE = ("NAMENODE", "DATANODE", "RESOURCEMANAGER", "JOBTRACKER")
+_IDLE = "nothing to do"
 _OPPOSITE = {"stop": "start", "start": "stop"}
 
 
@@ -35,7 +36,7 @@ class _Moving(Step[A]):
 
     def why(self, state: str, more: str = "") -> str:
         """Return what a plan says of the present state."""
-        return "nothing to do" if self.verb != "restart" and state in ENDS[self.verb] else f"it is {state}{more}"
+        return _IDLE if self.verb != "restart" and state in ENDS[self.verb] else f"it is {state}{more}"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         mover = self.mover(site, places.place_from(action.arguments))
@@ -57,6 +58,7 @@ class _ServiceVerb(_Moving[places.ServiceArguments]):
             undo=f"maint service {opposite} {_typed(place)}" if opposite else None,
             facts={"service": str(place), "state": found.state},
             seen=seen,
+            idle=seen == _IDLE,
         )
 
     def mover(self, site: Site, place: Place) -> Mover:
@@ -151,7 +153,9 @@ class _RoleVerb(_Moving[places.RoleArguments]):
                 continue
             place = replace(service, role=role.name)
             words = f"{self.verb} {place} ({(seen := self.why(role.state))})"
-            yield self.action(str(place), words, places.place_to_json(place), facts={"state": role.state}, seen=seen)
+            facts: Mapping[str, Json] = {"state": role.state}
+            found = places.place_to_json(place)
+            yield self.action(str(place), words, found, facts=facts, seen=seen, idle=seen == _IDLE)
 
     def mover(self, site: Site, place: Place) -> Mover:
         return role_mover(site, place)
@@ -195,9 +199,11 @@ class MaintainRole(Step[MaintenanceArguments]):
         for role in roles:
             place = replace(service, role=role.name)
             words = f"{'put' if args.on else 'take'} {place} {'into' if args.on else 'out of'} maintenance mode"
-            seen = "nothing to do" if role.maintenance == args.on else ""
+            seen = _IDLE if role.maintenance == args.on else ""
             words += f" ({seen})" if seen else ""
-            yield self.action(str(place), words, {**places.place_to_json(place), "on": args.on}, seen=seen)
+            yield self.action(
+                str(place), words, {**places.place_to_json(place), "on": args.on}, seen=seen, idle=bool(seen)
+            )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         place, on = places.place_from(action.arguments), action.arguments["on"] is True

@@ -150,7 +150,12 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}"
         words += net(sight, args.no_safety_net) if there else f" ({seen})"
         yield self.action(
-            f"job {args.job}", words, args.model_dump(), facts={"there": there, "called_by": callers}, seen=seen
+            f"job {args.job}",
+            words,
+            args.model_dump(),
+            facts={"there": there, "called_by": callers},
+            seen=seen,
+            idle=not there,
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -175,7 +180,7 @@ class PauseJob(VcStep[PauseArguments]):
         words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
         seen = "it is so already" if job.paused is args.paused else ""
         words = f"{words} of job {args.job}{f' ({seen})' if seen else ''}"
-        yield self.action(f"job {args.job}", words, args.model_dump(), seen=seen)
+        yield self.action(f"job {args.job}", words, args.model_dump(), seen=seen, idle=bool(seen))
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
         cluster, name = cluster_of(action, site), str(action.arguments["job"])

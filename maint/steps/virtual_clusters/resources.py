@@ -164,6 +164,7 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
             args.model_dump(),
             facts={"there": there, "mounted_by": users},
             seen=seen,
+            idle=not there,
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:

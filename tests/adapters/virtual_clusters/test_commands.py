@@ -451,6 +451,8 @@ def test_deleting_what_is_not_there_is_refused_and_is_well_with_if_exists(vc, ap
     assert (refused.code, "nothing to delete" in refused.err, "--if-exists" in refused.err) == (5, True, True)
     said = vc(*words, "--if-exists", "--yes")
     assert (said.code, "is not there" in said.err) == (0, True)
+    said = vc(*words, "--if-exists")
+    assert (said.code, "nothing is to be done, and nothing was done" in said.err) == (0, True)
 
 
 @pytest.mark.parametrize(
