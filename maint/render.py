@@ -452,13 +452,14 @@ def _mistake(said: str) -> tuple[str, str | None]:
 
 def _words(error: Exception) -> str:
     if isinstance(error, jinja2.UndefinedError | SecurityError):
-        return str(error.message)
+        said = str(error.message)
+        if found := re.search(r"attribute '(\w+)'.* is unsafe|not safely callable", said):
+            return f"{repr(found[1]) if found[1] else 'such a function'} is not to be used here"
+        return "the list is empty: it has none to take" if said.endswith("sequence was empty.") else said
     if isinstance(error, RecursionError | MemoryError | SyntaxError | OverflowError):
         return "this is too deep or too large to be worked out"
     if isinstance(error, ZeroDivisionError):
         return "cannot be worked out: it divides by zero"
-    if isinstance(error, jinja2.TemplateRuntimeError):
-        return f"cannot be worked out: {error}"
     # Python's words mean nothing here, and might repeat a value.
     return "cannot be worked out: a value is of a kind, or has a content, that does not fit here"
 

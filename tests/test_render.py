@@ -63,6 +63,13 @@ def test_a_single_expression_keeps_its_type_and_mixed_text_is_text(text: str, va
         ("hosts.okk", "`hosts.okk`: there is no 'okk' in a list"),
         ("n > 'a'", "`n > 'a'`: cannot be worked out: a value is of a kind, or has a content, that does not fit here"),
         ("nn", "`nn`: 'nn' is undefined"),
+        ("[] | first", "`[] | first`: the list is empty: it has none to take"),
+        ("name.__class__ == 1", "`name.__class__ == 1`: '__class__' is not to be used here"),
+        (
+            "deep | dictsort(by='x')",
+            "`deep | dictsort(by='x')`: cannot be worked out: "
+            "a value is of a kind, or has a content, that does not fit here",
+        ),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is_and_what_asked_for_it(text: str, words: str) -> None:

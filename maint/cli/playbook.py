@@ -40,8 +40,9 @@ class WithParameters(OwnFirst):
         try:
             playbook = _named(ctx.meta.get(_WORDS, ()))
         except (MaintError, OSError) as error:
-            with formatter.section("Parameters"):
-                formatter.write_text(str(error))
+            with formatter.section("Its parameters cannot be shown"):
+                formatter.write_text(error.in_a_line if isinstance(error, MaintError) else str(error))
+                formatter.write_text("`maint playbook lint FILE` tells all mistakes of a file")
             playbook = None
         if playbook is not None:
             rows = [(f"{one.name} ({one.type.value})", _told(one)) for one in playbook.parameters]
