@@ -55,7 +55,7 @@ def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
         raise Refused(
             f"snapshot {snapshot.id} must not be restored now; nothing was sent",
             detail=[*broken, GUARDED],
-            hint="put right what is named above, then run it again",
+            hint="put right what is named above, then run it again; or name another one: --snapshot ID",
         )
 
 

@@ -48,6 +48,26 @@ def test_a_clock_that_jumps_by_hours_at_any_reading_leaves_everything_whole(
     assert not loaded.window
 
 
+def test_a_backup_of_a_clock_a_month_ahead_is_told_by_its_time_and_holds_up_no_other(
+    loaded: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.lab.world.redaction = False
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + timedelta(days=30))
+    assert loaded("backup", "create", "--yes").code == 0
+    monkeypatch.undo()
+    said = loaded("backup", "create", "--yes")
+    assert said.code == 0, said.err
+    *_, good, ahead = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    assert loaded("backup", "list", "-o", "json").json["last_verified"]["id"] == good
+    said = loaded("backup", "verify")
+    assert (said.code, f"{ahead} is whole, and not restorable" in said.err) == (1, True), said.err
+    assert f"from the future: {ahead}" in loaded("doctor").out
+    assert loaded("backup", "verify", good).code == 0
+    said = loaded("restore", "plan")
+    assert (said.code, "in the future" in said.err, "--snapshot ID" in said.err) == (5, True, True)
+    assert loaded("restore", "plan", "--snapshot", good).code == 0
+
+
 def test_under_umask_0_and_with_a_home_that_nobody_can_write_to_everything_stays_private(loaded: Operator) -> None:
     before = set(loaded.lab.folder.rglob("*"))
     process = loaded.start("backup", "create", "--yes", umask=0, env=environment(HOME="/proc/nobody"))

@@ -200,7 +200,10 @@ def test_help_lists_the_parameters_with_type_default_and_meaning(verb: str) -> N
 def test_help_on_a_playbook_with_a_mistake_says_so(here: Path) -> None:
     (here / "bad.yaml").write_text(BAD)
     said = maint("playbook", "run", "bad.yaml", "--help")
-    assert (said.code, "bad.yaml:2:1" in said.out, "cannot be shown" in said.out, "lint" in said.out) == (0, *[True] * 3)
+    assert (said.code, "bad.yaml:2:1" in said.out, "cannot be shown" in said.out, "lint" in said.out) == (
+        0,
+        *[True] * 3,
+    )
     assert maint("playbook", "run", "gone.yaml", "--help").code == 0
 
 
