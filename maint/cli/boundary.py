@@ -75,7 +75,7 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
     shown = screen()
     try:
         if shown.output not in (known := (*OUTPUTS, *more_outputs)):
-            words = f"this command has no output {shown.output!r}"
+            words = f"-o or MAINT_OUTPUT: this command has no output {shown.output!r}"
             raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
         if shown.log_format not in LOG_FORMATS:
             raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")

@@ -241,7 +241,7 @@ def _typed(key: str, text: str) -> Json:
     kinds: list[object] = [Site]
     for step in key.split("."):
         kinds = members(inner for kind in kinds for inner in inside(kind, step))
-    return int(text) if int in kinds and re.fullmatch(r"[0-9]{1,9}", text) else text
+    return int(text) if int in kinds and re.fullmatch(r"[-+]?[0-9]{1,18}", text) else text
 
 
 def _only(names: tuple[str, ...]) -> str | None:

@@ -461,6 +461,11 @@ def test_an_output_that_a_command_does_not_have_is_wrong_usage(words, output):
     assert f"no output '{output}'" in said.err and "table, json" in said.err
 
 
+def test_an_output_that_a_variable_asks_for_in_vain_is_told_with_the_variable():
+    said = maint("version", MAINT_OUTPUT="junk")
+    assert (said.code, "MAINT_OUTPUT" in said.err, "table, json" in said.err) == (2, True, True), said.err
+
+
 def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):
     for _ in range(2):
         assert "warning:" in loaded("cluster", "list", "--insecure", "-q").err

@@ -125,6 +125,13 @@ def test_a_wrong_variable_is_named_and_a_secret_in_it_is_not_repeated(tmp_path: 
     assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
 
 
+@pytest.mark.parametrize("given", ["-1", "0", "99999999999"])
+def test_a_number_in_a_variable_is_a_number_as_it_is_in_the_file(tmp_path: Path, given: str) -> None:
+    config = str(write(tmp_path / "c.yaml", ONE))
+    with pytest.raises(Invalid, match=r"MAINT_MANAGER_PLAIN_PORT.*must be (1 or more|65535 or less)"):
+        load_settings(Flags(config=config), {"MAINT_MANAGER_PLAIN_PORT": given})
+
+
 def test_every_variable_replaces_a_key_that_exists() -> None:
     known = {key.name for key in reference()}
     assert {f"sites.NAME.{key}" for key in OVERRIDES.values()} <= known
