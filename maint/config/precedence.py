@@ -162,15 +162,20 @@ class Settings:
             )
         if chosen in self.broken:
             raise self.broken[chosen]
-        if chosen not in loaded.config.sites:
-            hint = meant(chosen, self.names, "choose one of them: --site NAME")
-            detail = [f"configured: {', '.join(self.names)}", *(f"broken: {one.message}" for one in self.mistakes)]
-            raise UsageError(f"there is no site {chosen!r}", detail=detail, hint=hint)
+        self.refuse_unknown(chosen)
         return SiteSettings.of(
             loaded.config.sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
             beside={one: self.broken[one].in_a_line if one in self.broken else "" for one in self.names},
             config=self.option,
         )  # fmt: skip
+
+    def refuse_unknown(self, chosen: str | None) -> None:
+        """Raise UsageError where a site was chosen and there is none of that name, Invalid without a configuration."""
+        if chosen and chosen not in self.names:
+            self._required()
+            hint = meant(chosen, self.names, "choose one of them: --site NAME")
+            detail = [f"configured: {', '.join(self.names)}", *(f"broken: {one.message}" for one in self.mistakes)]
+            raise UsageError(f"there is no site {chosen!r}", detail=detail, hint=hint)
 
     def secret_variables(self) -> frozenset[str]:
         """Return the environment variables that hold secrets, so that programs we start do not inherit them."""

@@ -466,6 +466,14 @@ def test_an_output_that_a_variable_asks_for_in_vain_is_told_with_the_variable():
     assert (said.code, "MAINT_OUTPUT" in said.err, "table, json" in said.err) == (2, True, True), said.err
 
 
+@pytest.mark.parametrize("words", [("site", "list"), ("config", "show"), ("config", "validate"), ("backup", "list")])
+def test_a_site_that_is_not_there_is_wrong_usage_where_all_are_shown_too(loaded, words):
+    said = loaded(*words, "--site", "lbb")
+    assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
+    assert maint(*words, "--config", loaded.config, MAINT_SITE="lbb").code == 2
+    assert loaded(*words, "--site", "lab").code == 0
+
+
 def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):
     for _ in range(2):
         assert "warning:" in loaded("cluster", "list", "--insecure", "-q").err

@@ -17,6 +17,7 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
     """Show the configuration; secrets as their references."""
     settings = settings_of(flags)
     found = settings.origins()
+    settings.refuse_unknown(settings.chosen)
     warn_of_broken(flags.screen(), settings)
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
     rows = [[item.key, spelled(item.value), *([item.origin] if origin else [])] for item in found]
@@ -36,6 +37,7 @@ def validate(flags: Flags) -> None:
             flags.screen().warn(f"sites.{site.name}.notify: {words}")
     if settings.mistakes:
         raise together(settings.mistakes)
+    settings.refuse_unknown(settings.chosen)
     flags.screen().emit({"path": str(settings.path), "sites": list(settings.names)}, f"{settings.path}: no mistakes")
 
 

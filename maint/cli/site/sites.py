@@ -24,6 +24,7 @@ def list_sites(flags: Flags) -> None:
     """List the configured sites, with what was last seen of their backups, and when; reads no store."""
     settings, now = settings_of(flags), datetime.now(UTC)
     rows, found = list[list[str]](), list[Json]()
+    settings.refuse_unknown(settings.chosen)
     for name in settings.names:
         wrong = settings.broken.get(name)
         site = None if wrong else settings.site(name)
