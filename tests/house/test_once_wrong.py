@@ -146,6 +146,10 @@ a plan said "nothing to do" of what an earlier step of it would undo
     steps/test_plans.py::test_a_plan_that_stops_a_cluster_does_not_say_that_starting_it_is_nothing_to_do
 a plan took a name for free that was taken
     adapters/virtual_clusters/test_commands.py::test_the_plan_says_that_a_name_is_taken
+a restore ended with "nothing was touched" once it had restored, for a question about what comes next
+    steps/test_manager.py::test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say_yes
+a plan that deletes did not say that its safety copy cannot be restored
+    steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only
 a truststore password that opens nothing was handed over
     steps/test_manager.py::test_a_password_that_does_not_open_the_truststore_is_not_handed_over
 an option set by hand was called somebody else's server
@@ -287,6 +291,8 @@ a third recipient was on no page
     snapshots/test_capture.py::test_a_part_is_sealed_for_as_many_as_its_help_page_tells
 the safety copy of an empty server was called redacted
     steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
+a limit was told as another than the one that was given
+    cli/test_exits.py::test_the_timeout_bounds_a_whole_command
 a mistyped password, or a damaged private key, condemned a sound snapshot
     cli/backup/test_verify_words.py::test_a_mistyped_password_says_nothing_of_the_snapshot
     cli/backup/test_verify_words.py::test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it
@@ -295,6 +301,8 @@ a mistyped password, or a damaged private key, condemned a sound snapshot
 a line written in part was glued to the next one
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
     engine/test_journal.py::test_a_torn_line_that_cannot_be_taken_back_ends_the_journal
+a damaged record of an open window kept it open
+    steps/test_window_elsewhere.py::test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looking
 a process number in a lock was believed
     engine/test_lock.py::test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_number
     campaigns/test_clocks_and_machines.py::test_a_lock_that_names_a_process_number_which_another_program_has_by_now_holds_nobody_up
