@@ -293,6 +293,8 @@ the safety copy of an empty server was called redacted
     steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
 a limit was told as another than the one that was given
     cli/test_exits.py::test_the_timeout_bounds_a_whole_command
+programs were told the level that a verification was to reach, beside words that told the one it did
+    cli/backup/test_verify_words.py::test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for
 a mistyped password, or a damaged private key, condemned a sound snapshot
     cli/backup/test_verify_words.py::test_a_mistyped_password_says_nothing_of_the_snapshot
     cli/backup/test_verify_words.py::test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it

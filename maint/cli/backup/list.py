@@ -172,8 +172,11 @@ def _row(entry: Entry, now: datetime) -> list[str]:
 def _json(entry: Entry, now: datetime) -> dict[str, Json]:
     """Return a snapshot as `backup list -o json` promises it."""
     snapshot, proven, seen, drill = entry.snapshot, entry.proven, entry.verified, entry.drilled
+    verified: dict[str, Json] = {}
+    if seen:  # the level that was asked for, and the one that was reached
+        verified = {"level": seen.level, "depth": seen.depth, "at": show_time(seen.at), "result": seen.result.value}
     known: dict[str, Json] = {
-        "verified": {"level": seen.level, "at": show_time(seen.at), "result": seen.result.value} if seen else None,
+        "verified": verified or None,
         "proven": {"level": proven.level, "at": show_time(proven.at)} if proven else None,
         "holds": [hold.to_json() for hold in entry.holds if hold.stands(now)],
     }

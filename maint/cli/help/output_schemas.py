@@ -253,7 +253,7 @@ def _output() -> dict[str, Json]:
 
 
 def _definitions() -> dict[str, Json]:
-    verified = an_object({"level": NUMBER, "at": TIME, "result": {"enum": [*Trust]}})
+    verified = an_object({"level": NUMBER, "depth": or_null(NUMBER), "at": TIME, "result": {"enum": [*Trust]}})
     part = an_object({"name": TEXT, "bytes": NUMBER, "sha256": TEXT}, restorable=FLAG)
     hold = an_object({"reason": TEXT, "at": TIME, "by": TEXT, "until": or_null(TIME)})
     finding = an_object({"rule": TEXT, "passed": {"type": ["boolean", "null"]}, "words": TEXT})

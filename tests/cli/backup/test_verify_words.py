@@ -80,6 +80,19 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
     assert "ITS DRILL FAILED" not in loaded("backup", "show", first).out
 
 
+def test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for(loaded):
+    def told():
+        return loaded("backup", "list", "-o", "json").json["snapshots"][-1]["verified"]
+
+    assert (told()["result"], told()["level"], told()["depth"]) == ("verified", 3, 3)
+    newest = loaded("backup", "list", "-o", "json").json["snapshots"][-1]["id"]
+    (part,) = (loaded.lab.folder / "backups").rglob(f"{newest}/deployment.json.zst.age")
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert loaded("backup", "verify", newest).code == 1
+    assert (told()["result"], told()["level"], told()["depth"]) == ("failed", 3, 0)
+
+
 def test_stale_chooses_by_itself(loaded):
     assert loaded("backup", "verify", "latest", "--stale", "1h").code == 2
     assert loaded("backup", "verify", "--stale", "soon").code == 2
