@@ -44,6 +44,7 @@ _LEVELS = {_ERROR: "error", _WARNING: "warning", _INFO: "info"}
 COLORS = ("auto", "always", "never")
 LOG_FORMATS = ("text", "json")
 _MINUTE = 60.0  # seconds
+_LONG = 240  # characters of a failure that need not be told twice
 _PAINT = r"\x1b\[[0-9;]*m"
 _BLINK = 0.2  # seconds between two looks of a bar
 # What counts up or down: sizes, durations, shares and how many of how many; never a name or an address.
@@ -176,7 +177,10 @@ class Screen:
         elif event.outcome is not None and self._shows(event.outcome):
             half = event.partly and event.outcome is Outcome.DONE
             colour, mark = ("33", _PARTLY) if half else (_COLOURS[event.outcome], _MARKS[event.outcome])
-            detail = f": {event.detail}" if event.detail else ""
+            told = event.detail
+            if event.outcome is Outcome.FAILED and len(told) > _LONG:  # the error that follows tells all of it
+                told = f"{told.partition('; ')[0]} …"
+            detail = f": {told}" if told else ""
             level = _ERROR if event.outcome is Outcome.FAILED else _WARNING if half else _INFO
             shown = f"{mark} {printable(f'{place} {action.name}{detail}')}"
             self._line(shown, level=level, paint=(colour, len(mark)))

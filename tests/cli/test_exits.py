@@ -489,6 +489,8 @@ def test_without_insecure_a_certificate_of_another_authority_is_exit_4(loaded):
     said = loaded("cluster", "list")
     assert (said.code, "no authority that is believed has issued it" in said.err) == (4, True)
     assert loaded("cluster", "list", "--insecure").code == 0
+    said = loaded("backup", "create", "--yes")
+    assert (said.code, said.err.count("no authority that is believed has issued it")) == (4, 1), said.err
 
 
 def test_resume_without_anything_unfinished_says_so(loaded):

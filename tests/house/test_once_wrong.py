@@ -293,6 +293,8 @@ the safety copy of an empty server was called redacted
     steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
 a limit was told as another than the one that was given
     cli/test_exits.py::test_the_timeout_bounds_a_whole_command
+a long reason why a certificate is not believed was told twice
+    cli/test_exits.py::test_without_insecure_a_certificate_of_another_authority_is_exit_4
 programs were told the level that a verification was to reach, beside words that told the one it did
     cli/backup/test_verify_words.py::test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for
 a mistyped password, or a damaged private key, condemned a sound snapshot

@@ -131,7 +131,9 @@ def _lines(facts: SiteFacts, wrong: Sequence[Finding]) -> list[str]:
     silent = {host.name: host.reason for host in facts.hosts if not host.reached}
     lines = [f"{name} was not reached: {reason}" for name, reason in silent.items()]
     lines += [
-        f"{one.check} {one.host}: {one.observed}; expected: {one.expected}" for one in wrong if one.host not in silent
+        f"{' '.join(filter(None, (one.check, one.host)))}: {one.observed}; expected: {one.expected}"
+        for one in wrong
+        if one.host not in silent
     ]
     more = len(lines) - _TOLD
     return [*lines[:_TOLD], *([f"and {more} more; `maint host check` shows all"] if more > 0 else [])]
