@@ -110,8 +110,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def idle(self) -> bool:
-        """Whether all that could change something has nothing to do, so that none of it makes work for another."""
-        return all(action.idle for action in self.actions if action.effect > Effect.READ)
+        """Whether no action has anything to do, so that none makes work for another; what only reads always has."""
+        return all(action.idle for action in self.actions)
 
     @property
     def confirm(self) -> str | None:

@@ -49,6 +49,15 @@ def test_where_nothing_is_to_be_done_nobody_is_asked(loaded, words):
     assert said.json["plan"]["actions"]
 
 
+def test_where_something_is_to_be_looked_at_it_is_though_nothing_is_to_be_changed(loaded, tmp_path):
+    book = tmp_path / "looks.yaml"
+    start = "{name: Start, do: service.start, with: {service: hdfs}}"
+    look = "{name: Look, do: assert, with: {that: 'false'}}"
+    book.write_text(f"name: looks\nsummary: Looks.\nsteps:\n  - {start}\n  - {look}\n")
+    assert loaded("playbook", "run", str(book)).code == 5  # nobody to ask
+    assert loaded("playbook", "run", str(book), "--yes").code == 1
+
+
 @pytest.mark.parametrize("answer", ["yes\n", "y\n", "Y\n", "YES"])
 def test_a_piped_yes_answers_a_change(loaded, answer):
     said = loaded("cluster", "stop", "base", given=answer)
