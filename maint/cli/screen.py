@@ -19,7 +19,7 @@ from maint.cli.progress import Meter, steps_bar, transfer_bar
 from maint.errors import Interrupted, MaintError, NotWritten, Refused
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Effect, Event, Happening, Outcome, Plan
+from maint.model.plan import Effect, Event, Happening, Outcome, Phase, Plan
 
 T = TypeVar("T")
 SCHEMA = "maint/1"
@@ -178,7 +178,8 @@ class Screen:
             half = event.partly and event.outcome is Outcome.DONE
             colour, mark = ("33", _PARTLY) if half else (_COLOURS[event.outcome], _MARKS[event.outcome])
             told = event.detail
-            if event.outcome is Outcome.FAILED and len(told) > _LONG:  # the error that follows tells all of it
+            ends = event.outcome is Outcome.FAILED and action.phase is Phase.MAIN and not action.lane
+            if ends and len(told) > _LONG:  # the error that follows tells all of it
                 told = f"{told.partition('; ')[0]} …"
             detail = f": {told}" if told else ""
             level = _ERROR if event.outcome is Outcome.FAILED else _WARNING if half else _INFO
