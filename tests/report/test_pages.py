@@ -570,8 +570,6 @@ def test_everybody_can_read_it(browser: Any, folder: Path, page: str, scheme: st
         assert shown.evaluate(CUT) == [], f"cut at {width}"
         if page in ("ill", "well", "broken"):
             assert shown.evaluate("document.querySelector('main section').getBoundingClientRect().bottom") < 900
-        if width in (420, 1280):  # for whoever wants to look, in the test's folder
-            shown.screenshot(path=str(folder / f"{page}-{scheme}-{width}.png"), full_page=True)
     found = axe.run(shown).response["violations"]
     assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
     shown.emulate_media(media="print")

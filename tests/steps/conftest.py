@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,17 @@ MakeLab = Callable[..., Operator]
 
 
 def copy(lab: Path, folder: Path) -> Path:
-    """Copy the folder of a lab that is down, and return the copy; `cp` takes half the time of Python."""
-    subprocess.run(["cp", "-a", lab, folder], check=True)
+    """Copy the folder of a lab that never is up, and return the copy; from an archive in half the time of `cp`."""
+    folder.mkdir(mode=0o700)
+    subprocess.run(["tar", "-xpf", _archive(lab), "-C", folder], check=True)
     return folder
+
+
+@cache
+def _archive(lab: Path) -> Path:
+    archive = lab.with_name(f"{lab.name}.tar")
+    subprocess.run(["tar", "-cf", archive, "-C", lab, "."], check=True)
+    return archive
 
 
 def back_up(operator: Operator) -> None:

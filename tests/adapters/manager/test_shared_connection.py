@@ -29,6 +29,8 @@ class Answers(BaseHTTPRequestHandler):
     server: Manager
 
     def do_GET(self) -> None:
+        # Without a word of it in the head, and said before the answer: whoever has that may set it anew.
+        self.close_connection |= self.server.leaves
         self.server.came.append((f"{self.command} {self.path}", self.client_address[1]))
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         body = b"v49" if self.path == "/api/version" else b'{"items": []}'
@@ -37,7 +39,6 @@ class Answers(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection |= self.server.leaves  # without a word of it in the head
 
     do_POST = do_DELETE = do_GET
 
