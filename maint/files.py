@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import secrets
+import select
 import shutil
 import stat
 import tempfile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
 TRIED = 1 << 16  # bytes that are written where it is tried whether any can be
+SILENCE = 60.0  # seconds to wait for more of what somebody pipes to us
 SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
 _HELD = 60.0  # seconds to wait for a folder that somebody holds
@@ -338,13 +340,21 @@ def _rename_new(folder: int, staging: str, name: str) -> None:
         fcntl.flock(folder, fcntl.LOCK_UN)
 
 
-def _at_most(file: BinaryIO, size: int) -> bytes:
-    """Read so many bytes, or all there are, without asking for room for all of them at once."""
+def _at_most(file: io.BufferedReader, size: int) -> bytes:
+    """Read so many bytes, or all there are, without room for all of them at once; OSError: a pipe gives nothing."""
     blocks = list[bytes]()
-    while size and (block := file.read(min(size, 1 << 20))):
+    while size and (block := _soon(file).read1(min(size, 1 << 20))):
         blocks.append(block)
         size -= len(block)
     return b"".join(blocks)
+
+
+def _soon(file: io.BufferedReader) -> io.BufferedReader:
+    waiting = select.poll()
+    waiting.register(file, select.POLLIN)
+    if not waiting.poll(SILENCE * 1000):
+        raise OSError(errno.ETIMEDOUT, f"nothing came through it for {SILENCE:.0f} s", file.name)
+    return file
 
 
 def whole(path: Path, most: int = LARGEST) -> bytes:

@@ -158,3 +158,19 @@ def test_what_a_pipe_gives_that_was_handed_over_is_read() -> None:
         assert files.whole(Path(f"/dev/fd/{source}")) == b"text"
     finally:
         os.close(source)
+
+
+def test_a_pipe_that_was_handed_over_is_read_to_its_end_and_not_waited_for_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "SILENCE", 0.05)  # seconds
+    reads, writes = os.pipe()
+    handed = Path(f"/dev/fd/{reads}")
+    os.write(writes, b"a: 1\n")
+    with pytest.raises(Invalid, match=f"cannot read {handed}") as silent:
+        read_text(handed)
+    assert "nothing came through it for 0 s" in str(silent.value)
+    os.write(writes, b"a: 1\n")
+    os.close(writes)
+    assert read_text(handed) == "a: 1\n"
+    os.close(reads)

@@ -51,13 +51,17 @@ def config_file(
     """Find the configuration file, links followed (None: there is none), and return the places that were looked at.
 
     Args:
-        named: the file that --config or MAINT_CONFIG names; then no other is looked for (Invalid: it is not there).
+        named: the file that --config or MAINT_CONFIG names; then no other is looked for. Invalid: it is not there, or
+            is a pipe, which nobody could read again who follows a command that was told.
         system: the file for the whole machine.
     """
     if named:
         path = Path(expanded(named, environ))
         if not _is_there(path):
             raise Invalid(f"there is no configuration file {path}", hint="--config and MAINT_CONFIG name a file")
+        if path.is_fifo():
+            words = f"the configuration {path} is a pipe, which only one command could read"
+            raise Invalid(words, hint="write it into a file: what is told to do next names that")
         return path.resolve(), (path,)
     user = user_file(environ)
     looked = (user, system) if user else (system,)

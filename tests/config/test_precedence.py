@@ -1,5 +1,6 @@
 """Where configuration comes from, which layer wins, and that every value knows its origin."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,14 @@ def test_the_working_folder_is_never_looked_at(tmp_path: Path, monkeypatch: pyte
         write(tmp_path / name, ONE)
     monkeypatch.chdir(tmp_path)
     assert config_file(None, {"HOME": str(tmp_path / "home")}, system=tmp_path / "none")[0] is None
+
+
+def test_a_pipe_is_no_config_since_what_is_told_to_do_next_names_it_again(tmp_path):
+    pipe = tmp_path / "config.yaml"
+    os.mkfifo(pipe)
+    with pytest.raises(Invalid, match="is a pipe, which only one command could read") as refused:
+        config_file(str(pipe), {})
+    assert "into a file" in refused.value.hint
 
 
 def test_a_named_file_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
