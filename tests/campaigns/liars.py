@@ -32,13 +32,14 @@ class Liar:
         self.secrets = secrets
         self.lying = False
         self.often = 0.0
-        self.told: list[str] = []  # each lie of this turn
+        self.honest = 0  # questions of this turn that are answered truly first
+        self.told: list[str] = []  # each lie of this turn, and what was stored meanwhile
         self.swallowed = 0  # bytes that somebody took of what has no end
         self.known: dict[str, list[bytes]] = {}  # what was answered, by call
 
-    def begin(self) -> None:
-        """Lie from here on, seldom or always."""
-        self.lying, self.told, self.swallowed = True, [], 0
+    def begin(self, honest: int = 0) -> None:
+        """Lie from here on, or after so many more questions, seldom or always."""
+        self.lying, self.told, self.swallowed, self.honest = True, [], 0, honest
         self.often = self.chance.choice((0.05, 0.2, 0.5, 1.0))
 
     def end(self) -> None:
@@ -46,7 +47,8 @@ class Liar:
         self.lying = False
 
     def lies_now(self) -> bool:
-        return self.lying and self.chance.random() < self.often
+        self.honest -= self.lying
+        return self.lying and self.honest < 0 and self.chance.random() < self.often
 
     def instead(self, call: str, content: bytes) -> bytes | None:
         """Return what is given out in place of some bytes, None for what has no end; and note what was true."""
@@ -182,8 +184,8 @@ class _Endless(RawIOBase):
 
 
 def behind_store(liar: Liar, kind: Any, patch: Any) -> None:
-    """Let a liar read from stores of a kind, list what is there, and say how large it is."""
-    opened, named, sized = kind.open, kind.names, kind.size
+    """Let a liar read from stores of a kind, list what is there, and say how large it is; what is stored it notes."""
+    opened, named, sized, created = kind.open, kind.names, kind.size, kind.create
 
     def open_(store: Any, name: str) -> AbstractContextManager[BinaryIO]:
         if not liar.lying:
@@ -214,6 +216,12 @@ def behind_store(liar: Liar, kind: Any, patch: Any) -> None:
         found: int | None = sized(store, name)
         return liar.chance.choice((None, 0, 1 << 62)) if liar.lies_now() else found
 
+    def create(store: Any, name: str) -> AbstractContextManager[BinaryIO]:
+        if liar.lying:
+            liar.told.append(f"stored: {name}")
+        return cast(AbstractContextManager[BinaryIO], created(store, name))
+
+    patch.setattr(kind, "create", create)
     patch.setattr(kind, "open", open_)
     patch.setattr(kind, "names", names)
     patch.setattr(kind, "size", size)

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.clock import SystemClock
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, tries
 from tests.steps.operator import Operator, environment
 
-ROUNDS = size(4, 200)
-SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
+ROUNDS = tries(4, 200)
 FORESEEN = (0, 1, 5, 7)  # a snapshot from the future is refused; never 70
 
 

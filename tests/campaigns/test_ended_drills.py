@@ -5,12 +5,11 @@ import time
 
 import pytest
 
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, tries
 from tests.restore.drill.test_drill import left_over, until_it_has_a_lab
 from tests.steps.operator import Operator
 
-ENDS = size(2, 40)
-SEED = 20_261_122
+ENDS = tries(2, 40)
 _LONGEST = 0.6  # seconds after the lab was laid out: start, licence, and the PUT, which then takes minutes
 
 

@@ -24,12 +24,11 @@ from maint.adapters.undo_store import SealedUndo
 from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.steps.manager.window_record import EditedFile, Window
-from tests.campaigns.size import FULL, size
+from tests.campaigns.size import FULL, SEED, tries
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint
 
-SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
-ROUNDS = int(os.environ.get("MAINT_CAMPAIGN_TRIES") or size(2, 150))  # damages of each kind of file
+ROUNDS = tries(2, 150)  # damages of each kind of file
 STATE, STORE, SHARED = f"state/{SITE}", f"backups/{SITE}", f"shared/{SITE}"
 NOTHING = ("playbook history",)  # what nobody reads back does not hinder anyone
 OUT, RELEASE, RESTORE = "@FOLDER@/out", "backup release @SNAPSHOT@ --reason so", "restore plan --manager-only"

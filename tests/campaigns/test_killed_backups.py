@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, size, tries
 from tests.forked import Command
 
-KILLS = size(8, 500)
-SEED = 20_261_121
+KILLS = tries(8, 500)
 CREATE = ("backup", "create")
 TAKEN = (0, 7)  # restorable, or audit-only where the server redacts
 
@@ -71,7 +70,7 @@ def kill_at(operator: Any, seconds: float) -> bool:
 def test_a_killed_backup_leaves_the_old_state_or_the_new(loaded: Any, part: int) -> None:
     chance, store = random.Random(SEED + part), loaded.lab.folder / "backups"
     limit, struck, torn = duration(loaded), 0, 0
-    for _ in range(KILLS // size(1, 10)):
+    for _ in range(-(-KILLS // size(1, 10))):
         before = listed(loaded)
         struck += kill_at(loaded, limit * chance.random())
         torn += bool(left_over(store) or markers(loaded))

@@ -1,6 +1,5 @@
 """kill -9 at random moments of `backup rekey --prune-old`: nothing half is listed; done again it ends as if whole."""
 
-import os
 import random
 import signal
 import time
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from maint.lab.create import SITE
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, tries
 from tests.campaigns.test_killed_backups import left_over, markers
 from tests.campaigns.test_two_machines import STORES
 from tests.cli.backup.test_rekey import change_recipient, changed, stored
@@ -18,8 +17,7 @@ from tests.steps.conftest import back_up
 
 __all__ = ["changed"]
 
-KILLS = size(2, 60)
-SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
+KILLS = tries(2, 60)
 REKEY = ("backup", "rekey", "--all", "--prune-old", "--yes")
 LONGEST = 0.6  # seconds from the first byte that is written to the end, on an idle machine
 
@@ -70,7 +68,7 @@ def test_a_rekey_of_a_far_store_that_is_killed_is_done_again_and_loses_nothing(
     change_recipient(loaded)
     before = list_of(loaded)
     assert len(before) == 1
-    for number in range(size(1, 30)):
+    for number in range(tries(1, 30)):
         known = markers(loaded)
         process = loaded.fork(*REKEY)
         while process.poll() is None and not markers(loaded) - known:

@@ -12,12 +12,11 @@ import pytest
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from tests.campaigns.proxy import Fault, Proxy, Trouble
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, tries
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator, Said
 
-TRIES = size(2, 120)  # faults in front of each peer
-SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
+TRIES = tries(2, 120)  # faults in front of each peer
 LIMIT = 8  # seconds that a command is given
 LATEST = LIMIT + 30  # closing what was opened has limits of its own
 STOP = "POST /api/v45/clusters/base/commands/stop"

@@ -26,11 +26,11 @@ from hypothesis.stateful import (
 from maint.lab.create import SITE
 from maint.lab.pki import age_key
 from maint.lab.running import Lab
-from tests.campaigns.size import FULL, size
+from tests.campaigns.size import FULL, size, tries
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, Said
 
-TRIES = int(os.environ.get("MAINT_CAMPAIGN_TRIES") or size(2, 5000))
+TRIES = tries(2, 5000)
 KILLS = st.none() | st.integers(1, 40)  # fsyncs until it dies
 WHICH = st.integers(0, 20)
 FAULTS = st.sampled_from(

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.campaigns.size import size
+from tests.campaigns.size import SEED, size, tries
 from tests.steps.operator import Operator, Said, environment, maint
 
-ROUNDS = size(3, 60)  # commands of each machine
-SEED = int(os.environ.get("MAINT_CAMPAIGN_SEED", "20261122"))
+ROUNDS = tries(3, 60)  # commands of each machine
 KINDS = ("local", "sftp", "s3")[: size(1, 3)]
 FORESEEN = (0, 1, 2, 5, 7)  # one may remove what the other is about to name; never 70
 

@@ -16,12 +16,12 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.virtual_cluster import normal_job, normal_resource
 from tests.benchmarks.clusters import Size, client_of, content, fill
-from tests.campaigns.size import size
+from tests.campaigns.size import size, tries
 from tests.steps.operator import Operator
 
 SIZE = Size(jobs=size(40, 2000), resources=size(4, 500), bytes=size(4 * 10**6, 2 * 10**9))
 LARGE = size(10**6, 10**9)  # bytes of one file more
-KILLS = size(3, 40)
+KILLS = tries(3, 40)
 SWITCHES = {"vc-unknown-keys": "keep", "vc-env-seconds": "0.2", "vc-dag-seconds": "0.2", "vc-schedule-user": "given"}
 
 
