@@ -28,7 +28,7 @@ from maint.snapshots.prune import follow
 from maint.snapshots.rekey import Aged, aged, copy_holds, let_go
 from maint.snapshots.rekey import rekey as encrypt_anew
 from maint.snapshots.replicate import replicate
-from maint.snapshots.verify import all_mistyped
+from maint.snapshots.verify import all_mistyped, insist_on_password
 from maint.snapshots.virtual_clusters.blobs import collect
 
 _SHOWN = 50  # values named in a message; -o json names them all
@@ -71,6 +71,7 @@ def heal(
 
 def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:
     older = find(site, wanted)
+    insist_on_password(site, older)  # whose hash the healed one gets: what cannot be told of that one is known of this
     return values_of(read_deployment(site, older)).get, f"snapshot {older.id}"
 
 

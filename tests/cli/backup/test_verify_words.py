@@ -13,7 +13,7 @@ from maint.cli.options import Flags
 from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
 from tests.cli.monitoring.test_notices import configured
-from tests.steps.conftest import back_up
+from tests.steps.conftest import PASSWORD, back_up
 
 
 def typed(operator, password, *words):
@@ -193,3 +193,14 @@ def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(loaded):
     assert (code, said.count("the password that was typed"), "not everything was done: 2" in said) == (7, 2, True), said
     left = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
     assert (len(left), {first, newest} <= set(left)) == (3, True)
+
+
+def test_what_is_healed_from_a_snapshot_wants_the_password_of_that_one(loaded):
+    loaded("backup", "create")  # redacted
+    older, newer = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
+    before = sorted((loaded.lab.folder / "backups").rglob("*"))
+    code, said = typed(loaded, "mistyped", "heal", newer, "--from", older)
+    assert (code, f"the password that was typed does not open admin of snapshot {older}" in said) == (2, True), said
+    assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
+    code, said = typed(loaded, PASSWORD, "heal", newer, "--from", older)
+    assert (code, "verified: level 3 of 3" in said) == (0, True), said
