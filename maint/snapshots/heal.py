@@ -54,12 +54,14 @@ def heal(
     source: str,
     *,
     purpose: Purpose = Purpose.BACKUP,
+    hash_rule: bool | None = None,
 ) -> Generator[str, None, Healed]:
     """Fill what can be filled, and store it as a new snapshot, under the site's lock; yields words on the progress.
 
     Args:
         values: returns a secret by its path, None where it has none.
         source: where the values come from, in words.
+        hash_rule: whether a login showed that the source stores passwords by the rule of M7.3: so does the healed one.
 
     Raises:
         Refused: it is not redacted, nothing could be filled, or no private key is at hand.
@@ -84,6 +86,8 @@ def heal(
     flagged = storing(site) if redacted.objects else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, recipients) as writer:
         snapshot = _written(site, writer, redacted, document)
+        shown = snapshot.judgement.hash_rule or hash_rule or redacted.judgement.hash_rule
+        snapshot = replace(snapshot, judgement=replace(snapshot.judgement, hash_rule=shown))
         if set(recipients) != set(redacted.recipients):  # who loses the old key must not lose what it opens
             yield "encrypting the files of virtual clusters anew, for the recipients of today"
             snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients)))

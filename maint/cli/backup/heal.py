@@ -64,14 +64,16 @@ def heal(
             screen.emit({"snapshot": redacted.id}, f"would fill snapshot {redacted.id} from {source or secrets}")
             return 0
         with at_work(site, "backup heal", screen.say):
-            values, words = _from_snapshot(site, source) if source else _from_file(site, absolute(secrets))
-            healed = screen.follow(fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose)))
+            older = find(site, source) if source else None
+            values, words = _from_snapshot(site, older) if older else _from_file(site, absolute(secrets))
+            rule = older.judgement.hash_rule if older else None
+            filled = fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose), hash_rule=rule)
+            healed = screen.follow(filled)
         return _told(screen, redacted.id, healed)
 
 
-def _from_snapshot(site: ConfiguredSite, wanted: str) -> tuple[Values, str]:
-    older = find(site, wanted)
-    insist_on_password(site, older)  # whose hash the healed one gets: what cannot be told of that one is known of this
+def _from_snapshot(site: ConfiguredSite, older: Snapshot) -> tuple[Values, str]:
+    insist_on_password(site, older)  # whose hash the healed one gets
     return values_of(read_deployment(site, older)).get, f"snapshot {older.id}"
 
 

@@ -195,7 +195,7 @@ def test_what_is_rekeyed_already_counts_where_the_password_is_mistyped(loaded):
     assert (len(left), {first, newest} <= set(left)) == (3, True)
 
 
-def test_what_is_healed_from_a_snapshot_wants_the_password_of_that_one(loaded):
+def test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped(loaded):
     loaded("backup", "create")  # redacted
     older, newer = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
     before = sorted((loaded.lab.folder / "backups").rglob("*"))
@@ -204,3 +204,17 @@ def test_what_is_healed_from_a_snapshot_wants_the_password_of_that_one(loaded):
     assert sorted((loaded.lab.folder / "backups").rglob("*")) == before
     code, said = typed(loaded, PASSWORD, "heal", newer, "--from", older)
     assert (code, "verified: level 3 of 3" in said) == (0, True), said
+
+
+def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more(loaded):
+    loaded("backup", "create")  # redacted
+    older, newer = (one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"])
+    (loaded.lab.folder / "password").write_text("changed since")
+    said = loaded("backup", "heal", newer, "--from", older)
+    assert (said.code, "must not be relied on: the configured password does not open admin" in said.err) == (1, True)
+    results = {one["id"]: one["verified"]["result"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]}
+    assert sorted(results.values()) == ["failed", "verified", "verified"]
+    (healed,) = results.keys() - {older, newer}
+    assert (loaded("backup", "verify", older).code, loaded("backup", "verify", healed).code) == (1, 1)
+    (loaded.lab.folder / "password").write_text(PASSWORD)
+    assert loaded("backup", "verify", healed).code == 0
