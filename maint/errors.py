@@ -1,6 +1,7 @@
 """The one tree of failures: each says what went wrong, why, and what to do next; `exit_code` is inherited."""
 
 import errno
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -133,6 +134,9 @@ def shortage(error: BaseException) -> WorkFailed | None:
         words = "no further thread can begin"
     elif isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE):
         words = f"the system gives nothing more: {error.strerror}"
+    elif isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding() != "utf-8":
+        words = f"the name of a file holds letters that this environment, whose encoding is {error.encoding}, lacks"
+        return WorkFailed(words, hint="set LC_ALL=C.UTF-8, and PYTHONUTF8 to nothing but 1")
     else:
         return None
     hint = "end what else runs here, or raise the limits of this user, unit (MemoryMax, TasksMax) or container"

@@ -454,6 +454,16 @@ def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
     assert "backup → verify → copy".encode() in ended.stdout
 
 
+def test_in_a_locale_that_cannot_spell_a_name_of_the_config_that_is_told_and_no_bug(loaded, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(Path(loaded.config).read_text().replace(str(loaded.lab.folder), f"{tmp_path}/über"))
+    poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "backup", "list", "--config", config]
+    ended = subprocess.run(words, env=poor, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1, ended.stderr
+    assert "whose encoding is ascii" in ended.stderr and "LC_ALL=C.UTF-8" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "output"),
     [
