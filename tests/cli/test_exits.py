@@ -456,7 +456,8 @@ def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
 
 def test_in_a_locale_that_cannot_spell_a_name_of_the_config_that_is_told_and_no_bug(loaded, tmp_path):
     config = tmp_path / "config.yaml"
-    config.write_text(Path(loaded.config).read_text().replace(str(loaded.lab.folder), f"{tmp_path}/über"))
+    known = (loaded.lab.folder / "config.yaml").read_text()
+    config.write_text(known.replace(str(loaded.lab.folder), f"{tmp_path}/über"))
     poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     words = [sys.executable, "-c", "from maint.cli.start import main; main()", "backup", "list", "--config", config]
     ended = subprocess.run(words, env=poor, capture_output=True, text=True, check=False)
