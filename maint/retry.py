@@ -2,9 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from maint.errors import DeadlinePassed
+
 _THREAD = threading.local()
+_LAST = 10.0  # seconds for what is put in order where something has failed
 
 
 def heed(stop: threading.Event) -> None:
@@ -47,3 +51,21 @@ def looks(clock: _Clock, limit: float, pauses: Iterator[float]) -> Iterator[None
         if clock.monotonic() - begun >= limit:
             return
         clock.sleep(pause)
+
+
+class _Limits(Protocol):
+    def monotonic(self) -> float: ...
+
+    def limit(self, seconds: float | None) -> AbstractContextManager[object]: ...
+
+
+@contextmanager
+def briefly(clock: _Limits) -> Iterator[None]:
+    """Put in order, on the way out of a failure, what may be silent by now: after some seconds it stays as it is."""
+    until = clock.monotonic() + _LAST
+    try:
+        with clock.limit(_LAST):
+            yield
+    except DeadlinePassed:
+        if clock.monotonic() < until:
+            raise  # it is one around this

@@ -17,6 +17,7 @@ from maint import files
 from maint.errors import Invalid, Refused, StoreFailed
 from maint.model.formatting import show_time
 from maint.ports import Sight, Site
+from maint.retry import briefly
 from maint.snapshots.manifest import is_id, stamp
 from maint.snapshots.parts import listing
 
@@ -119,7 +120,7 @@ def storing(site: Site) -> Iterator[None]:
         yield
     finally:
         # One that stays is removed by the next run here, and does not hinder anyone else after a day.
-        with suppress(StoreFailed):
+        with briefly(site.clock), suppress(StoreFailed):
             site.store.remove(mine)
 
 

@@ -16,6 +16,7 @@ from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
 from maint.ports import Site
+from maint.retry import briefly
 from maint.snapshots import parts
 from maint.snapshots.in_progress import begin, end
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
@@ -158,7 +159,7 @@ class SnapshotWriter:
     def undo(self) -> bool:
         """Take back what was stored, and return whether it is gone; what is not, a later sweep finds."""
         # The manifest goes first, so that no moment shows a snapshot with parts missing.
-        with suppress(StoreFailed):
+        with briefly(self._site.clock), suppress(StoreFailed):
             for name in reversed(self._stored):
                 self._site.store.remove(f"{self._folder}/{name}")
             end(self._site.state, self.id)

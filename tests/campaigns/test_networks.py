@@ -18,7 +18,7 @@ from tests.steps.operator import Operator, Said
 
 TRIES = tries(2, 120)  # faults in front of each peer
 LIMIT = 8  # seconds that a command is given
-LATEST = LIMIT + 30  # closing what was opened has limits of its own
+LATEST = LIMIT + 40  # closing what was opened, and taking back what was stored, has limits of its own
 STOP = "POST /api/v45/clusters/base/commands/stop"
 
 

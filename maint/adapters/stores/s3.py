@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.stores.stored_files import (
     Writer,
     is_left_over,
@@ -25,6 +26,7 @@ from maint.adapters.stores.stored_files import (
 )
 from maint.errors import CannotReach, Invalid, Stopped, StoreFailed, WorkFailed
 from maint.files import spool
+from maint.retry import briefly
 
 try:
     from botocore.config import Config
@@ -362,7 +364,7 @@ class _Upload:
         """Take back what was sent; best effort on the way out of a failure, a sweep comes later."""
         if self._whole is not None:
             self._whole.close()
-        with suppress(BotoCoreError, ClientError, CannotReach):
+        with briefly(SystemClock()), suppress(BotoCoreError, ClientError, CannotReach):
             if self._id is not None:
                 _abort_upload(self._client, self._bucket, self._key, self._id)
             self._unmark()

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import BinaryIO, cast
 
+from maint.adapters.clock import SystemClock
 from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import stored_files
 from maint.errors import CannotReach, StoreFailed
+from maint.retry import briefly
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
 
@@ -171,7 +173,7 @@ class SftpStore:
 
     def _forget(self, staging: str) -> None:
         # Best effort on the way out of a failure: the failure itself must be reported, and a sweep comes later.
-        with suppress(*BROKEN, CannotReach), self._sessions.session() as session:
+        with briefly(SystemClock()), suppress(*BROKEN, CannotReach), self._sessions.session() as session:
             session.remove(staging)
 
     @contextmanager
