@@ -103,6 +103,8 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "heal": {
         "this machine has no private key": "snapshots/heal/test_heal.py::test_a_machine_without_the_private_key_heals_nothing",
+        "the password that was typed": "cli/backup/test_verify_words.py::test_what_is_healed_from_a_snapshot_wants_its_password_and_is_not_stored_where_that_is_mistyped",
+        "the configured password does not open": "cli/backup/test_verify_words.py::test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opened_by_it_no_more",
         "is not redacted": "snapshots/heal/test_heal.py::test_nothing_is_stored_where_nothing_can_be_filled",
         "nothing … could be filled": "snapshots/heal/test_heal.py::test_nothing_is_stored_where_nothing_can_be_filled",
         "values could not be filled": "snapshots/heal/test_heal.py::test_a_secrets_file_of_references_heals_what_an_older_snapshot_cannot",
