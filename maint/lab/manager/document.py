@@ -25,9 +25,19 @@ class ExactFloat(float):
         return number
 
 
+def spelled(text: str | bytes) -> Any:  # Any: what JSON can spell
+    """Return what a JSON text spells, numbers exact (M7.3); ValueError: it is none, or it cannot be printed again."""
+    try:
+        value = json.loads(text, parse_float=ExactFloat)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no half of a character, no NaN
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
 def parse(text: str | bytes) -> Doc:
-    """Return the object that a JSON text spells, integers of any size exact (M7.3); ValueError where it is not one."""
-    value = json.loads(text, parse_float=ExactFloat)
+    """Return the object that a JSON text spells; ValueError where it is not one."""
+    value = spelled(text)
     if not isinstance(value, dict):
         raise ValueError("the top level is not an object")
     return value

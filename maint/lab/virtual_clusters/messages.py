@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from maint.lab.http import messages
 from maint.lab.http.messages import Response
-from maint.lab.manager.document import Doc, rebuilt
+from maint.lab.manager.document import Doc, rebuilt, spelled
 from maint.lab.virtual_clusters.store import Staged
 
 
@@ -22,7 +22,7 @@ class Request(messages.Request, frozen=True):
         if not self.content.strip():
             return {}
         try:
-            return json.loads(self.content)
+            return spelled(self.content)
         except ValueError as error:
             raise ApiError(400, f"invalid character in body: {error}") from error
 

@@ -148,6 +148,21 @@ def test_a_document_that_no_parser_likes_is_a_400(fresh, text):
     assert fresh.put_deployment(text.encode(), timeout=20).status_code == 400
 
 
+def test_half_a_character_is_a_400_and_spoils_nothing_that_is_kept(loaded):
+    half = '{"items": [{"name": "WEB_TLS", "value": "\\ud800"}]}'
+    for call, body in (("PUT cm/config", half), ("PUT clusters/base/tags", '[{"name": "\\ud800", "value": "x"}]')):
+        method, _, path = call.partition(" ")
+        assert loaded.send(method, f"{V}/{path}", data=body, headers=JSON).status_code == 400
+    assert loaded.send("POST", f"{V}/clusters/base/commands/stop").status_code == 200
+    raw_half = b'{"items": [{"name": "WEB_TLS", "value": "\xed\xa0\x80"}]}'
+    assert loaded.send("PUT", f"{V}/cm/config", data=raw_half, headers=JSON).status_code == 400
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "1.5", "-1", "%00"])
+def test_what_can_be_no_number_of_a_command_is_not_found(loaded, number):
+    assert loaded.get(f"{V}/commands/{number}").status_code == 404
+
+
 def test_no_thread_of_a_manager_outlives_it(tmp_path):
     before = set(threading.enumerate())
     with simulator.create(tmp_path / "lab", Options(switches=FAST)).simulator as manager:

@@ -8,6 +8,7 @@ import pytest
 
 from maint.lab.http import messages
 from maint.lab.virtual_clusters.cluster import Cluster
+from maint.lab.virtual_clusters.messages import ApiError, Request
 
 REQUIREMENTS = "/resources/env/requirements.txt"
 
@@ -220,6 +221,13 @@ def test_a_form_that_ends_early_gives_nothing(keep):
     body = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + b"x" * 90 + b"\r\n--B--\r\n"
     with pytest.raises(messages.BadForm):
         list(messages.form_part(cut(body[:keep], 8), "multipart/form-data; boundary=B"))
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"name": "\\ud800"}', b'{"name": NaN}', b"\xff"])
+def test_a_body_that_no_parser_likes_is_a_400(content):
+    with pytest.raises(ApiError) as refused:
+        Request("POST", "/jobs", content=content).document()
+    assert refused.value.response.status == 400
 
 
 def test_a_git_repository_can_be_mounted_and_is_no_resource(api):

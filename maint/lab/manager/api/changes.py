@@ -1,7 +1,6 @@
 """Clusters, services, roles, groups and templates made, changed and taken away, as the published client has it."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -11,7 +10,18 @@ from maint.lab.manager.api import clusters as shown_clusters
 from maint.lab.manager.api import services as shown
 from maint.lab.manager.api import settings
 from maint.lab.manager.api.messages import Request, cluster_of, host_of, listing, one_of, role_of, service_of
-from maint.lab.manager.document import Doc, all_services, clusters, drop, is_objects, items, read, roles, services
+from maint.lab.manager.document import (
+    Doc,
+    all_services,
+    clusters,
+    drop,
+    is_objects,
+    items,
+    read,
+    roles,
+    services,
+    spelled,
+)
 from maint.lab.manager.load import EXAMPLE
 from maint.lab.manager.put_deployment import LONGEST_NAME
 from maint.lab.manager.world import NA, STOPPED, World
@@ -238,8 +248,8 @@ def tags(holder: Callable[[World, Request], Doc]) -> Callable[[World, Request], 
         before = {str(tag["name"]): tag for tag in found.get("tags") or []}
         if request.method in ("PUT", "DELETE"):
             try:
-                sent = {str(tag["name"]): tag for tag in _tags(json.loads(request.content or b"[]"))}
-            except (ValueError, RecursionError) as error:
+                sent = {str(tag["name"]): tag for tag in _tags(spelled(request.content or b"[]"))}
+            except ValueError as error:
                 raise ApiError(400, f"Cannot read the tags: {error}") from error
             kept = {name: tag for name, tag in before.items() if name not in sent}
             found["tags"] = list((before | sent if request.method == "PUT" else kept).values())

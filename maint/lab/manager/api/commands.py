@@ -1,6 +1,7 @@
 """Commands of the manager, clusters, services and roles: begun, looked up, ended, begun again (M4, M18, M20, M21)."""
 
 import io
+import re
 import zipfile
 
 from maint.lab.http.messages import ApiError, Response
@@ -189,8 +190,8 @@ def _again(world: World, command: Command, call: str) -> Command:
 
 def _find(world: World, request: Request) -> Command:
     text = request.parts["id"]
-    number = float(text) if text.replace(".", "", 1).isdecimal() else -1  # old clients ask for 338.0
-    found = world.commands.get(int(number))
+    number = re.fullmatch(r"([0-9]{1,18})(\.0*)?", text)  # old clients ask for 338.0
+    found = world.commands.get(int(number[1])) if number else None
     if found is None:
         raise ApiError(int(world.switches["unknown-command"]), f"Command {text} not found.")
     return found

@@ -62,7 +62,7 @@ class Request(messages.Request, frozen=True):
         """Return the texts of a list in the body; 400 where they are not texts in a list."""
         try:
             return texts(parse(self.content or b"{}"), field, what)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ApiError(400, f"Cannot read {what}: {error}") from error
 
 
