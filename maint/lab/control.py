@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from maint.errors import CannotReach, UsageError, WorkFailed
+from maint.errors import CannotReach, Refused, UsageError, WorkFailed
 from maint.files import writing
 from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
@@ -27,14 +27,19 @@ _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
 
 
 def up(folder: Path, options: Options | None = None) -> Status:
-    """Bring a lab up, an existing one as it was, and return once its manager answers; or raise `WorkFailed`."""
+    """Bring a lab up, an existing one as it was, and return once its manager answers.
+
+    Raises:
+        Refused: the folder holds something else than a lab.
+        WorkFailed: it did not come up; of a new one nothing is left.
+    """
     folder = folder.resolve()
     if _answers(folder):
         return status(folder)
     existed = is_lab(folder)
-    if is_unfinished(folder):
-        shutil.rmtree(folder)
     with writing(folder, "name another folder"):
+        if not existed:
+            _clear(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / CONTROL).unlink(missing_ok=True)
     write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
@@ -73,9 +78,20 @@ def is_lab(folder: Path) -> bool:
     return (folder / MADE_FROM).is_file()
 
 
-def is_unfinished(folder: Path) -> bool:
-    """Return whether a folder holds what is left of a lab that was never finished."""
-    return (folder / OPTIONS).is_file() and not is_lab(folder)
+def _clear(folder: Path) -> None:
+    # What a lab does not come up in is removed, so a lab begins in a folder of its own.
+    if _is_unfinished(folder):
+        shutil.rmtree(folder)
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused(f"{folder} is not empty and holds no lab", hint="name another folder")
+
+
+def _is_unfinished(folder: Path) -> bool:
+    # Whether it holds what is left of a lab that was killed while it was made: any program may have such a file.
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads((folder / OPTIONS).read_bytes()) if (folder / OPTIONS).is_file() else None
+        return isinstance(found, dict) and found.keys() == _spelled(Options()).keys()
+    return False
 
 
 def status(folder: Path) -> Status:

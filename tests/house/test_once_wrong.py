@@ -441,6 +441,7 @@ a switch of the lab that nothing reads passed
 a lab that did not come up left a folder, and one was thrown away unasked
     cli/lab/test_lab_wishes.py::test_a_lab_that_did_not_come_up_leaves_nothing_and_another_can_be_made_in_its_place
     cli/lab/test_lab_wishes.py::test_a_lab_is_thrown_away_only_when_the_operator_agrees
+    cli/lab/test_lab_wishes.py::test_a_folder_that_holds_something_else_stays_as_it_is
     cli/lab/test_lab_wishes.py::test_a_demo_that_fails_names_nothing_that_it_removed
 faults of the lab outlived their repair, or could not strike
     lab/manager/test_truth.py::test_a_command_that_never_ends_ends_with_a_repair

@@ -88,14 +88,11 @@ def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
 
 def _discard(flags: Flags, place: Path) -> None:
     """Take the lab in a folder down and remove it, once the operator agrees."""
-    if not place.exists():
+    if not control.is_lab(place):
         return
-    if control.is_lab(place):
-        store = ", with the snapshots in its store" if any(place.glob("backups/*")) else ""
-        question = f"the lab in {place} is to be thrown away{store}; go on?"
-        ask_change(flags.screen(), question, yes=flags.yes)
-    elif not control.is_unfinished(place) and (not place.is_dir() or any(place.iterdir())):
-        raise Refused(f"{place} is not empty and holds no lab", hint="name another folder")
+    store = ", with the snapshots in its store" if any(place.glob("backups/*")) else ""
+    question = f"the lab in {place} is to be thrown away{store}; go on?"
+    ask_change(flags.screen(), question, yes=flags.yes)
     control.down(place)
     shutil.rmtree(place)
 

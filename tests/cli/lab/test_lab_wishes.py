@@ -2,6 +2,7 @@
 
 import socket
 
+import msgspec
 import pytest
 
 from maint.lab import control
@@ -32,7 +33,7 @@ def test_a_wish_that_makes_no_sense_is_wrong_usage(tmp_path, words, told):
 def test_a_place_that_can_be_no_folder_is_told_and_stays_as_it_is(tmp_path, place, words):
     (tmp_path / "file").write_text("mine")
     said = maint("lab", "up", "--folder", str(tmp_path / place), *words)
-    assert (said.code, "name another folder" in said.err) == (5 if words else 1, True), said.err
+    assert (said.code, "name another folder" in said.err) == (1 if "/" in place else 5, True), said.err
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -51,12 +52,24 @@ def test_a_lab_that_did_not_come_up_leaves_nothing_and_another_can_be_made_in_it
     assert said.code == 1 and "no usable name" in said.err and "Traceback" not in said.err
     assert not folder.exists()
     folder.mkdir()
-    (folder / "options.json").write_text("{}")  # as a kill in the middle leaves it
+    (folder / "options.json").write_bytes(msgspec.json.encode(Options()))  # as a kill in the middle leaves it
     try:
         again = maint("lab", "up", "--folder", str(folder), "--new", "--fresh")
         assert again.code == 0, again.err
     finally:
         control.down(folder)
+
+
+@pytest.mark.parametrize("words", [(), ("--new", "--yes")])
+@pytest.mark.parametrize("name", ["thesis.txt", "options.json"])
+def test_a_folder_that_holds_something_else_stays_as_it_is(tmp_path, name, words):
+    folder, broken = tmp_path / "mine", tmp_path / "broken.json"
+    folder.mkdir()
+    (folder / name).write_text('{"mine": true}')
+    broken.write_text(NAMELESS)
+    said = maint("lab", "up", "--folder", str(folder), "--deployment", str(broken), *words)
+    assert (said.code, "holds no lab" in said.err) == (5, True), said.err
+    assert [each.name for each in folder.iterdir()] == [name]
 
 
 def test_a_lab_is_thrown_away_only_when_the_operator_agrees(tmp_path):
