@@ -166,7 +166,7 @@ def test_every_command_has_a_help_text_with_the_common_flags(folder):
         noun = [word for word in words if not word.startswith("-")][:2]
         noun = noun[:1] if noun[0] in ("help", "version") else noun
         said = maint(*noun, "--help")
-        assert said.code == 0
+        assert (said.code, maint(*noun, "-h")) == (0, said)
         assert "--dry-run" in said.out and "--confirm" in said.out, noun
 
 

@@ -382,13 +382,15 @@ the help of a playbook did not list its parameters
 colours came unasked, and completion knew no names
     cli/test_color.py::test_a_terminal_is_shown_colours_unless_somebody_wants_none
     cli/completion/test_completion.py::test_names_come_from_the_config_the_state_and_the_store
-JSON did not fit its schema, and no command had an example
+JSON did not fit its schema, and no command had an example; -h was an error
+    cli/test_flags.py::test_every_command_has_a_help_text_with_the_common_flags
     cli/test_outputs.py::test_what_each_command_prints_fits_its_schema
     cli/help/test_examples.py::test_every_command_has_an_example_under_its_help_and_on_the_page_of_commands
 inside words stood in front of users
     house/test_words.py::test_no_message_names_a_section_or_a_type
     house/test_words.py::test_no_step_kind_is_described_twice
     house/test_words.py::test_one_of_a_kind_is_told_without_the_s_of_several
+    restore/test_plan.py::test_digests_that_begin_alike_are_told_whole_where_the_plan_is_stale
 the first config could not take a backup
     config/test_sample.py::test_the_example_host_is_the_managers_whose_files_a_backup_reads
     cli/site/test_doctor.py::test_a_reason_is_told_once
@@ -402,6 +404,7 @@ it did not run as a module, and nothing held what was stored
 sister commands took different options
     adapters/virtual_clusters/test_commands.py::test_init_takes_the_virtual_cluster_as_its_sisters_do
     adapters/virtual_clusters/test_commands.py::test_a_resource_may_be_left_out_of_lists
+    adapters/virtual_clusters/test_commands.py::test_a_list_of_jobs_calls_no_schedule_on_that_is_not_enabled
     steps/test_troubles.py::test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it
 
 # What an expert would miss
@@ -430,12 +433,19 @@ the vendor's clients missed fields and calls
     lab/manager/test_truth.py::test_services_and_roles_have_tags
     lab/manager/test_truth.py::test_the_full_view_of_hosts_has_tags_distribution_and_config
     lab/manager/test_cm_client.py::test_it_moves_a_deployment_to_an_empty_server
+    lab/manager/test_truth.py::test_groups_templates_roles_and_mappings_are_read
+    lab/manager/test_truth.py::test_the_logs_of_a_command_are_archives
     lab/manager/test_truth.py::test_parcels_go_from_stage_to_stage
+    lab/manager/test_truth.py::test_hosts_join_a_cluster_and_leave_it
+    lab/manager/test_truth.py::test_certificates_are_generated_by_a_command
     lab/manager/test_truth.py::test_what_is_not_simulated_is_told_from_what_does_not_exist
+    lab/manager/test_truth.py::test_the_help_lists_every_call
 an old version of the API lost nothing here
     lab/manager/test_truth.py::test_an_export_by_an_old_version_has_the_shape_of_that_version
     lab/manager/test_truth.py::test_what_an_old_version_does_not_carry_is_lost_by_a_restore_through_it
     lab/manager/test_truth.py::test_a_setting_that_nobody_knows_is_refused_unless_switched_off
+    lab/manager/test_truth.py::test_a_body_that_is_said_to_be_something_else_is_refused_unless_switched_off
+    lab/manager/test_truth.py::test_the_full_view_of_settings_says_more_and_lists_defaults
 a switch of the lab that nothing reads passed
     lab/manager/test_switches.py::test_every_switch_and_every_fault_is_asked_for_somewhere_and_thrown_by_a_test
 a lab that did not come up left a folder, and one was thrown away unasked

@@ -117,6 +117,14 @@ def test_when_the_server_changed_the_plan_is_stale(loaded):
     change_rack(loaded, "/default")
 
 
+def test_digests_that_begin_alike_are_told_whole_where_the_plan_is_stale(loaded):
+    digest = planned(loaded)["digest"]
+    other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
+    said = run(loaded, other)
+    stale(said, loaded)
+    assert f"it had {other}, now it would be {digest}" in said.err
+
+
 def test_when_a_newer_snapshot_came_the_plan_is_stale(loaded):
     plan = planned(loaded)["digest"]
     back_up(loaded)

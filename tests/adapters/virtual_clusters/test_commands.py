@@ -47,6 +47,20 @@ def test_lists_carry_the_schema_where_json_is_asked_for(vc, api):
     assert "NAME" in vc("job", "list", "-o", "table").out
 
 
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        (UNSCHEDULED, "none"),
+        ({"paused": True}, "on (paused)"),
+        ({"enabled": True, "paused": True, "cronExpression": "0 2 * * *"}, "0 2 * * * (paused)"),
+    ],
+)
+def test_a_list_of_jobs_calls_no_schedule_on_that_is_not_enabled(vc, api, schedule, told):
+    api.jobs["d"] = {"name": "d", "type": "airflow", "airflow": {"dagFile": "d.py"}, "schedule": schedule}
+    (line,) = vc("job", "list", "-o", "table").out.splitlines()[1:]
+    assert line.partition("d.py")[2].strip() == told
+
+
 @pytest.mark.parametrize("name", ["", "..", "."])
 def test_what_is_no_name_reaches_nothing_else(vc, api, name):
     api.add_file("r", "etl", b"")
