@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from maint.errors import CannotReach, Refused, UsageError, WorkFailed
-from maint.files import writing
+from maint.files import Damaged, load, writing
 from maint.lab.files import write_whole
 from maint.lab.manager.load import Options
 
@@ -24,6 +24,20 @@ Status: TypeAlias = dict[str, Any]
 CONTROL, MADE_FROM, OPTIONS, OUTPUT = "control.json", "lab.json", "options.json", "daemon.log"
 BLUEPRINT = "blueprint.json"  # the deployment of a lab that exists
 _PATIENCE = 60.0  # seconds, and as many for each megabyte of its deployment
+
+
+class _Access(msgspec.Struct, frozen=True):
+    # What `CONTROL` says of the lab's process.
+    port: int
+    token: str
+    pid: int
+
+
+class _Ports(msgspec.Struct, frozen=True):
+    # What `MADE_FROM` says of where the lab answers.
+    plain_port: int
+    tls_port: int
+    ssh_ports: dict[str, int] = {}
 
 
 def up(folder: Path, options: Options | None = None) -> Status:
@@ -105,9 +119,12 @@ def is_down(folder: Path) -> bool:
     """Return whether there is a lab in a folder of which nothing answers: no process of its own, no port."""
     if not is_lab(folder) or _answers(folder):
         return False
-    facts = json.loads((folder / MADE_FROM).read_text())
-    ports = [facts["plain_port"], facts["tls_port"], *list(facts.get("ssh_ports", {}).values())[:1]]
-    return not any(_listens(int(port)) for port in ports)
+    try:
+        made = load(folder / MADE_FROM, _Ports)
+    except Damaged:
+        return False
+    ports = [made.plain_port, made.tls_port, *list(made.ssh_ports.values())[:1]] if made else []
+    return not any(_listens(port) for port in ports)
 
 
 def _listens(port: int) -> bool:
@@ -119,7 +136,7 @@ def down(folder: Path) -> bool:
     """Take a lab down, its files stay; return whether there was one up."""
     if not _answers(folder):
         return False
-    number = int(_access(folder)["pid"])
+    number = _access(folder).pid
     ask(folder, "stop")
     deadline = time.monotonic() + _PATIENCE
     while _lives(number):
@@ -166,20 +183,22 @@ def ask(folder: Path, order: str, **words: str) -> Status:
     """Send one order; `CannotReach` where no lab is up, `UsageError` where the lab does not know what it is asked."""
     try:
         access = _access(folder)
-        with socket.create_connection(("127.0.0.1", int(access["port"])), timeout=_PATIENCE) as connection:
-            connection.sendall(json.dumps({"token": access["token"], "order": order, **words}).encode() + b"\n")
+        with socket.create_connection(("127.0.0.1", access.port), timeout=_PATIENCE) as connection:
+            connection.sendall(json.dumps({"token": access.token, "order": order, **words}).encode() + b"\n")
             line = connection.makefile("rb").readline()
         answer: Status = json.loads(line)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError, Damaged) as error:
         raise CannotReach(f"no lab is up in {folder}", hint="maint lab up") from error
     if "error" in answer:
         raise UsageError(str(answer["error"]), hint="`maint help lab` lists them")
     return answer
 
 
-def _access(folder: Path) -> Status:
-    access: Status = json.loads((folder / CONTROL).read_bytes())
-    return access
+def _access(folder: Path) -> _Access:
+    found = load(folder / CONTROL, _Access)
+    if found is None:
+        raise Damaged("there is none")
+    return found
 
 
 def _answers(folder: Path) -> bool:

@@ -84,6 +84,7 @@ deep nesting, huge numbers and halves of characters ended as a bug
     cli/test_exits.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
 a damaged file of our own ended as a bug
     campaigns/test_inputs.py::test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out
+    lab/manager/test_daemon.py::test_a_damaged_file_of_a_labs_process_is_no_lab_that_is_up
     snapshots/test_state_of_0_1_0.py::test_a_killed_run_is_taken_up_or_refused_by_name_of_its_version
 a disk that took no state file ended as a bug
     cli/test_exits.py::test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which

@@ -107,6 +107,14 @@ def test_a_lab_that_cannot_come_up_says_why(tmp_path):
     assert "not an object" in raised.value.detail[-1]
 
 
+@pytest.mark.parametrize("content", ["", "null", "[5]", "[" * 100_000, '{"port": "x"}', '{"port": 1}', "\0"])
+def test_a_damaged_file_of_a_labs_process_is_no_lab_that_is_up(tmp_path, content):
+    (tmp_path / "control.json").write_text(content)
+    (tmp_path / "lab.json").write_text(content)
+    assert control.status(tmp_path)["running"] is False
+    assert (control.down(tmp_path), control.is_down(tmp_path)) == (False, False)
+
+
 def test_what_is_not_up_cannot_be_asked(tmp_path):
     with pytest.raises(CannotReach):
         control.break_(tmp_path, "manager", "proxy-502")
