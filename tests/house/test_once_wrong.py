@@ -423,6 +423,7 @@ what a snapshot does not cover stood on one page alone
 an exception in a handler of the lab hung its client
     lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body
     lab/manager/test_truth.py::test_a_length_that_is_no_number_is_a_400
+    lab/manager/test_truth.py::test_a_chunk_whose_length_is_no_number_is_a_400_and_waited_for_by_nobody
     lab/manager/test_truth.py::test_half_a_character_is_a_400_and_spoils_nothing_that_is_kept
     lab/virtual_clusters/test_objects.py::test_a_body_that_no_parser_likes_is_a_400
     lab/manager/test_truth.py::test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer

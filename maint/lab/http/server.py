@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import re
 import secrets
 import socket
 import ssl
@@ -112,11 +113,11 @@ PIECE = 1 << 18  # bytes of a body that are read or written at once
 
 
 class BadRequest(Exception):
-    """The head of a request makes no sense: it is answered 400."""
+    """The head of a request, or of a chunk of its body, makes no sense: it is answered 400."""
 
 
 class BodyCut(Exception):
-    """The sender went away before its body was whole, or its chunks make no sense."""
+    """The sender went away before its body was whole, or a chunk did not end where it should."""
 
 
 class Listener(ThreadingHTTPServer):
@@ -311,20 +312,20 @@ class Exchange(BaseHTTPRequestHandler, ABC):
         try:
             for _ in self.received():
                 pass
-        except BodyCut:
+        except (BodyCut, BadRequest):
             self.close_connection = True
 
     def _announced(self) -> int | None:
         if self.chunked:
             return None
         given = (self.headers.get("Content-Length") or "0").strip()
-        if not (given.isascii() and given.isdigit()):
+        if not re.fullmatch("[0-9]{1,18}", given):
             self.close_connection = True
             raise BadRequest("Bad Content-Length")
         return int(given)
 
     def _chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline(64).split(b";")[0].strip(), 16):
+        while size := self._chunk_size():
             while size:
                 piece = self._piece(size)
                 size -= len(piece)
@@ -333,6 +334,15 @@ class Exchange(BaseHTTPRequestHandler, ABC):
                 raise BodyCut("a chunk did not end where it should")
         while self.rfile.readline(1024).strip():
             pass  # trailers
+
+    def _chunk_size(self) -> int:
+        line = self.rfile.readline(64)
+        if not line:
+            raise BodyCut("the connection ended within the body")
+        size = line.split(b";")[0].strip()
+        if not re.fullmatch(rb"[0-9a-fA-F]{1,15}", size):
+            raise BadRequest("Bad chunk size")
+        return int(size, 16)
 
     def _piece(self, most: int) -> bytes:
         piece = self.rfile.read1(min(most, PIECE))

@@ -262,7 +262,7 @@ def received(raw: bytes, left: int | None) -> bytes:
     return b"".join(exchange.received())
 
 
-@pytest.mark.parametrize("raw", [b"", b"5\r\nabc", b"5\r\nabcdeXX\r\n0\r\n\r\n", b"zz\r\n", b"3\r\nabc\r\n"])
+@pytest.mark.parametrize("raw", [b"", b"5\r\nabc", b"5\r\nabcdeXX\r\n0\r\n\r\n", b"3\r\nabc\r\n"])
 def test_chunks_that_end_early_are_no_body(raw):
     with pytest.raises(BodyCut):
         received(raw, None)

@@ -71,11 +71,23 @@ def test_settings_that_are_no_list_of_settings_are_a_400(loaded, items):
     assert "Cannot read the settings" in answer.json()["message"]
 
 
-@pytest.mark.parametrize("length", [b"abc", b"-1", b"1e3", b"5, 5"])
+@pytest.mark.parametrize("length", [b"abc", b"-1", b"1e3", b"5, 5", b"9" * 5000])
 def test_a_length_that_is_no_number_is_a_400(fresh, length):
     answer = raw(fresh, b"POST /api/v49/cm/trial/begin HTTP/1.1\r\nContent-Length: " + length)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert last(fresh)["status"] == 400
+
+
+@pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 60])
+def test_a_chunk_whose_length_is_no_number_is_a_400_and_waited_for_by_nobody(fresh, size):
+    head = b"PUT /api/v49/cm/config HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked"
+    answer = raw(fresh, head, size + b"\r\n{}   \r\n0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert last(fresh)["status"] == 400
+
+
+def test_a_version_of_very_many_digits_is_not_found(fresh):
+    assert fresh.get(f"/api/v{'9' * 5000}/hosts").status_code == 404
 
 
 def test_a_request_line_that_cannot_be_read_is_a_400_and_logged(fresh):

@@ -19,7 +19,7 @@ from maint.lab.manager.document import Doc, major
 from maint.lab.manager.world import World
 
 _VIEWS = ("summary", "full", "full_with_health_check_explanation", "export", "export_redacted")
-_API = re.compile(r"/api/v(\d+)/(.+?)/?")
+_API = re.compile(r"/api/v(\d{1,4})/(.+?)/?")
 
 
 class Admitted(Struct, frozen=True):
