@@ -107,7 +107,7 @@ class Objects:
         """Whether a file need neither be fetched nor read; it is listed then."""
         key = self.key(file)
         known, read = self._known.get(key, (None, None))
-        if known is not None and read is not None and self._now - read < self._reread:
+        if known is not None and read is not None and abs(self._now - read) < self._reread:
             self._listed.setdefault(key, (known, read))
         return key in self._listed
 
