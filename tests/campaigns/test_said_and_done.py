@@ -26,6 +26,7 @@ CONFIRMED |= dict.fromkeys(("recover-virtual-cluster", "recover-virtual-clusters
 NOTHING = ("nothing to do", "it is so already", "nothing to delete", "is on already")
 # What leaves no trace by itself: it looks, waits, or gives back what others hold.
 TRACELESS = {"window.close", "tls.switch", "cluster.start", "vc.find"}
+SLACK = 0.05  # seconds by which what a busy machine notes down may lie beside its step
 OWN = ("/state/lab/runs/", "/state/lab/reports/", "/state/lab/begun/")  # in which every run writes
 
 
@@ -38,7 +39,7 @@ def done_already(operator: Operator, line: str) -> None:
 
 
 def half_done(operator: Operator, line: str) -> None:
-    with operator.fork("playbook", "run", *line.split(), "--yes", "--confirm", SITE) as begun:
+    with operator.fork("playbook", "run", *line.split(), "--yes", "--confirm", confirmed(line)) as begun:
         before = {*(operator.state / "runs").glob("*.jsonl")}
         while begun.poll() is None:
             fresh = {*(operator.state / "runs").glob("*.jsonl")} - before
@@ -119,8 +120,11 @@ def ground(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Gr
 
 def run(operator: Operator, line: str) -> Said:
     """Carry a playbook out, whatever it asks."""
-    confirmed = CONFIRMED.get(line.split()[0], SITE)
-    return operator("playbook", "run", *line.split(), "--yes", "--confirm", confirmed, "--timeout", "20s")
+    return operator("playbook", "run", *line.split(), "--yes", "--confirm", confirmed(line), "--timeout", "20s")
+
+
+def confirmed(line: str) -> str:
+    return CONFIRMED.get(line.split()[0], SITE)
 
 
 @pytest.mark.parametrize(("book", "state"), CASES, ids=[f"{book.split()[0]}-{state}" for book, state in CASES])
@@ -166,14 +170,14 @@ def follow(operator: Operator, actions: list[Any], journal: Path, said: Said, be
         for index, began in intents.items()
     }
     for at, words in sent:  # each request belongs to a step that was to change something
-        by = [actions[index] for index, (first, last) in spans.items() if first - 0.001 <= at <= last + 0.001]
+        by = [actions[index] for index, (first, last) in spans.items() if first - SLACK <= at <= last + SLACK]
         assert any(one["effect"] != "READ" and not idle(one) for one in by), (words, by, said)
     for index, (first, last) in spans.items():
         action = actions[index]
         if action["effect"] == "READ" or idle(action) or outcomes.get(index, {}).get("outcome") != "done":
             continue
-        traces = [words for at, words in sent if first - 0.001 <= at <= last + 0.001]
-        traces += [f"a file at {at}" for at in touched if first - 0.02 <= at <= last + 0.02]
+        traces = [words for at, words in sent if first - SLACK <= at <= last + SLACK]
+        traces += [f"a file at {at}" for at in touched if first - SLACK <= at <= last + SLACK]
         assert traces or vanished or action["kind"] in TRACELESS, (action, outcomes[index], said)
     partly = any(one.get("partly") for one in outcomes.values())
     assert (said.code == 0) == (ended == "done" and not partly), (ended, said)
