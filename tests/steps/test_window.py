@@ -13,7 +13,6 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.steps.manager import java_options, server_options, window
 from tests.steps.conftest import copy
@@ -308,13 +307,6 @@ def test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run
     assert [action["kind"] for action in said.json["actions"]] == ["window.open", "snapshot.take", "window.close"]
     assert said.json["actions"][1]["value"]["restorable"] is True
     assert (left.options.read_bytes(), left.window, left.kept) == (left.before + more, False, [])
-
-
-def test_a_restore_closes_the_window_first_though_the_manager_has_lost_its_database_and_serves_no_tls(left):
-    left.lab.lose_database()
-    said = left("restore", "run", "--confirm", SITE, "--manager-only", "--timeout", "60s")
-    assert said.code == 0, said.err
-    assert (left.window, left.puts) == (False, 1)
 
 
 def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):

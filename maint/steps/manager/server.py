@@ -118,13 +118,6 @@ def _serves(site: Site, tls: bool = False) -> bool:
         return True
 
 
-def _has_no_tls(site: Site) -> bool:
-    try:
-        return not stores_tls(site.manager)
-    except (WorkFailed, CannotReach, Refused):  # no password may leave in clear, or it is starting: nobody knows
-        return False
-
-
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
     """Restart the server on every manager host, once for all attempts of a run; `key` names the note about it."""
     before = work.noted(key)
@@ -172,21 +165,19 @@ def await_version(site: Site, limit: float, *, tls: bool | None = None) -> Gener
     """Wait so many seconds until the API answers, and return N of its `vN`; raises as `restart_and_wait`.
 
     Args:
-        tls: whether only an answer on the TLS port counts; None: where a CA is configured, and a server that answers in
-            clear does not say that it is to, as one that has lost its database does.
+        tls: whether only an answer on the TLS port counts; None: where a CA is configured.
     """
     seen = ["no answer"]
     try:
-        return (yield from _answering(site, limit, tls, seen))
+        return (yield from _answering(site, limit, _wants_tls(site) if tls is None else tls, seen))
     except DeadlinePassed as error:
         raise DeadlinePassed(
             error.message, detail=[f"the manager was waited for: {seen[-1]}"], hint=_LOG_HINT
         ) from error
 
 
-def _answering(site: Site, limit: float, tls: bool | None, seen: list[str]) -> Generator[str, None, int]:
+def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generator[str, None, int]:
     # What was seen last stands at the end of `seen`.
-    wanted = _wants_tls(site) if tls is None else tls
     for _ in looks(site.clock, limit, polls()):
         site.manager.forget_login()
         presence = site.manager.presence()
@@ -195,8 +186,7 @@ def _answering(site: Site, limit: float, tls: bool | None, seen: list[str]) -> G
                 f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT
             )
         try:
-            plain = presence.door is Door.PLAIN and (not wanted or (tls is None and _has_no_tls(site)))
-            if plain or (presence.door is Door.TLS and not presence.silent):
+            if not presence.silent and presence.door in ((Door.TLS,) if tls else (Door.TLS, Door.PLAIN)):
                 return site.manager.api_version()
             seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:
@@ -204,8 +194,8 @@ def _answering(site: Site, limit: float, tls: bool | None, seen: list[str]) -> G
         except (WorkFailed, CannotReach) as error:  # a starting server may answer 404 or 5xx (M3)
             seen.append(error.message)
         yield f"waiting for the manager: {seen[-1]}"
-    missing = "its TLS port does not answer" if wanted else "it does not answer"
-    words = f"the manager was given {show_duration(limit)}, and {missing}"
+    wanted = "its TLS port does not answer" if tls else "it does not answer"
+    words = f"the manager was given {show_duration(limit)}, and {wanted}"
     raise NotUp(words, detail=[seen[-1]], hint=_LOG_HINT)
 
 
