@@ -13,6 +13,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
+from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.steps.manager import java_options, server_options, window
 from tests.steps.conftest import copy
@@ -138,7 +139,7 @@ def test_an_export_that_does_not_hang_together_is_not_blamed_on_another_server(l
 
 
 def test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same(loaded, monkeypatch):
-    monkeypatch.setattr(server_options, "restart_servers", lambda site, hosts: iter(()))
+    monkeypatch.setattr(server_options, "restart_servers", lambda site, hosts, limit: iter(()))
     said = export(loaded)
     assert said.code == 1
     assert "still runs with redaction: it has not read its options since" in said.err
@@ -307,6 +308,13 @@ def test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run
     assert [action["kind"] for action in said.json["actions"]] == ["window.open", "snapshot.take", "window.close"]
     assert said.json["actions"][1]["value"]["restorable"] is True
     assert (left.options.read_bytes(), left.window, left.kept) == (left.before + more, False, [])
+
+
+def test_a_restore_closes_the_window_first_though_the_manager_has_lost_its_database_and_serves_no_tls(left):
+    left.lab.lose_database()
+    said = left("restore", "run", "--confirm", SITE, "--manager-only", "--timeout", "60s")
+    assert said.code == 0, said.err
+    assert (left.window, left.puts) == (False, 1)
 
 
 def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):

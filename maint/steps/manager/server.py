@@ -91,7 +91,7 @@ def restart_and_wait(
         WorkFailed: it could not be restarted.
         NotTrusted: it came up, with a certificate that is not to be trusted.
     """
-    tls = serves_tls_next(site, work) if tls is None else tls
+    tls = _noted_tls(site, work) if tls is None else tls
     if work.noted(key) != _IN_VAIN or not _serves(site, tls):
         yield from restart(site, work, key)
     try:
@@ -141,20 +141,28 @@ def restart_unit(site: Site, host: str, hint: str) -> Generator[str, None, None]
         raise WorkFailed(f"{UNIT} on {host} could not be restarted", detail=[error_text(ran)], hint=hint)
 
 
-def serves_tls_next(site: Site, work: Work) -> bool:
-    """Return whether the TLS port is to serve after the restart; with a CA only the server's stored settings say no."""
-    if not _wants_tls(site):
-        return False
+def _noted_tls(site: Site, work: Work) -> bool:
     noted = work.noted("tls next")
     if isinstance(noted, bool):
         return noted
-    try:
-        serving = site.manager.presence().door is Door.TLS
-        found = serving or stores_tls(site.manager)
-    except (WorkFailed, CannotReach):
+    found = serves_tls_next(site)
+    if found is None:
         return True
     work.note("tls next", found)
     return found
+
+
+def serves_tls_next(site: Site) -> bool | None:
+    """Whether only the TLS port is to answer after the next start; None where a CA is set and nobody says.
+
+    To be asked before a restart: after it a closed TLS port is one that does not answer yet.
+    """
+    if not _wants_tls(site):
+        return False
+    try:
+        return site.manager.presence().door is Door.TLS or stores_tls(site.manager)
+    except (WorkFailed, CannotReach, Refused):  # it does not answer, or may not be asked in clear
+        return None
 
 
 def _wants_tls(site: Site) -> bool:

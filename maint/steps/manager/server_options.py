@@ -11,7 +11,7 @@ from maint.model.manager import CLOSE_COMMAND, Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.manager import java_options
-from maint.steps.manager.server import restart_unit
+from maint.steps.manager.server import await_version, restart_unit, serves_tls_next
 
 ABSENT = "absent"  # stands for the digest of a file that is not there
 
@@ -95,8 +95,13 @@ def _switch(sight: Sight, host: str) -> Switch:
         return Switch(host, problem=failure.message)
 
 
-def restart_servers(site: Site, hosts: Iterable[str]) -> Generator[str, None, None]:
-    """Restart the server on these hosts; WorkFailed where one could not be."""
+def restart_servers(site: Site, hosts: Iterable[str], limit: float) -> Generator[str, None, int]:
+    """Restart the server on these hosts, wait so many seconds, and return N of the `vN` that its API answers.
+
+    Raises:
+        WorkFailed: one could not be restarted, or none answers.
+    """
+    tls = serves_tls_next(site)
     for host in hosts:
         yield from restart_unit(site, host, f"{CLOSE_COMMAND} tries again")
-    site.manager.forget_login()
+    return (yield from await_version(site, limit, tls=tls))

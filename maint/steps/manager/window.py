@@ -27,7 +27,6 @@ from maint.steps.hosts.fan_out import texts
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.server import await_version
 from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
@@ -61,8 +60,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
         elif edited or server_options.running_off(site, host.name) in ((True, None) if told.open else (True,)):
             stale.append(host.name)
     if stale:
-        yield from server_options.restart_servers(site, stale)
-        yield from await_version(site, limit)
+        yield from server_options.restart_servers(site, stale, limit)
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
     words = "the manager redacts again" if stale else "no window is open"
     if foreign:
@@ -136,8 +134,7 @@ class OpenWindow(Step[NoArguments]):
             _tell(site, work, window, new=True)
         _tell(site, work, window)
         yield from _edit(site, window)
-        yield from server_options.restart_servers(site, list(window.hosts))
-        version = yield from await_version(site, work.timeout or _LIMIT)
+        version = yield from server_options.restart_servers(site, window.hosts, work.timeout or _LIMIT)
         work.note("open", True)
         return done(f"redaction is off until the window closes; API v{version} answers")
 
@@ -160,8 +157,7 @@ def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
         )
         return unchanged(words + doubt)
     yield f"{java_options.PATH} has redaction switched off, and {UNIT} was not restarted since"
-    yield from server_options.restart_servers(site, hosts)
-    version = yield from await_version(site, limit)
+    version = yield from server_options.restart_servers(site, hosts, limit)
     return done(f"{words}; API v{version} answers without redaction since the restart")
 
 
@@ -310,8 +306,7 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
-    yield from server_options.restart_servers(site, window.hosts)
-    yield from await_version(site, limit)
+    yield from server_options.restart_servers(site, window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
 
