@@ -46,8 +46,8 @@ class Command(msgspec.Struct, frozen=True):
     cls: type["OwnFirst"]
     several: Several | None = None
 
-    def build(self, name: str) -> Made:
-        """Return the command as typer builds it."""
+    def build(self, name: str, example: str = "") -> Made:
+        """Return the command as typer builds it, with a call of it for its help."""
         own, records = _own(self.function)
         shown, common = together(self.groups), {**COMMON, "output": output(self.outputs)}
         more = {**shown, **(ESTATE if self.several else {})}
@@ -78,6 +78,7 @@ class Command(msgspec.Struct, frozen=True):
         alone.command(name, cls=self.cls, help=text, context_settings=_NAMES)(run)
         made = typer.main.get_command(alone)
         assert isinstance(made, OwnFirst)
+        made.example = example
         made.shared = (tuple(shown), tuple(COMMON))
         made.estate = tuple(ESTATE) if self.several else ()
         for param in made.params:
@@ -123,6 +124,7 @@ class OwnFirst(TyperCommand):
 
     shared: tuple[Sequence[str], Sequence[str]] = ((), ())
     estate: Sequence[str] = ()
+    example = ""
     get_help_option = _help_option
 
     def collect_usage_pieces(self, ctx: Made) -> list[str]:
@@ -132,7 +134,7 @@ class OwnFirst(TyperCommand):
     def format_options(self, ctx: Made, formatter: Made) -> None:
         """Write the options, those of a kind together."""
         _write_options(self, ctx, formatter, *self.shared, self.estate)
-        _write_examples(formatter, [" ".join(command_words(ctx))])
+        _write_examples(formatter, [self.example])
 
 
 def _write_options(
@@ -153,14 +155,13 @@ def _write_options(
                 formatter.write_dl(records)
 
 
-def _write_examples(formatter: Made, names: Sequence[str]) -> None:
-    if names:
-        from maint.cli.examples import example_of  # `maint --help` has none
-        from maint.cli.width import call
+def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
+    if examples:
+        from maint.cli.width import call  # `maint --help` has none
 
-        with formatter.section("Example" if len(names) == 1 else "Examples"):
-            for name in names:
-                for line in call(example_of(name), formatter.width, " " * formatter.current_indent):
+        with formatter.section("Example" if len(examples) == 1 else "Examples"):
+            for example in examples:
+                for line in call(example, formatter.width, " " * formatter.current_indent):
                     formatter.write(f"{line}\n")
 
 
@@ -173,13 +174,18 @@ class Tree(msgspec.Struct, frozen=True):
 
     Attributes:
         nouns: the words before a group's verbs → what it is about.
-        commands: the words of a command → where it is, `module:name` below `maint.cli`, and how it is listed.
+        commands: the words of a command → where it is, `module:name` below `maint.cli`, how it is listed, and what
+            follows its words in an example.
         before: the words of a group → the options that may stand before its verbs.
     """
 
     nouns: Mapping[str, str]
-    commands: Mapping[str, tuple[str, str]]
+    commands: Mapping[str, tuple[str, str, str]]
     before: Mapping[str, Options]
+
+    def example(self, name: str) -> str:
+        """Return a call of a command, as somebody would type it."""
+        return f"maint {name} {self.commands[name][2]}".strip()
 
     def group(self, words: str = "") -> typer.Typer:
         """Return a group of commands by its words; the program itself when there are none."""
@@ -187,10 +193,11 @@ class Tree(msgspec.Struct, frozen=True):
 
         class Group(LazyGroup):
             def fill(self) -> None:
-                for name, (place, listed) in tree.commands.items():
+                for name, (place, listed, _) in tree.commands.items():
                     if name.rpartition(" ")[0] == words:
-                        self.add_lazily(name, listed, partial(_built, place))
-                        self.shown += [name] if words else []
+                        example = tree.example(name)
+                        self.add_lazily(name, listed, partial(_built, place, example))
+                        self.shown += [example] if words else []
                 for name, listed in tree.nouns.items():
                     if name and name.rpartition(" ")[0] == words:
                         self.add_lazily(name, listed, partial(_group, tree, name))
@@ -207,7 +214,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class LazyGroup(TyperGroup):
-    """A group of commands that are made when asked for: `makers` by name, the first of `shown` with examples."""
+    """A group of commands that are made when asked for: `makers` by name, `shown` their examples."""
 
     get_help_option = _help_option
 
@@ -288,8 +295,8 @@ def _said(option: str, words: Sequence[str]) -> str:
     return value
 
 
-def _built(place: str, name: str) -> Made:
-    return loaded(place).build(name)
+def _built(place: str, example: str, name: str) -> Made:
+    return loaded(place).build(name, example)
 
 
 def _group(tree: Tree, words: str, name: str) -> Made:

@@ -58,7 +58,7 @@ def bare(cell: str) -> str:
 @cache
 def commands() -> dict[str, set[str]]:
     """Return every command, `noun verb` or `noun group verb`, with its options."""
-    built = {name: loaded(place).build(name) for name, (place, _) in COMMANDS.items()}
+    built = {name: loaded(place).build(name) for name, (place, *_) in COMMANDS.items()}
     return {name: {word for option in one.params for word in option.opts} for name, one in built.items()}
 
 

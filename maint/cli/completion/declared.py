@@ -47,14 +47,14 @@ def tree() -> Mapping[str, Mapping[str, Json]]:
     found: dict[str, dict[str, Json]] = {}
     plain = loaded(COMMANDS["version"][0])
     for words in NOUNS:
-        below = {name: listed for name, (_, listed) in COMMANDS.items()} | NOUNS
+        below = {name: listed for name, (_, listed, _) in COMMANDS.items()} | NOUNS
         own: Json = {
             name.rpartition(" ")[2]: listed
             for name, listed in below.items()
             if name and name.rpartition(" ")[0] == words
         }
         found[words] = {"below": own, "options": _options(plain, plain.build("version")), "arguments": []}
-    for words, (place, _) in COMMANDS.items():
+    for words, (place, *_) in COMMANDS.items():
         command = loaded(place)
         made = command.build(words)
         several = [[_argument(words, one), one.nargs == -1] for one in made.params if one.param_type_name == "argument"]

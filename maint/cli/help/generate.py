@@ -11,12 +11,11 @@ import msgspec
 import typer
 
 import maint
-from maint.cli.app import COMMANDS, app
+from maint.cli.app import COMMANDS, TREE, app
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, command, loaded
 from maint.cli.completion import FILES, SHELLS, VARIABLE
 from maint.cli.configless import settings_of
-from maint.cli.examples import example_of
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
@@ -44,7 +43,7 @@ def page(whole: Made) -> str:
     lines += [r"maint \- cluster maintenance: backups that can be believed, restores that are proven", ".SH SYNOPSIS"]
     lines += [r".B maint", r"[\fIFLAGS\fR] \fINOUN VERB\fR [\fIARGUMENTS\fR] [\fIFLAGS\fR]", ".SH DESCRIPTION"]
     lines += [_text(whole.help or ""), ".SH FLAGS OF EVERY COMMAND", *_listed(common), ".SH COMMANDS"]
-    for name, (place, _) in COMMANDS.items():
+    for name, (place, *_) in COMMANDS.items():
         each = loaded(place).build(name)
         own = [one for one in _options(each) if one.names not in {other.names for other in common}]
         lines += [f'.SS "{_text(name)}"', *_paragraphs(each.help or ""), *_listed(own)]
@@ -68,7 +67,7 @@ def pages(whole: Made) -> dict[str, str]:
 
 def page_of(name: str) -> str:
     """Return the page of one command, such as maint-backup-list(1)."""
-    place, listed = COMMANDS[name]
+    place, listed, _ = COMMANDS[name]
     made = loaded(place).build(name)
     connection, common = made.shared
     title = f"maint-{name.replace(' ', '-')}"
@@ -80,7 +79,7 @@ def page_of(name: str) -> str:
     for heading, some in (("ARGUMENTS", arguments), ("OPTIONS", own), ("CONNECTION", connection), ("COMMON", common)):
         params = [one for one in made.params if one.name in some] if heading in ("CONNECTION", "COMMON") else some
         lines += [f'.SH "{_heading(heading)}"', *_listed(_shown(params))] if params else []
-    lines += [".SH EXAMPLE", ".nf", _text(example_of(name)), ".fi"]
+    lines += [".SH EXAMPLE", ".nf", _text(TREE.example(name)), ".fi"]
     related = [
         one for one in COMMANDS if one != name and one.rpartition(" ")[0] == name.rpartition(" ")[0] and " " in one
     ]

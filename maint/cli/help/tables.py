@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import get_origin
 
 from maint import plugins
-from maint.cli.app import COMMANDS
+from maint.cli.app import COMMANDS, TREE
 from maint.cli.boundary import EXIT_CODES
 from maint.cli.command import Made, loaded
-from maint.cli.examples import example_of
 from maint.cli.options import COMMON, MANAGER
 from maint.config.paths import playbooks
 from maint.config.precedence import GENERAL, OVERRIDES
@@ -49,7 +48,7 @@ def _commands(noun: str, _: str) -> str:
 
 def _examples(*_: str) -> str:
     """One call of each command, as its help has it."""
-    return "\n".join(f"    {example_of(name)}" for name in COMMANDS)
+    return "\n".join(f"    {TREE.example(name)}" for name in COMMANDS)
 
 
 def usage(name: str) -> str:

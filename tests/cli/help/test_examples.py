@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from maint.cli.app import COMMANDS, NOUNS
-from maint.cli.examples import example_of
+from maint.cli.app import COMMANDS, NOUNS, TREE
 from maint.cli.help.topics import text_of
 from maint.lab.running import Lab
 from tests.house.source import ROOT
 from tests.steps.conftest import copy
 from tests.steps.operator import SITE, Operator, maint
 
-EXAMPLES = {name: example_of(name) for name in COMMANDS}
+EXAMPLES = {name: TREE.example(name) for name in COMMANDS}
 # What an example calls it, and what it is called in the lab.
 NAMES = {
     "prod": SITE, "ecs-1": "ds-01.example.internal", "etl": "Default-VC-abc12345", "daily": "orders-ingest",
