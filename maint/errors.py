@@ -119,7 +119,8 @@ class NotWritten(WorkFailed, OSError):
 
     def __init__(self, path: object, why: OSError) -> None:
         said = why.strerror or str(why) or "nothing says why"
-        super().__init__(f"{path} cannot be written: {said}")
+        way = "a folder lies in the place of that file: move it away, then again" if why.errno == errno.EISDIR else None
+        super().__init__(f"{path} cannot be written: {said}", hint=way)
         self.errno, self.strerror, self.filename = why.errno, said, str(path)
 
     def __str__(self) -> str:

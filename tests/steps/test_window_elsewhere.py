@@ -186,6 +186,18 @@ def test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looki
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
 
 
+def test_a_folder_in_the_place_of_the_record_is_named_once_the_window_is_closed(left_open):
+    here, before = left_open
+    record = here.state / "window.json"
+    record.unlink()
+    record.mkdir()
+    said = here("manager", "export", "--close-window", "--yes")
+    assert (said.code, "a folder lies in the place of that file: move it away" in said.err) == (1, True), said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
+    record.rmdir()
+    assert here("manager", "export", "--close-window", "--yes").code == 0
+
+
 def test_a_backup_without_a_window_names_an_option_that_waits_for_a_restart(loaded):
     loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
     said = loaded("backup", "create", "--yes", "-o", "json")
