@@ -3,6 +3,7 @@
 import ast
 import builtins
 import json
+import re
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def words_of(line: str, lab: Operator) -> list[str]:
     runs = sorted(path.stem for path in (lab.state / "runs").glob("*.jsonl"))
     names = {"ID": ids[-1], "FIRST": ids[0], "SECOND": ids[-1], "RUN_ID": runs[-1], "RUN": runs[-1], "SITE": "lab"}
     words = shlex.split(line.partition(" > ")[0])[1:]
-    return [names.get(word, word) for word in words]
+    here = str(lab.lab.folder.parent)  # nothing of the machine is written
+    return [names.get(word, re.sub("^/usr/local", here, word)) for word in words]
 
 
 def test_a_block_is_run_or_says_why_not() -> None:
