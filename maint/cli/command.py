@@ -275,12 +275,12 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
         screen.error(failure)
         return failure.exit_code
     message = wrong.format_message()
-    if screen.to_systemd or "json" in (screen.output, screen.log_format):
-        message = "Missing command." if "\n" in message else message  # a group without a verb shows its help
-        path = wrong.ctx.command_path if wrong.ctx else "maint"  # an option that lacks its value is of no command
-        screen.error(UsageError(message, hint=f"`{path} --help`"))
-    else:
+    helped = "\n" in message  # a group without a verb shows its help
+    if helped and not screen.to_systemd and "json" not in (screen.output, screen.log_format):
         wrong.show()
+    else:
+        path = wrong.ctx.command_path if wrong.ctx else "maint"  # an option that lacks its value is of no command
+        screen.error(UsageError("Missing command." if helped else message, hint=f"`{path} --help`"))
     return UsageError.exit_code
 
 

@@ -243,7 +243,7 @@ CHOOSING = frozenset((
 
 
 def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer hands over whatever the options hold
-    """Return the flags before the noun with those after the verb on top; UsageError: a reason is empty."""
+    """Return the flags before the noun with those after the verb on top; UsageError: a value makes no sense."""
     said = {name: value for name, value in values.items() if value is not None and value is not False}
     if "site" in said:
         said["sites"] = tuple(dict.fromkeys(said["site"]))
@@ -254,6 +254,8 @@ def merged(before: Flags, values: Mapping[str, Any]) -> Flags:  # Any: typer han
         said["no_safety_net"] = " ".join(said["no_safety_net"].split())
         if not said["no_safety_net"]:
             raise UsageError("--no-safety-net wants a reason", hint="say why nothing needs to come back")
+    if "timeout" in said:
+        seconds_of("--timeout", said["timeout"])
     places = {name: said.pop(name) for name in list(said) if name in Connection.__struct_fields__}
     where = {name: tuple(value) if isinstance(value, list) else value for name, value in places.items()}
     return msgspec.structs.replace(before, **said, connection=msgspec.structs.replace(before.connection, **where))

@@ -171,8 +171,8 @@ class Settings:
 
     def refuse_unknown(self, chosen: str | None) -> None:
         """Raise UsageError where a site was chosen and there is none of that name, Invalid without a configuration."""
+        self._required()
         if chosen and chosen not in self.names:
-            self._required()
             hint = meant(chosen, self.names, "choose one of them: --site NAME")
             detail = [f"configured: {', '.join(self.names)}", *(f"broken: {one.message}" for one in self.mistakes)]
             raise UsageError(f"there is no site {chosen!r}", detail=detail, hint=hint)

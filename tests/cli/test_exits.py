@@ -494,6 +494,24 @@ def test_a_site_that_is_not_there_is_wrong_usage_where_all_are_shown_too(loaded,
     assert loaded(*words, "--site", "lab").code == 0
 
 
+@pytest.mark.parametrize("words", [("doctor",), ("site", "report", "--to", "/nowhere", "--dry-run")])
+def test_a_site_that_is_not_there_is_wrong_usage_also_where_a_mistake_would_be_a_line_or_nothing_is_done(loaded, words):
+    said = loaded(*words, "--site", "lbb", "-o", "json")
+    assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
+
+
+def test_without_a_configuration_the_list_of_sites_is_not_empty_but_wrong(tmp_path):
+    said = maint("site", "list", "-o", "json", HOME=str(tmp_path))
+    assert (said.code, said.out, "there is no configuration" in said.err) == (3, "", True), said.err
+
+
+@pytest.mark.parametrize("words", [("version",), ("lab", "break", "--list"), ("playbook", "list"), ("generate", "man")])
+@pytest.mark.parametrize("limit", ["soon", "-5s", "9" * 400 + "d"])
+def test_a_limit_that_makes_no_sense_is_wrong_usage_also_where_nothing_is_limited(words, limit):
+    said = maint(*words, f"--timeout={limit}")
+    assert (said.code, said.out, "--timeout" in said.err) == (2, "", True), said.err
+
+
 def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):
     for _ in range(2):
         assert "warning:" in loaded("cluster", "list", "--insecure", "-q").err

@@ -116,10 +116,17 @@ def test_a_wrong_output_is_wrong_usage(folder):
 )
 def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_stood(folder, words, message, json):
     said = folder(*words)
-    assert (said.code, said.out, message in said.err, said.err.startswith("Usage: ")) == (2, "", True, True)
+    assert (said.code, said.out, message in said.err, said.err.startswith("error: ")) == (2, "", True, True), said.err
+    assert "hint: `maint " in said.err, said.err
     said = folder(*words, *json)
     assert (said.code, said.out, message in said.error["message"]) == (2, "", True), said.err
     assert (said.error["exit"], "--help`" in said.error["hint"]) == (2, True)
+
+
+@pytest.mark.parametrize("words", [(), ("cluster",)])
+def test_a_noun_without_a_verb_shows_its_help(words):
+    said = maint(*words)
+    assert (said.code, said.out, said.err.startswith("Usage: maint"), "Commands:" in said.err) == (2, "", True, True)
 
 
 @pytest.mark.parametrize(

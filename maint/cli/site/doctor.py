@@ -34,7 +34,7 @@ from maint.engine import past_runs
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
-from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut, UsageError
+from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut
 from maint.files import existing
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
 from maint.model.manager import CLOSE_COMMAND
@@ -115,7 +115,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     try:
         settings = settings_of(flags)
         settings.site()
-    except (Invalid, UsageError) as error:
+    except Invalid as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
     yield Line("config", OK, str(settings.path))

@@ -34,6 +34,7 @@ def report(
     given = absolute(to) if to else settings.report_folder
     if given is None:
         raise UsageError("there is no folder for the pages", hint="give --to FOLDER, or `report.folder` in the config")
+    settings.refuse_unknown(settings.chosen)
     if flags.dry_run:
         screen.emit({"folder": str(given)}, f"would write pages into {given}")
         return
