@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,16 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from maint.steps.manager.java_options import redaction_is_off
 from tests.campaigns.proxy import Fault, Proxy, Trouble
-from tests.campaigns.size import SEED, tries
+from tests.campaigns.size import SEED, size, tries
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator, Said
 
 TRIES = tries(2, 120)  # faults in front of each peer
 LIMIT = 8  # seconds that a command is given
 LATEST = LIMIT + 40  # closing what was opened, and taking back what was stored, has limits of its own
+ENDED = {"done", "partly", "refused", "dismissed"}
 STOP = "POST /api/v45/clusters/base/commands/stop"
 
 
@@ -116,6 +119,36 @@ def test_a_run_whose_way_to_the_manager_fails_and_what_resumes_it_send_a_command
             if resumed.code:
                 wire.direct("playbook", "dismiss", history[-1]["id"], "--reason", "corrupted", "--yes")
         assert wire.direct.sent.count(STOP) < 2, (fault, said)
+    wire.proxy.close()
+
+
+@pytest.mark.timeout(LATEST * TRIES * 4 + 120)
+@pytest.mark.parametrize("words", [("cluster", "stop", "base"), ("manager", "export", "--open-window")][: size(1, 2)])
+def test_a_machine_that_sleeps_wakes_without_connections_and_does_nothing_twice(
+    lab: Lab, words: tuple[str, ...]
+) -> None:
+    wire = Wire(lab, lab.server.plain_port, (lab.folder / "config.yaml").read_text())
+    chance, begun = random.Random(f"{SEED} {words}"), time.monotonic()
+    assert wire.through.fork(*words, "--yes").wait(LATEST) == 0
+    took = time.monotonic() - begun
+    for _ in range(TRIES):
+        assert wire.direct("cluster", "start", "base", "--yes").code == 0
+        wire.direct.forget_requests()
+        process = wire.through.fork(*words, "--yes")
+        time.sleep(chance.uniform(0, took))
+        process.send_signal(signal.SIGSTOP)
+        wire.proxy.begin()
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(LATEST)
+        assert process.returncode in (0, 1, 4, 7) and "bug in maint" not in err, (process.returncode, out, err)
+        run = wire.direct("playbook", "history", "-o", "json").json["runs"][-1]
+        if run["state"] not in ENDED:
+            resumed = wire.direct("playbook", "resume", run["id"])
+            assert resumed.code == 0, (err, resumed)
+        else:
+            assert process.returncode == 0 or run["state"] != "done", (run, err)
+        assert wire.direct.sent.count(STOP) < 2, err
+        assert (wire.direct.window, redaction_is_off(wire.direct.options.read_bytes())) == (False, False), err
     wire.proxy.close()
 
 
