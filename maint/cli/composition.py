@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Steps for which a server without TLS must be given passwords: it gets its TLS by them.
-_BEFORE_TLS = ("deployment.put", "license.upload", "tls.switch")
+BEFORE_TLS = ("deployment.put", "license.upload", "tls.switch")
 
 
 class ConfiguredSite:
@@ -67,16 +67,16 @@ class ConfiguredSite:
             client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))
         return client
 
-    def works_on(self, kinds: Collection[str], *, resumed: bool = False) -> None:
+    def works_on(self, kinds: Collection[str], *, sent: bool = False) -> None:
         """Let passwords go in clear where the run under way is what gives the manager its TLS; before the first call.
 
         Args:
             kinds: the kinds of step of the run.
-            resumed: whether an earlier attempt may have restored the server's accounts.
+            sent: whether an earlier attempt may have restored the server's accounts.
         """
-        kind = next((one for one in _BEFORE_TLS if one in kinds), None)
+        kind = next((one for one in BEFORE_TLS if one in kinds), None)
         if kind is not None:
-            self._before_tls = kind, kind == "deployment.put" and not resumed
+            self._before_tls = kind, kind == "deployment.put" and not sent
             self.__dict__.pop("manager", None)
 
     def in_clear(self) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
-from maint.cli.composition import ConfiguredSite
+from maint.cli.composition import BEFORE_TLS, ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
@@ -240,7 +240,8 @@ def _taken_up(
 ) -> RunSession | None:
     """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
     journal.refuse_unreadable(past)
-    site.works_on({action.kind for action in past.plan.actions}, resumed=True)
+    kinds, sent = _before_tls(past)
+    site.works_on(kinds, sent=sent)
     doing = "looking whether the run can be taken up"
     with limited(flags, site, doing), nullcontext() if flags.dry_run else unless_held(site):
         answers = checked(site, past, said)
@@ -249,6 +250,15 @@ def _taken_up(
         return None
     screen.say(f"taking up run {past.id}: {past.plan.source}, begun {tell_times(past.started)}")
     return RunSession(site, past.plan, _options(site, flags), past, *limits_of(flags, site), answers=answers)
+
+
+def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
+    """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
+    kinds = {action.kind for action in past.plan.actions}
+    puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
+    remaining = {action.kind for action, _ in left(past)}
+    sent = any(past.record(index).notes.get("sent") is not None for index in puts)
+    return (kinds if remaining & {*BEFORE_TLS, "server.restart"} else set(), sent)
 
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:

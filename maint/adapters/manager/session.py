@@ -173,6 +173,8 @@ class ManagerSession:
         found = probe(self._transport, self._settings)
         if _settled(found):
             self._presence = found
+        if found.door is Door.TLS and not self._settings.allow_plain:
+            self._plain = None  # it has TLS now, whatever closes that port later
         return found
 
     def certificate_end(self) -> datetime | None:

@@ -114,6 +114,8 @@ def _serves(site: Site, tls: bool = False) -> bool:
         return False
     try:
         return not stores_tls(site.manager)
+    except Refused:  # it may not be asked in clear, since it is to serve TLS
+        return False
     except (CannotReach, WorkFailed):
         return True
 

@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 
 import pytest
+import trustme
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -11,7 +12,8 @@ from maint.adapters.manager.session import PlainUse
 from maint.config.schema import Bootstrap
 from maint.errors import Invalid, LoginRefused, Refused
 from maint.model.secret import Secret
-from tests.adapters.manager.conftest import PASSWORD, Bench
+from tests.adapters.manager.conftest import PASSWORD, Bench, context_for
+from tests.servers import ScriptedServer
 
 BOOTSTRAP = Bootstrap.model_construct(username="setup", password="bootstrap-pässword")
 RESTORE = PlainUse("the plan restores a deployment", bootstrap_only=True)
@@ -95,3 +97,19 @@ def test_a_secret_that_cannot_be_had_stops_before_anything_leaves(bench: Bench, 
     with pytest.raises(Invalid, match="by others"):
         client.log_in()
     assert plain.log == []
+
+
+def test_once_its_tls_port_was_seen_a_server_gets_no_password_in_clear_from_the_same_run(
+    fenced: Bench, plain: HTTPServer, authority: trustme.CA
+) -> None:
+    admits(plain, "admin", "setup")
+    context = context_for(authority.issue_cert("127.0.0.1"))
+    with ScriptedServer(host="127.0.0.1", ssl_context=context, threaded=True) as tls:
+        admits(tls, "admin")
+        client = fenced.client(tls_port=tls.port)
+        client.allow_plain(RESTORE)
+        assert client.log_in().name == "admin"
+    client.forget_login()
+    with pytest.raises(Refused, match="in clear"):
+        client.log_in()
+    assert names(plain) == []
