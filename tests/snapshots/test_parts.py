@@ -4,7 +4,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from maint.config.schema import PartsSettings
 from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
+from maint.ports import Work
 from maint.restore.conflicts import planned_cluster
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
@@ -33,6 +34,7 @@ from maint.snapshots.parts import (
 )
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.verify import verdict_of, verify
+from maint.steps.registry import STEPS
 from tests.snapshots.liar import Liar
 
 Run = Callable[[Any], Any]
@@ -96,7 +98,10 @@ def test_a_part_is_read_from_where_it_was_proven(place: Any, snapshot: Any) -> N
     assert store.read[f"prod/{snapshot.id}/{DEPLOYMENT}"] == 1
 
 
-def test_what_is_proven_lies_in_no_file_that_has_a_name(place: Any, snapshot: Any) -> None:
+def test_what_is_proven_lies_in_no_file_that_has_a_name(
+    place: Any, snapshot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
     before = sorted(place.state.rglob("*"))
     with open_part(place, snapshot, DEPLOYMENT) as stream:
         stream.read(1)
@@ -199,6 +204,21 @@ def test_a_plan_is_held_to_the_manifest_that_it_was_made_from(place: Any, snapsh
     ):
         with pytest.raises(Refused, match=words):
             read(place, replace(action, facts=facts))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["restore.ready", "license.upload", "deployment.put", "deployment.add", "hostfiles.restore", "deployment.compare"],
+)
+def test_no_step_of_a_restore_uses_another_manifest_than_its_plan_was_made_from(
+    place: Any, snapshot: Any, run: Run, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place.manager, "license", lambda: None, raising=False)
+    edit = {"choice": None, "changes": [], "leftovers": [], "left_out": []}
+    arguments = {"snapshot": snapshot.id, "edit": edit, "license": True, "file": "", "uuid": "u"}
+    action = Action("one", kind, "manager", Effect.CHANGE, "so", arguments, facts={"manifest": "0" * 64})
+    with pytest.raises(Refused, match="not the one that the plan was made from"):
+        run(STEPS[kind].apply(action, place, cast(Work, None)))
 
 
 def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_path: Any) -> None:

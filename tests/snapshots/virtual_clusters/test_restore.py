@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from maint.errors import CannotReach, Conflict, MaintError, NotWritten, Refused, StoreFailed, WorkFailed
@@ -122,6 +123,16 @@ def test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent(
         run(RestoreCluster().apply(action, ground, work))
     assert api.jobs == {}
     assert not any(b"forged" in content for files in api.files.values() for content in files.values())
+
+
+def test_nothing_is_sent_from_another_manifest_than_the_plan_was_made_from(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    action = plan(ground)
+    other = msgspec.structs.replace(action, facts={**action.facts, "manifest": "0" * 64})
+    with pytest.raises(Refused, match="not the one that the plan was made from"):
+        run(RestoreCluster().apply(other, ground, work))
+    assert api.writes() == []
 
 
 def test_what_is_there_is_refused_by_default(ground: Ground, api: Api, snapshot: Snapshot) -> None:
