@@ -33,7 +33,6 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     forget,
 )
 from maint.steps.virtual_clusters.recreation_record import RECREATIONS, old
-from maint.steps.virtual_clusters.step import own_prefix
 
 _SHOWN = 10
 PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
@@ -246,7 +245,7 @@ def seal_before(
 ) -> Generator[str, None, str]:
     """Seal what is about to be deleted or replaced, and return in words how it comes back.
 
-    Temporary objects of this site are exempt, and so is what the run's recreation keeps.
+    What the run's recreation keeps is exempt.
 
     Args:
         live: what is there, a resource with its files.
@@ -257,7 +256,7 @@ def seal_before(
         Refused: it could not be sealed.
     """
     what = f"{'job' if isinstance(live, Job) else 'resource'} {live.name}"
-    if live.name.startswith(own_prefix(site.state)) or _kept_by_recreation(site, work, live):
+    if _kept_by_recreation(site, work, live):
         return ""
     if waived:
         yield f"WARNING: no safety net, {what} is not kept: {waived}"

@@ -84,6 +84,15 @@ def test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_mon
     assert there.api.jobs["etl"]["schedule"]["enabled"] is True
 
 
+def test_the_old_definition_comes_back_too(there):
+    said = there.maint(*words(there))
+    run = re.search(r"`maint vc undo (\S+)` brings it back", said.err)
+    assert (said.code, run is not None) == (0, True), said.err
+    there.api.jobs["etl"]["spark"] = {"file": "theirs.py"}
+    assert run and there("undo", run[1], "--yes").code == 0
+    assert there.api.jobs["etl"]["spark"] == {"file": "old.py", "future": [1]}
+
+
 def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
     for name in ("report", "daily"):
         there.api.jobs[name] = {"name": name, "type": "spark", "mounts": [{"resourceName": "code"}]}

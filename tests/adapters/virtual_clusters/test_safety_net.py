@@ -1,5 +1,6 @@
 """What is deleted from a virtual cluster is sealed before, others who use it are named, and it comes back."""
 
+import errno
 import os
 import random
 import re
@@ -23,6 +24,13 @@ DAG = b"""from airflow import DAG
 with DAG('nightly', schedule=None):
     CDEJobRunOperator(job_name='etl')
 """
+
+
+DELETED = {
+    "job etl": ("job", "delete", "--name", "etl"),
+    "resource code": ("resource", "delete", "--name", "code"),
+    "code/app.py": ("resource", "delete-file", "--name", "code", "--resource-path", "app.py"),
+}
 
 
 @pytest.fixture
@@ -128,6 +136,30 @@ def test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given(there,
     assert "without a safety net (it is in git)" in said.err
 
 
+@pytest.mark.parametrize("what", DELETED)
+def test_nothing_is_deleted_where_it_could_not_be_sealed_first(there, monkeypatch, what):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(SealedUndo, "keep", full)
+    said = there(*DELETED[what], "--yes")
+    assert (said.code, f"{what.split('/')[0].split()[-1]} cannot be sealed" in said.err) == (5, True), said.err
+    assert (there.api.writes(), "--no-safety-net REASON" in said.err) == ([], True), said.err
+    said = there(*DELETED[what], "--yes", "--no-safety-net", "it is in git")
+    assert (said.code, len(there.api.writes())) == (0, 1), said.err
+    assert "is deleted without a safety net (it is in git)" in said.err
+
+
+@pytest.mark.parametrize("what", DELETED)
+def test_a_deletion_says_at_its_end_how_and_until_which_day_it_is_undone(there, what):
+    begun = datetime.now(UTC)
+    said = there(*DELETED[what], "--yes")
+    days = {f"{moment + timedelta(days=30):%Y-%m-%d}" for moment in (begun, datetime.now(UTC))}
+    way = re.search(r"`maint vc undo (\S+)` brings it back until (\S+)\n", said.err)
+    assert way, said.err
+    assert (way[1], way[2] in days) == (newest_run(there), True), said.err
+
+
 @pytest.mark.parametrize("came", ["new.py", "app.py"])
 def test_a_file_that_comes_while_the_others_are_sealed_is_not_deleted_with_them(there, monkeypatch, came):
     plain = Api._file
@@ -190,13 +222,6 @@ def test_a_damaged_record_says_what_to_do(there):
     (there.state / "vc-undo" / f"{run}.json").write_text("{")
     said = there("undo", run, "--yes")
     assert (said.code, "is damaged" in said.err, "move the file away" in said.err) == (1, True, True), said.err
-
-
-DELETED = {
-    "job etl": ("job", "delete", "--name", "etl"),
-    "resource code": ("resource", "delete", "--name", "code"),
-    "code/app.py": ("resource", "delete-file", "--name", "code", "--resource-path", "app.py"),
-}
 
 
 def take_away(api: Api, what: str) -> None:

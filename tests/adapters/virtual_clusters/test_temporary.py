@@ -166,6 +166,19 @@ def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
         assert (taken_up(vc).code, left(vc), len(vc.api.runs)) == (0, [], 2)
 
 
+def test_what_a_killed_submission_left_is_deleted_by_hand_as_the_plan_says(vc):
+    vc.api.switches.states = ("running",)
+    app = written(vc.folder, "app.py", b'print("hello")\n')
+    killed_when(vc, lambda: bool(vc.api.polls), "vc", "spark", "submit", app, "--yes")
+    assert vc.sealed == []
+    (job,), (resource,) = vc.api.jobs, vc.api.resources
+    for what, name in (("job", job), ("resource", resource)):
+        said = vc(what, "delete", "--name", name, "--yes")
+        told = "; sealed first" in said.err, "brings it back until" in said.err
+        assert (said.code, told) == (0, (True, True)), said.err
+    assert (left(vc), vc.sealed != []) == ([], True)
+
+
 def test_a_submission_that_is_interrupted_once_it_has_run_does_not_run_twice(vc):
     vc.api.switches.log_late = 10**6
     app = written(vc.folder, "app.py", b'print("hello")\n')

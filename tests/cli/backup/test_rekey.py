@@ -69,6 +69,14 @@ def test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked(cha
     assert changed("backup", "verify", made[-1]).code == 0
 
 
+def test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew(changed: Any) -> None:
+    for one in stored(changed, "backups"):
+        assert changed("backup", "hold", one, "--reason", "before the upgrade").code == 0
+    assert changed("backup", "rekey", "--all", "--yes").code == 0
+    listed = changed("backup", "list", "-o", "json").json["snapshots"]
+    assert [[hold["reason"] for hold in one["holds"]] for one in listed] == [["before the upgrade"]] * 4
+
+
 def test_without_the_private_key_it_is_refused(changed: Any) -> None:
     path = Path(changed.config)
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
