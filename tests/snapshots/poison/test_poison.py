@@ -265,11 +265,17 @@ def test_a_poisoned_snapshot_is_refused_with_its_own_reason(lost: Operator, name
     assert lost.lab.world.deployment["clusters"] == []
 
 
-def test_an_expired_licence_part_locks_nothing_out(lost: Operator) -> None:
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("renewed", ["in the config", "on the server"])
+def test_an_expired_licence_part_locks_nothing_out(lost: Operator, named: bool, renewed: str) -> None:
     with forging(lost) as forger:
         snapshot = expired_license(forger)
-    said = lost.restore("--snapshot", snapshot)
+    if renewed == "on the server":
+        assert lost("manager", "license", "--yes").code == 0
+        (lost.lab.folder / "license.txt").unlink()
+    said = lost.restore(*(("--snapshot", snapshot) if named else ()), "-v")
     assert said.code == 0, said.err
+    assert f"by snapshot {snapshot}" in said.err
 
 
 def test_an_honest_copy_is_not_refused(lost: Operator) -> None:
