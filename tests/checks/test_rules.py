@@ -481,6 +481,13 @@ def test_a_manager_whose_ports_are_without_tls_never_passes(
     assert CHECKS["cm.ports"].judge(host(said, profiles="M")).state is state
 
 
+@pytest.mark.parametrize(("said", "state"), [
+    ("to=cm:7182\nstatus=0", PASS), ("to=cm:7182\nstatus=1", FAIL), ("to=cm:7182\ntool=none\nstatus=0", ERROR), ("", SKIP),
+])  # fmt: skip
+def test_every_agent_tries_the_way_to_its_manager(said: str, state: State) -> None:
+    assert CHECKS["cm.ports"].judge(host({"agent_reach": said}, profiles="B")).state is state
+
+
 @pytest.mark.parametrize(("release", "state"), [
     ("4.18.0-305.el8.x86_64", FAIL), ("4.18.0-3050.el8.x86_64", PASS), ("5.14.0-70.13.1.el9_0.x86_64", FAIL),
     ("5.14.0-70.22.1.el9_0.x86_64", PASS),

@@ -25,7 +25,7 @@ from maint.snapshots.manifest import MANIFEST, SIGNATURE, decode, encode
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import remove
 from maint.snapshots.records import Verification, read_records
-from maint.snapshots.verify import record, verdict_of, verify
+from maint.snapshots.verify import prove_new, record, verdict_of, verify
 from tests.snapshots.conftest import EXAMPLE
 from tests.snapshots.liar import Liar
 
@@ -478,6 +478,17 @@ def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run:
     (entry,) = entries(place)
     assert not entry.restorable
     assert entry.verified is not None and entry.verified.result is Trust.FAILED
+
+
+def test_a_new_snapshot_that_fails_for_another_reason_than_its_bytes_is_no_success(
+    place: Any, taken: Any, run: Run
+) -> None:
+    place.manage(password="text:another")
+    with pytest.raises(WorkFailed, match="must not be relied on: the configured password does not open admin"):
+        run(prove_new(place, taken, opening=True))
+    (entry,) = entries(place)
+    assert not entry.restorable
+    assert entry.verified is not None and entry.verified.words.startswith("failed, level 2 of 3")
 
 
 def test_files_of_the_manager_that_are_others_than_its_manifest_says_are_damage(place: Any, taken: Any) -> None:

@@ -73,7 +73,8 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
     assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
     shown, text = loaded("backup", "show", first, "-o", "json").json["snapshot"], loaded("backup", "show", first).out
     assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
-    assert "failed, level 0 of 3" in loaded("backup", "list").out
+    (listed,) = [line for line in loaded("backup", "list").out.splitlines() if line.startswith(first)]
+    assert (listed.split()[2], "failed, level 0 of 3" in listed) == ("no", True), listed
     with opened(Flags(config=loaded.config)) as (site, _):
         write_record(site, "drill", newest, {"result": "failed", "reason": "a role is gone"})
     assert "ITS DRILL FAILED: a role is gone" in loaded("backup", "show", newest).out
