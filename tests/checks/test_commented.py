@@ -1,4 +1,4 @@
-"""What is commented out in a host's files sets nothing."""
+"""What is commented out in a host's files, or never runs, sets nothing."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from tests.checks.facts import healthy
 
 def test_a_commented_line_of_rc_local_is_not_told(tmp_path: Path) -> None:
     line = "echo never > /sys/kernel/mm/transparent_hugepage/enabled"
-    for text, told in ((f"\t# {line}\n", ""), (f"#!/bin/sh\n{line}\n", line)):
-        files = {"/etc/rc.d/rc.local": (text, 0o755)}
-        assert healthy(tmp_path / str(bool(told)), files=files)["rc_local"].out.strip() == told
+    cases = ((f"\t# {line}\n", 0o755, ""), (f"#!/bin/sh\n{line}\n", 0o755, line), (f"#!/bin/sh\n{line}\n", 0o644, ""))
+    for number, (text, mode, told) in enumerate(cases):
+        files = {"/etc/rc.d/rc.local": (text, mode)}
+        assert healthy(tmp_path / str(number), files=files)["rc_local"].out.strip() == told

@@ -244,6 +244,7 @@ STRICT = [
     ("tls.files", {"tls_files": tls_files("cloudera-scm", 440)}, PASS),
     ("tls.files", {"tls_files": tls_files("cloudera-scm", 640)}, FAIL),
     ("tls.files", {"tls_files": tls_files("root", 400)}, FAIL),
+    ("tls.files", {"tls_files": tls_files("cloudera-scm", 440).partition("\n")[2]}, FAIL),  # one is missing
     ("tls.files", {"tls_files": ""}, SKIP),
 ]  # fmt: skip
 
@@ -463,9 +464,11 @@ def accounts(number: int) -> str:
     return f"cloudera-scm:x:{number}:990::/:/sbin/nologin\ngroup cloudera-scm:x:990:\n{others}"
 
 
-def test_users_and_groups_that_every_host_lacks_are_missing() -> None:
-    known = host({"accounts": accounts(990).replace("hdfs:", "other:")}).site
-    assert CHECKS["os.users"].judge_all(known)["wn01"].observed == "group hdfs missing, hdfs missing"
+@pytest.mark.parametrize("name", ["cloudera-scm", "hdfs", "hive", "yarn", "zookeeper"])
+def test_users_and_groups_that_every_host_lacks_are_missing(name: str) -> None:
+    known = host({"accounts": accounts(990).replace(f"{name}:", "other:")}).site
+    missing = CHECKS["os.users"].judge_all(known)["wn01"].observed.split(", ")
+    assert sorted(missing) == sorted([f"group {name} missing", f"{name} missing"])
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,9 @@ def of_another_server(forger: Forger) -> str:
 
 
 def expired_license(forger: Forger) -> str:
-    return forger.forge(parts={LICENSE: make_license("Laboratory", -3)})
+    then = forger.good.taken_at + timedelta(seconds=1)  # the newest
+    part = make_license("Laboratory", -3)
+    return forger.forge(parts={LICENSE: part}, edit=lambda one: replace(one, taken_at=then, id=new_id(then)))
 
 
 def for_another_key(forger: Forger) -> str:
