@@ -295,11 +295,16 @@ def test_owners_modes_lengths_and_comments_are_looked_at_too(check: str, answers
     assert judged(check, answers) is state
 
 
-def test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_certificate() -> None:
-    said = "endpoint=vc.x.org:443\nstatus=1\nconfigured=0\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:vc.x.org\n"
+@pytest.mark.parametrize(("configured", "state"), [(0, WARN), (1, FAIL)])
+def test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_certificate(
+    configured: int, state: State
+) -> None:
+    said = (
+        f"endpoint=vc.x.org:443\nstatus=1\nconfigured={configured}\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:vc.x.org\n"
+    )
     known = site(endpoints=["vc.x.org:443"])
     (finding,) = judge([CHECKS["cde.endpoint"]], host({"endpoints": said}, profiles="C", site=known).site)
-    assert finding.state is WARN
+    assert finding.state is state
     assert "update-ca-trust" in finding.remedy and "new certificate" not in finding.remedy
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from maint.adapters.clock import SystemClock
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
+from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.site import doctor
 from maint.config.precedence import Flags, load_settings
@@ -401,6 +402,13 @@ def test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen(loaded):
     said = checks(found)
     assert any(label.startswith("host ") and one["state"] == "FAIL" for label, one in said.items()), found.out
     (cluster,) = [one for label, one in said.items() if label.startswith("virtual cluster ")]
+    assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
+
+
+def test_a_virtual_cluster_that_tells_its_name_and_refuses_its_jobs_is_seen(loaded, monkeypatch):
+    monkeypatch.setattr(VirtualClusterClient, "info", lambda _: {})
+    loaded.lab.break_("virtual-cluster", "vc-forbidden")
+    (cluster,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("virtual ")]
     assert (cluster["state"], "403" in cluster["words"]) == ("FAIL", True)
 
 
