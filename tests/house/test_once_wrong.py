@@ -126,6 +126,9 @@ deleting a resource broke the jobs of others
 what was deleted was gone for good
     adapters/virtual_clusters/test_safety_net.py::test_a_deleted_resource_comes_back_with_its_files
     adapters/virtual_clusters/test_safety_net.py::test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given
+    adapters/virtual_clusters/test_safety_net.py::test_nothing_is_deleted_where_it_could_not_be_sealed_first
+    adapters/virtual_clusters/test_safety_net.py::test_a_deletion_says_at_its_end_how_and_until_which_day_it_is_undone
+    adapters/virtual_clusters/test_temporary.py::test_a_submission_prints_what_it_printed_and_leaves_nothing
 recreating a job lost the files that nobody replaced
     adapters/virtual_clusters/test_recreate.py::test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_month
     adapters/virtual_clusters/test_recreate.py::test_the_plan_names_the_other_jobs_that_use_the_resource
@@ -134,6 +137,8 @@ a wrong private key branded good backups as damaged
     cli/backup/test_rekey.py::test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself
 a key could not be changed
     cli/backup/test_rekey.py::test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked
+    snapshots/virtual_clusters/test_rekey.py::test_the_new_one_has_the_same_contents_and_is_opened_by_the_new_key_alone
+    cli/backup/test_rekey.py::test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew
     campaigns/test_killed_rekeys.py::test_a_rekey_that_is_killed_at_any_moment_is_done_again_and_loses_nothing
 nobody knew whose key opens the backups
     cli/site/test_doctor.py::test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot
@@ -232,6 +237,7 @@ checks were weaker than what they promised
     checks/test_rules.py::test_owners_modes_lengths_and_comments_are_looked_at_too
     checks/test_commented.py::test_a_commented_line_of_rc_local_is_not_told
     checks/test_rules.py::test_a_manager_whose_ports_are_without_tls_never_passes
+    checks/test_rules.py::test_every_agent_tries_the_way_to_its_manager
     checks/test_rules.py::test_users_and_groups_that_every_host_lacks_are_missing
     checks/test_rules.py::test_a_kernel_that_the_matrix_calls_bad_fails
     checks/test_rules.py::test_a_driver_of_oracle_without_its_character_sets_is_a_warning
@@ -259,13 +265,15 @@ a secret that holds nothing had no hint
 # Backup and restore
 an expired licence in a snapshot locked it out of every restore
     restore/test_license.py::test_a_named_file_always_counts
+    restore/test_license.py::test_the_first_in_date_counts
     restore/test_license.py::test_where_none_is_in_date_each_is_named
     snapshots/poison/test_poison.py::test_an_expired_licence_part_locks_nothing_out
     snapshots/test_verify.py::test_the_date_of_a_licence_is_noted_and_never_fails_a_verification
     steps/test_disaster_recovery.py::test_a_missing_licence_file_is_replaced_by_the_licence_in_the_snapshot
 a backup that failed its own verification ended well
     snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success
-    cli/backup/test_verify_words.py::test_those_not_verified_for_long_are_verified_the_longest_ago_first
+    snapshots/test_verify.py::test_a_new_snapshot_that_fails_for_another_reason_than_its_bytes_is_no_success
+    cli/backup/test_verify_words.py::test_no_list_says_restorable_beside_failed
 a secret that the server quotes was shown
     adapters/manager/test_hostile.py::test_a_secret_that_the_server_quotes_is_not_repeated
     adapters/manager/test_hostile.py::test_a_secret_in_a_commands_result_is_not_repeated

@@ -10,6 +10,7 @@ import pytest
 from maint.lab.create import SITE
 from maint.lab.pki import age_key
 from tests.steps.conftest import back_up
+from tests.steps.operator import maint
 
 
 @pytest.fixture
@@ -77,6 +78,12 @@ def test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew(changed: A
     assert [[hold["reason"] for hold in one["holds"]] for one in listed] == [["before the upgrade"]] * 4
 
 
+def test_the_help_says_that_a_key_file_holds_several_keys() -> None:
+    for topic in ("rekey", "backup"):
+        said = " ".join(maint("help", topic).out.split())
+        assert re.search(r"may hold several(?: keys)?, (?:a line each|one a line)", said), topic
+
+
 def test_without_the_private_key_it_is_refused(changed: Any) -> None:
     path = Path(changed.config)
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
@@ -120,9 +127,15 @@ def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itsel
     (kept,) = stored(loaded, "backups")
     right = keys.read_text()
     keys.write_text(age_key()[0])
-    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 1}\n"))
+    text = path.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 1}\n")
+    path.write_text(f"{text.rstrip()}\n    metrics: maint.prom\n")
     said = loaded("backup", "verify", kept)
     assert (said.code, "level 1 of 3" in said.err) == (7, True), said.err
+    figures = (loaded.lab.folder / "maint.prom").read_text()
+    assert re.findall(r'^maint_snapshots{.*kind="damaged".*} (.*)$', figures, re.MULTILINE) == ["0"], figures
+    planned = loaded("restore", "plan")
+    assert (planned.code, "no private key at hand opens it" in planned.err) == (5, True), planned.err
+    assert "damaged" not in planned.err
     (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert listed["verified"]["result"] != "failed"
     told = loaded("doctor", "-o", "json").json["checks"]

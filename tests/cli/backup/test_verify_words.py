@@ -73,8 +73,7 @@ def test_those_not_verified_for_long_are_verified_the_longest_ago_first(loaded):
     assert (said.code, "1 snapshot of 2 failed" in said.err, first in said.err) == (1, True, True)
     shown, text = loaded("backup", "show", first, "-o", "json").json["snapshot"], loaded("backup", "show", first).out
     assert (shown["restorable"], "restorable: no;" in text, "failed, level 0 of 3" in text) == (False, True, True)
-    (listed,) = [line for line in loaded("backup", "list").out.splitlines() if line.startswith(first)]
-    assert (listed.split()[2], "failed, level 0 of 3" in listed) == ("no", True), listed
+    assert "failed, level 0 of 3" in loaded("backup", "list").out
     with opened(Flags(config=loaded.config)) as (site, _):
         write_record(site, "drill", newest, {"result": "failed", "reason": "a role is gone"})
     assert "ITS DRILL FAILED: a role is gone" in loaded("backup", "show", newest).out
@@ -92,6 +91,17 @@ def test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_as
     part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert loaded("backup", "verify", newest).code == 1
     assert (told()["result"], told()["level"], told()["depth"]) == ("failed", 3, 0)
+
+
+def test_no_list_says_restorable_beside_failed(loaded):
+    (part,) = (loaded.lab.folder / "backups").rglob("deployment.json.zst.age")
+    part.write_bytes((whole := part.read_bytes())[:-1] + bytes([whole[-1] ^ 1]))
+    assert loaded("backup", "verify").code == 1
+    heads, line, *_ = loaded("backup", "list").out.splitlines()
+    told = dict(zip(heads.split(), line.split(), strict=False))
+    assert (told["RESTORABLE"], told["VERIFIED"]) == ("no", "failed,"), line
+    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
 
 
 def test_stale_chooses_by_itself(loaded):
