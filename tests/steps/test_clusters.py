@@ -14,6 +14,7 @@ from maint.lab.manager import commands
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.model.manager import Command
+from maint.steps.manager import clusters
 from maint.steps.manager.commands import finish, wait_until
 from tests.snapshots.conftest import Clock
 from tests.steps.conftest import FAST, PASSWORD
@@ -226,6 +227,15 @@ def test_a_lost_answer_to_a_delete_is_replaced_by_a_look(loaded):
     said = retire(loaded, "ecs-01", "--api-only")
     assert said.code == 0, said.err
     assert [line.split()[0] for line in loaded.sent] == ["POST", "DELETE"]
+
+
+def test_a_proxys_answer_to_a_delete_is_named_where_the_cluster_stays(loaded, monkeypatch):
+    monkeypatch.setattr(clusters, "_SETTLE", 1.0)
+    loaded.lab.break_("delete", "proxy-502")
+    said = retire(loaded, "ecs-01", "--api-only", "-o", "json")
+    told = [words in said.error["message"] for words in ("502 Bad Gateway", "ecs-01 is still there")]
+    assert (said.code, told) == (1, [True, True]), said.error
+    assert said.err.count("cluster ecs-01 is still listed") == 1, said.err
 
 
 def test_a_backup_that_is_too_old_guards_the_cluster(loaded):
