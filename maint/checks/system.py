@@ -17,10 +17,11 @@ UNITS = (
 _PROPERTIES = "Id,Names,LoadState,ActiveState,SubState,UnitFileState,NRestarts,MainPID"
 ACCOUNTS = ("cloudera-scm", "hdfs", "hive", "yarn", "zookeeper")
 _THP = "/sys/kernel/mm/transparent_hugepage"
+_SELINUX = "/etc/selinux/config"
 QUESTIONS = {
     "os_release": "cat /etc/os-release",
     "units": f"systemctl show --no-pager -p {_PROPERTIES} {' '.join(UNITS)}",
-    "selinux": 'echo "now=$(getenforce)"; f=/etc/selinux/config; [ -f $f ] && sed -n "s/^SELINUX=/file=/p" $f; true',
+    "selinux": f'echo "now=$(getenforce)"; f={_SELINUX}; [ -f $f ] && sed -n "s/^SELINUX=/file=/p" $f; true',
     "limits": "for p in self $(pidof -s cmf-agent); do"
     " [ -r /proc/$p/limits ] && grep -e 'Max processes' -e 'Max open files' /proc/$p/limits; done; true",
     "umask": "umask",
@@ -82,9 +83,9 @@ def _release_of(host: HostFacts) -> str:
 
 @Check(
     id="os.selinux", profiles="BE", severity=WARN, asks=("selinux",), source="PS CC EXE FX",
-    expected="Disabled or Permissive, now and at boot",
+    expected="Disabled or Permissive, the same now and at boot",
     why="The services' files carry no labels, so an enforcing SELinux stops them one by one.",
-    remedy="setenforce 0; sed -i 's/^SELINUX=.*/SELINUX=permissive/' /etc/selinux/config",
+    remedy=f"setenforce 0; sed -i 's/^SELINUX=.*/SELINUX=permissive/' {_SELINUX}",
 ).host_rule  # fmt: skip
 def _selinux(host: HostFacts) -> Verdict:
     seen = host.fields("selinux")
@@ -92,7 +93,10 @@ def _selinux(host: HostFacts) -> Verdict:
     if not now and not later:
         raise NotApplicable("there is no SELinux here")
     shown = f"{now or 'unknown'} now, {later or 'unset'} at boot"
-    return held(now.lower() in ("disabled", "permissive") and later.lower() in ("", "disabled", "permissive"), shown)
+    if {now.lower(), later.lower() or "disabled"} - {"disabled", "permissive"}:
+        return broken(shown)
+    agree = later.lower() in ("", now.lower())
+    return good(shown) if agree else broken(shown, f"sed -i 's/^SELINUX=.*/SELINUX={now.lower()}/' {_SELINUX}")
 
 
 @Check(

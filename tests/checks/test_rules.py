@@ -73,6 +73,12 @@ CASES = [
     ("os.entropy", {"entropy": "256\n256"}, PASS),  # kernels since 5.18 have no more, ever
     ("os.entropy", {"entropy": "4096\n180"}, WARN),
     ("os.entropy", {"entropy": "4096\n3000"}, PASS),
+    ("os.selinux", {"selinux": "now=Permissive\nfile=permissive"}, PASS),
+    ("os.selinux", {"selinux": "now=Disabled\nfile="}, PASS),
+    ("os.selinux", {"selinux": "now=Disabled\nfile=permissive"}, WARN),  # they do not agree
+    ("os.selinux", {"selinux": "now=Permissive\nfile=enforcing"}, WARN),
+    ("os.selinux", {"selinux": "now=Enforcing\nfile=disabled"}, WARN),
+    ("os.selinux", {"selinux": "now=\nfile="}, SKIP),
     ("os.firewalld", {"units": units("firewalld")}, FAIL),  # on an ECS host
     ("os.firewalld", {"units": units()}, PASS),
     ("os.firewalld", {"units": ""}, ERROR),  # no systemd: nobody knows
@@ -333,6 +339,8 @@ def test_the_managers_own_certificate_is_judged_beside_the_agents(ends: str, sta
          "chmod go= /x/h.keytab"),
         ("cde.keytab", {"krb5_conf": "default_realm = A",
                         "service_keytabs": "keytab=/k\n 2 now u@A\nkinit: Cannot contact any KDC\nkinit=1"}, "look at the KDC"),
+        ("os.selinux", {"selinux": "now=Disabled\nfile=permissive"}, "/SELINUX=disabled/"),
+        ("os.selinux", {"selinux": "now=Enforcing\nfile=enforcing"}, "setenforce 0"),
         ("time.sync", {"units": units("chronyd", "ntpd"), "sync": ""}, "disable --now ntpd"),
         ("time.sync", {"units": units(), "sync": "tool=chronyc\n506 Cannot talk"}, "enable --now chronyd"),
         ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n x"}, "ntpq -pn"),
@@ -340,7 +348,7 @@ def test_the_managers_own_certificate_is_judged_beside_the_agents(ends: str, sta
 )  # fmt: skip
 def test_a_remedy_mends_what_is_wrong(check: str, answers: dict[str, str], words: str) -> None:
     (finding,) = judge([CHECKS[check]], host(answers, profiles="BEMDKC").site)
-    assert finding.state is FAIL
+    assert finding.state in (FAIL, WARN)
     assert words in finding.remedy
 
 

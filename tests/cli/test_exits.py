@@ -644,6 +644,12 @@ def test_a_limit_that_passes_while_something_is_read_says_during_what():
     assert "--timeout" in caught.value.way_on
 
 
+def test_a_limit_is_told_as_it_was_given_and_not_as_what_was_left_of_it():
+    site = SimpleNamespace(clock=(clock := SystemClock()), begun=clock.monotonic() - 4.7)
+    with pytest.raises(DeadlinePassed, match=r"^the limit of 5s has passed$"), limited(Flags(timeout="5s"), site, "x"):
+        time.sleep(5)
+
+
 def test_a_mistake_of_the_config_is_not_blamed_on_a_shipped_playbook(loaded):
     key = loaded.lab.folder / "ssh/id_ed25519"
     key.rename(key.with_name("elsewhere"))

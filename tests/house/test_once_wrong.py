@@ -290,7 +290,7 @@ an answer of a proxy to a delete was never named
     adapters/manager/test_hostile.py::test_a_delete_that_a_proxy_answers_names_the_answer
     steps/test_clusters.py::test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes
 a mistyped argument was only missing
-    engine/test_plan.py::test_unknown_and_missing_parameters_are_told
+    cli/playbooks/test_writing.py::test_a_mistyped_argument_is_told_once_with_the_name_that_was_meant
     cli/site/test_doctor.py::test_an_unknown_snapshot_is_wrong_usage_with_the_nearest_names
     cli/test_exits.py::test_an_unknown_site_is_exit_2
     cli/test_configless.py::test_snapshots_by_another_signer_are_refused_with_that_reason
@@ -301,7 +301,7 @@ a third recipient was on no page
 the safety copy of an empty server was called redacted
     steps/guards/test_put.py::test_the_safety_copy_of_an_empty_manager_is_a_formality
 a limit was told as another than the one that was given
-    cli/test_exits.py::test_the_timeout_bounds_a_whole_command
+    cli/test_exits.py::test_a_limit_is_told_as_it_was_given_and_not_as_what_was_left_of_it
 a long reason why a certificate is not believed was told twice
     cli/test_exits.py::test_without_insecure_a_certificate_of_another_authority_is_exit_4
 programs were told the level that a verification was to reach, beside words that told the one it did

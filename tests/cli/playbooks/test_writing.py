@@ -285,6 +285,16 @@ def test_what_is_still_to_be_filled_in_is_no_mistake_yet(here: Path) -> None:
     assert maint("playbook", "lint", "own.yaml").code == 0
 
 
+def test_a_mistyped_argument_is_told_once_with_the_name_that_was_meant(here: Path) -> None:
+    (here / "own.yaml").write_text(
+        "name: x\nsummary: X.\nsteps:\n  - {name: A, do: cluster.stop, with: {clusterr: base}}\n"
+    )
+    said = maint("playbook", "lint", "own.yaml", "-o", "json")
+    assert [(one["message"], one["hint"]) for one in said.json["mistakes"]] == [
+        ("cluster.stop has no argument 'clusterr'", "did you mean 'cluster'?")
+    ]
+
+
 def test_unknown_hosts_and_notices_are_told_beside_other_mistakes(here: Path) -> None:
     (here / "config.yaml").write_text(CONFIG)
     (here / "own.yaml").write_text(
