@@ -1,14 +1,17 @@
-"""Who answers on the plain port in the manager's place gets no password of the site's from a run that is taken up."""
+"""Who closes the TLS port, or answers on the plain one in the manager's place, gets no password of the site's."""
 
 import base64
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Never
 
 import pytest
 from werkzeug import Request, Response
 
 from maint.errors import WorkFailed
-from maint.steps.manager import server
+from maint.steps.hosts import units
+from maint.steps.manager import server, tls, window
 from maint.steps.restore import deployment
 from tests.servers import ScriptedServer
 from tests.steps.conftest import PASSWORD
@@ -59,3 +62,50 @@ def test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_p
     assert arrived == given, said.err
     assert PASSWORD not in arrived
     assert (said.code, words in said.err) == (1, True), said.err
+
+
+RESTART = {"do": "host.run", "with": {"groups": ["manager"], "command": "systemctl restart cloudera-scm-server"}}
+WAITS = {
+    "restart": [{"do": "server.restart"}],
+    "start": [{"do": "server.stop"}, {"do": "server.start"}],
+    "wait": [RESTART, {"do": "server.wait"}],
+    "verify": [RESTART, {"do": "tls.verify"}],
+}
+
+
+@pytest.fixture
+def closed(loaded: Operator, monkeypatch: pytest.MonkeyPatch) -> Operator:
+    """A manager whose TLS port does not open any more once it is restarted, though its plain one does."""
+    loaded.lab.break_("server", "tls-never-comes-up")
+    for module in (server, tls, units):
+        monkeypatch.setattr(module, "START_LIMIT", 1.0)
+    monkeypatch.setattr(window, "_LIMIT", 1.0)
+    return loaded
+
+
+@pytest.mark.parametrize("steps", WAITS.values(), ids=WAITS)
+def test_in_every_wait_after_a_restart_a_closed_tls_port_means_not_ready(
+    closed: Operator, tmp_path: Path, steps: list[dict[str, object]]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": [{"name": "so", **one} for one in steps]}))
+    said = closed("playbook", "run", str(path), "--yes")
+    assert (said.code, "its TLS port does not answer" in said.err) == (1, True), said.err
+    assert "in clear" not in said.err
+
+
+def test_a_window_that_opens_or_closes_waits_for_the_tls_port_alone(closed: Operator) -> None:
+    said = closed("manager", "export", "--open-window", "--yes", "--timeout", "30s")
+    assert (said.code, said.err.count("its TLS port does not answer") > 1) == (1, True), said.err
+    assert "in clear" not in said.err and closed.window
+    closed.lab.repair()
+    assert closed("manager", "export", "--close-window", "--yes").code == 0 and not closed.window
+
+
+def test_the_switch_waits_for_the_tls_port_alone(lost: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lost("manager", "license", "--yes").code == 0
+    assert lost("manager", "restore", "--confirm", "lab").code == 0
+    lost.lab.break_("server", "tls-never-comes-up")
+    monkeypatch.setattr(tls, "START_LIMIT", 1.0)
+    said = lost("manager", "tls-switch", "--yes")
+    assert (said.code, "its TLS port does not answer" in said.err) == (1, True), said.err
