@@ -219,6 +219,10 @@ def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(b
             error = bench.fails(past.plan, past=past)
             assert isinstance(error, Refused) and f"line {number + 1} of" in error.message
             assert "maint playbook dismiss" in str(error.hint)
+            (known,) = error.detail
+            assert ("nothing of it was begun" in known) is (number == 1) and ("the last one begun: B" in known) is (
+                number > 3
+            )
             assert bench.did == before
 
 
@@ -303,6 +307,29 @@ def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
     journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
     assert not room.exists()
     assert past_runs.find(bench.site.state, journal.id).record(0).begun
+
+
+def test_a_run_that_is_taken_up_keeps_room_back_again(bench):
+    bench.fails(SECOND_FAILS)
+    (past,) = past_runs.unfinished(bench.site.state)
+    room = bench.site.state / "runs" / f"{past.id}.room"
+    assert not room.exists()
+    journal = journals.reopen(bench.site.state, past, NOW, {})
+    assert room.stat().st_blocks > 0
+    journal.close()
+    assert not room.exists()
+
+
+def test_a_run_whose_final_step_alone_could_not_be_written_down_says_so(bench, monkeypatch):
+    def full(handle, content, real=os.write):
+        if b'"index": 2' in bytes(content):
+            raise OSError(28, "No space left on device")
+        return real(handle, content)
+
+    monkeypatch.setattr(os, "write", full)
+    error = bench.fails(TWO + "finally:\n  - {name: C, do: try.change, with: {target: closed}}\n")
+    assert isinstance(error, WorkFailed) and "No space left" in error.message
+    assert bench.did[-1] == "closed"
 
 
 def test_a_run_that_could_not_be_begun_is_not_to_be_resumed(bench, monkeypatch):

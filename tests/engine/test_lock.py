@@ -10,7 +10,7 @@ import pytest
 
 from maint.adapters.clock import SystemClock
 from maint.config.schema import ManagerSettings, SiteSettings
-from maint.engine.lock import holder, is_held, manager_lock, site_lock
+from maint.engine.lock import holder, is_held, manager_lock, site_lock, works_on
 from maint.errors import Locked, WorkFailed
 from maint.model.formatting import tell_times
 
@@ -107,11 +107,15 @@ def test_a_user_without_a_name_takes_the_lock(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_keeps_nobody_from_taking_the_lock(tmp_path, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
     assert take(tmp_path)
+    monkeypatch.undo()
+    with site_lock(tmp_path, "prod", "playbook probe", SystemClock()):
+        monkeypatch.setattr(type(tmp_path), "open", full)
+        works_on(tmp_path, "20260101T000000.000Z-0000")
 
 
 def test_a_lock_that_cannot_be_opened_is_told(tmp_path):
