@@ -1,0 +1,51 @@
+"""What became of a deployment whose answer is lost: a restart that was seen says it, or a person, and nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.config import yaml
+from maint.lab.create import SITE
+from maint.steps.restore import deployment
+from tests.steps.operator import Operator
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault", "puts"), [("yes", "put-answer-lost", 1), ("no", "connection-dropped", 2)], ids=["yes", "no"]
+)
+def test_what_a_person_answers_is_done_without_a_restart(
+    lost: Operator, monkeypatch: pytest.MonkeyPatch, answer: str, fault: str, puts: int
+) -> None:
+    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
+    monkeypatch.setattr(deployment.Replaced, "there", lambda *_: False)  # a look proves nothing
+    lost.lab.break_("restore", fault)
+    lost.forget_requests()
+    assert lost.restore().code == 1
+    config = Path(lost.config)
+    text = config.read_text()
+    document: Any = yaml.load(text, "config").data
+    del document["sites"][SITE]["ssh"]
+    config.write_text(json.dumps(document))
+    asked = lost("playbook", "resume")
+    assert (asked.code, "--set applied=" in asked.err, lost.puts) == (5, True, 1), asked.err
+    config.write_text(text)
+    said = lost("playbook", "resume", "--set", f"applied={answer}")
+    assert (said.code, lost.puts) == (0, puts), said.err
+    words = "it was applied although its answer was lost" if answer == "yes" else "sending it again"
+    before, found, _ = said.err.partition(words)
+    assert found and "restarting" not in before, said.err
+
+
+def test_a_restart_by_hand_is_seen_and_no_other_one_is_needed(lost: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
+    lost.lab.break_("restore", "connection-dropped")
+    lost.forget_requests()
+    assert lost.restore().code == 1
+    lost.lab.server.restart()
+    lost.lab.server.wait()
+    said = lost("playbook", "resume")
+    assert (said.code, lost.puts) == (0, 2), said.err
+    before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
+    assert found and "restarting" not in before, said.err
