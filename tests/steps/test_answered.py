@@ -1,13 +1,16 @@
 """What became of a deployment whose answer is lost: a restart that was seen says it, or a person, and nothing else."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from maint.config import yaml
+from maint.errors import TimedOut
 from maint.lab.create import SITE
+from maint.steps.manager import server
 from maint.steps.restore import deployment
 from tests.steps.operator import Operator
 
@@ -45,6 +48,36 @@ def test_a_restart_by_hand_is_seen_and_no_other_one_is_needed(lost: Operator, mo
     assert lost.restore().code == 1
     lost.lab.server.restart()
     lost.lab.server.wait()
+    said = lost("playbook", "resume")
+    assert (said.code, lost.puts) == (0, 2), said.err
+    before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
+    assert found and "restarting" not in before, said.err
+
+
+def test_an_answer_is_about_one_deployment_and_the_next_one_is_asked_about_anew(
+    lost: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hanging(*_: object) -> Iterator[str]:
+        yield "trying it"
+        raise TimedOut("systemctl did not end within 5 minutes")
+
+    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
+    monkeypatch.setattr(server, "restart_unit", hanging)
+    lost.forget_requests()
+    lost.lab.break_("restore", "connection-dropped")
+    assert lost.restore().code == 1
+    for puts in (1, 2):
+        asked = lost("playbook", "resume")
+        assert (asked.code, "--set applied=" in asked.err, lost.puts) == (1, True, puts), asked.err
+        lost.lab.break_("restore", "connection-dropped")
+        said = lost("playbook", "resume", "--set", "applied=no")
+        assert (said.code, lost.puts) == (1, puts + 1), said.err
+
+
+def test_what_the_server_refused_can_no_longer_arrive(lost: Operator) -> None:
+    lost.lab.break_("restore", "put-fails")
+    lost.forget_requests()
+    assert lost.restore().code == 1
     said = lost("playbook", "resume")
     assert (said.code, lost.puts) == (0, 2), said.err
     before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
