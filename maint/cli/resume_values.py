@@ -144,26 +144,27 @@ def _read(name: str, texts: Mapping[str, str]) -> dict[str, Json]:
 
 
 def _value(key: str, field: str, text: str) -> Json:
+    said = f"--set {key}" if "@" in text else f"--set {key}={text}"  # what stands before it may be a password
     if field in _SWITCHES:
         if text.lower() not in _WORDS:
-            raise Invalid(f"--set {key}={text}: write true or false", hint=f"such as --set {key}=true")
+            raise Invalid(f"{said}: write true or false", hint=f"such as --set {key}=true")
         return _WORDS[text.lower()]
     if field == "ca":
         if not is_file(Path(text)):
-            raise Invalid(f"--set {key}={text}: there is no such file", hint="a PEM bundle; see `ca` in the config")
+            raise Invalid(f"{said}: there is no such file", hint="a PEM bundle; see `ca` in the config")
         return str(absolute(text))
-    if "@" in text:  # what stands before it may be a password, and is not repeated
+    if "@" in text:
         raise Invalid(
-            f"--set {key}: an address holds no user and no password",
+            f"{said}: an address holds no user and no password",
             hint=f"such as --set {_FORM}; the account is in the config",
         )
     try:
         found = endpoint(text) if field == "connect_to" else url(text.rstrip("/"))
     except ValueError as error:
-        raise Invalid(f"--set {key}={text}: {error}", hint=f"such as --set {_FORM}") from None
+        raise Invalid(f"{said}: {error}", hint=f"such as --set {_FORM}") from None
     if field == "base_url" and not _plain(found):
         raise Invalid(
-            f"--set {key}={text}: the address of a jobs API ends with {API_PATH}",
+            f"{said}: the address of a jobs API ends with {API_PATH}",
             hint=f"--set {key}=https://{urlsplit(found).netloc or 'HOST'}{API_PATH}",
         )
     return found
