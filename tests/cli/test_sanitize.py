@@ -39,3 +39,12 @@ def test_a_failure_is_shown_without_the_secrets_that_somebody_quotes_in_it(monke
         Screen(output).error(WorkFailed("said: sesame-canary", detail=["one: sesame-canary"], hint="look there"))
     shown = capsys.readouterr().err
     assert ("sesame" in shown, shown.count("•••")) == (False, 4)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_log_cannot_drive_a_terminal_and_reaches_a_program_as_it_is(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    Screen("table").raw("one\x1b]0;title\x07two\n")
+    assert capsys.readouterr().out == ("one\\x1b]0;title\\x07two\n" if terminal else "one\x1b]0;title\x07two\n")

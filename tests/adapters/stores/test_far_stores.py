@@ -20,6 +20,7 @@ from botocore.session import Session
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.ssh import sftp
 from maint.adapters.stores.open import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name, trial_name
 from maint.config.schema import BackupSettings, SshSettings
@@ -171,6 +172,15 @@ def test_a_folder_that_may_not_be_written_to_is_a_failure_with_words(place: Plac
     (place.folder / "prod").write_text("a file where a folder should be")
     with pytest.raises(WorkFailed, match="cannot write prod/1/a in sftp://"):
         put(place.store(), "prod/1/a")
+
+
+def test_a_folder_of_a_host_that_lists_without_an_end_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = place.store()
+    for number in range(4):
+        put(store, f"prod/1/{number}")
+    monkeypatch.setattr(sftp, "_MOST", 5)  # a folder lists itself, and the one above it
+    with pytest.raises(StoreFailed, match="lists more than 5 files"):
+        list(store.names())
 
 
 def test_where_another_host_makes_no_hard_links_snapshots_can_lie_and_no_shared_state(
