@@ -13,6 +13,7 @@ import pytest
 
 from maint import files
 from maint.config.yaml import read_text
+from maint.engine.lock import Holder
 from maint.errors import Invalid, NotWritten
 
 
@@ -107,6 +108,14 @@ def test_what_cannot_be_read_back_is_told_as_damaged(tmp_path: Path, content: by
     path.write_bytes(content)
     with pytest.raises(files.Damaged):
         files.load(path, dict[str, str])
+
+
+@pytest.mark.parametrize("kind", [dict, Holder])
+def test_what_is_nested_too_deep_is_told_as_damaged(tmp_path: Path, kind: type) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b'{"z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    with pytest.raises(files.Damaged):
+        files.load(path, kind)
 
 
 def test_a_small_file_needs_little_memory_however_large_one_may_be(tmp_path: Path) -> None:

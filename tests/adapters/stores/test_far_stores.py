@@ -179,8 +179,9 @@ def test_a_folder_of_a_host_that_lists_without_an_end_is_left(place: Place, monk
     for number in range(4):
         put(store, f"prod/1/{number}")
     monkeypatch.setattr(sftp, "_MOST", 5)  # a folder lists itself, and the one above it
-    with pytest.raises(StoreFailed, match="lists more than 5 files"):
+    with pytest.raises(StoreFailed) as caught:
         list(store.names())
+    assert "lists more than 5 files" in caught.value.in_a_line
 
 
 def test_where_another_host_makes_no_hard_links_snapshots_can_lie_and_no_shared_state(
