@@ -550,6 +550,10 @@ def test_what_ended_before_its_run_began_is_not_taken_for_the_work_of_the_run_be
     said = loaded("playbook", "resume")
     assert (said.code, "`maint cluster delete`, given" in said.err) == (5, True), said.err
     assert loaded("cluster", "start", "base", "--yes").code == 0
+    assert loaded("restore", "run", "--snapshot", "19990101", "--confirm", "lab").code == 2
+    said = loaded("playbook", "resume")
+    assert (said.code, "`maint restore run`, given" in said.err) == (5, True), said.err
+    assert loaded("cluster", "start", "base", "--yes").code == 0
     assert loaded("playbook", "resume").code == 0
 
 
