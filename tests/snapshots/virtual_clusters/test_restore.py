@@ -125,6 +125,14 @@ def test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent(
     assert not any(b"forged" in content for files in api.files.values() for content in files.values())
 
 
+def test_the_plan_names_each_job_and_each_resource_that_comes_back(
+    ground: Ground, api: Api, snapshot: Snapshot
+) -> None:
+    document, summary = read_document(ground, snapshot, VC), plan(ground).summary
+    names = [one.name for one in (*document.resources, *document.jobs)]
+    assert len(names) > 3 and [name for name in names if name not in summary] == []
+
+
 def test_nothing_is_sent_from_another_manifest_than_the_plan_was_made_from(
     ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
 ) -> None:
