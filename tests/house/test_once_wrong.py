@@ -11,7 +11,7 @@ HELD = """
 # What an attacker or a bad hour can do
 a store that lied between proof and use had a forged deployment committed
     snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used
-    snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
+    snapshots/test_parts.py::test_what_is_proven_lies_in_no_file_that_has_a_name
     snapshots/virtual_clusters/test_restore.py::test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent
     campaigns/test_liars.py::test_a_restore_from_a_store_that_lies_sends_what_was_signed_or_nothing
 a server could commit at the closing brace, before the last block was proven
@@ -19,6 +19,8 @@ a server could commit at the closing brace, before the last block was proven
     snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
 a plan was carried out from another manifest than it was made from
     snapshots/test_parts.py::test_a_plan_is_held_to_the_manifest_that_it_was_made_from
+    snapshots/test_parts.py::test_no_step_of_a_restore_uses_another_manifest_than_its_plan_was_made_from
+    snapshots/virtual_clusters/test_restore.py::test_nothing_is_sent_from_another_manifest_than_the_plan_was_made_from
 a store that hid the newest snapshot got an older one restored without a word
     snapshots/test_verify.py::test_a_store_that_hides_the_newest_snapshot_is_found_out
     snapshots/test_verify.py::test_a_store_that_spoils_the_newest_manifest_is_found_out
@@ -28,16 +30,25 @@ a list without an end crashed, or went on past the limit
 a torn line in a journal had the deployment committed again on every resume
     engine/test_journal.py::test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
+    engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
 a run that nobody could take up stayed unfinished for ever
     engine/test_journal.py::test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history
-a full disk left the redaction window open
+a full disk left the redaction window open, or kept a run from taking the lock
     engine/test_journal.py::test_a_full_disk_takes_the_room_that_was_kept_back
     engine/test_journal.py::test_final_steps_are_done_on_a_full_disk_and_the_run_says_so
+    engine/test_journal.py::test_a_run_whose_final_step_alone_could_not_be_written_down_says_so
+    engine/test_journal.py::test_a_run_that_is_taken_up_keeps_room_back_again
     campaigns/test_faults.py::test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_nothing_open
-a full disk kept a run from taking the lock
     engine/test_lock.py::test_a_full_disk_keeps_nobody_from_taking_the_lock
 a closed TLS port sent the password to the plain port
     adapters/manager/test_in_clear.py::test_a_closed_tls_port_does_not_talk_the_password_down
+    adapters/manager/test_in_clear.py::test_before_a_restore_only_the_bootstrap_account_goes_in_clear
+    adapters/manager/test_in_clear.py::test_after_a_restore_the_restored_account_is_found
+    adapters/manager/test_in_clear.py::test_once_its_tls_port_was_seen_a_server_gets_no_password_in_clear_from_the_same_run
+    steps/test_in_clear.py::test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_put_and_restart
+    steps/test_in_clear.py::test_in_every_wait_after_a_restart_a_closed_tls_port_means_not_ready
+    steps/test_in_clear.py::test_a_window_that_opens_or_closes_waits_for_the_tls_port_alone
+    steps/test_in_clear.py::test_the_switch_waits_for_the_tls_port_alone
     steps/test_disaster_recovery.py::test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run_that_gives_it_tls
     steps/test_disaster_recovery.py::test_the_plan_says_where_passwords_go_in_clear
 a proxy could keep us from the TLS port, and got the password in clear
@@ -53,11 +64,16 @@ a stored file that had rotted was claimed as verified
 a clock three hours ahead had a deployment sent twice
     steps/test_disaster_recovery.py::test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_came
     steps/test_disaster_recovery.py::test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart
+    steps/test_answered.py::test_a_restart_by_hand_is_seen_and_no_other_one_is_needed
+    steps/test_answered.py::test_what_the_server_refused_can_no_longer_arrive
 nobody could say what became of a deployment where the server cannot be restarted
     steps/test_disaster_recovery.py::test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew
     steps/test_disaster_recovery.py::test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer
+    steps/test_answered.py::test_what_a_person_answers_is_done_without_a_restart
+    steps/test_answered.py::test_an_answer_is_about_one_deployment_and_the_next_one_is_asked_about_anew
 a second machine pruned the snapshot that another's restore needed
     snapshots/test_prune.py::test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended
+    steps/test_disaster_recovery.py::test_a_restore_that_has_not_ended_holds_its_snapshot_until_it_is_done_or_given_up
     campaigns/test_two_machines.py::test_two_machines_on_one_store_never_meet_a_bug_and_leave_it_whole
 a window that another machine opened was invisible
     steps/test_window_elsewhere.py::test_another_machine_sees_the_window_and_closes_it_byte_for_byte
@@ -70,6 +86,7 @@ answers of a manager filled the memory
 a host that prints without end filled the memory
     adapters/ssh/test_fleet_contract.py::test_a_host_that_prints_without_end_is_ended_and_the_others_answer
     adapters/ssh/test_shell.py::test_a_command_that_prints_without_end_is_ended
+    adapters/stores/test_far_stores.py::test_a_folder_of_a_host_that_lists_without_an_end_is_left
 a long name in an archive filled the memory
     snapshots/test_parts.py::test_a_name_of_any_length_is_refused_before_it_is_read
 a text of a playbook took a minute and gigabytes before it was refused
@@ -84,18 +101,18 @@ deep nesting, huge numbers and halves of characters ended as a bug
     cli/test_exits.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
 a damaged file of our own ended as a bug
     campaigns/test_inputs.py::test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out
+    test_files.py::test_what_is_nested_too_deep_is_told_as_damaged
     lab/manager/test_daemon.py::test_a_damaged_file_of_a_labs_process_is_no_lab_that_is_up
     snapshots/test_state_of_0_1_0.py::test_a_killed_run_is_taken_up_or_refused_by_name_of_its_version
 a disk that took no state file ended as a bug
     cli/test_exits.py::test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which
-    campaigns/test_faults.py::test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_nothing_open
 a window was believed to be open because its record said so
     steps/test_window.py::test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run_that_is_taken_up
 a killed drill left secrets in clear, and nobody said so
     cli/site/test_doctor.py::test_what_a_killed_drill_left_in_clear_is_shown
     restore/drill/test_drill.py::test_what_a_killed_drill_leaves_is_swept_by_the_next_one
 logs of a run could drive the terminal
-    cli/test_sanitize.py::test_no_door_lets_a_control_character_through
+    cli/test_sanitize.py::test_a_log_cannot_drive_a_terminal_and_reaches_a_program_as_it_is
 a redacted copy was parsed that nobody had hashed
     snapshots/diff/test_diff.py::test_a_redacted_copy_that_is_not_what_was_signed_is_not_read
 folders above the state followed the umask
@@ -188,6 +205,7 @@ a resource of somebody else was overwritten on resume
 a wrong address changed a foreign virtual cluster
     restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it
     restore/recovery/test_virtual_clusters.py::test_one_of_another_name_that_nobody_can_look_into_yet_keeps_its_users_secrets
+    restore/recovery/test_virtual_clusters.py::test_a_virtual_cluster_of_that_name_that_holds_something_else_wants_the_operators_word
 drift and diff did not see what changed in a virtual cluster
     snapshots/diff/test_diff.py::test_a_changed_job_and_a_changed_file_are_differences_for_drift_and_diff_of_a_site
     snapshots/virtual_clusters/test_lab.py::test_two_snapshots_of_virtual_clusters_alone_are_compared
@@ -207,7 +225,7 @@ a damaged upload was blamed on somebody else
     snapshots/virtual_clusters/test_restore.py::test_a_damaged_upload_names_its_resource_and_is_replaced_on_resume
     snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named
 a plan gave counts where names were needed
-    steps/virtual_clusters/test_words.py::test_the_plan_names_the_jobs_and_resources_that_come_back
+    snapshots/virtual_clusters/test_restore.py::test_the_plan_names_each_job_and_each_resource_that_comes_back
 an address that was refused printed its password
     cli/test_resume_values.py::test_an_address_with_a_password_is_refused_and_the_password_is_not_printed
 
