@@ -224,6 +224,9 @@ def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(b
                 number > 3
             )
             assert bench.did == before
+    journals.dismiss(bench.site.state, past, NOW, "looked at")  # the way out
+    assert past_runs.unfinished(bench.site.state) == []
+    assert past_runs.find(bench.site.state, past.id).state == "dismissed"
 
 
 def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench):

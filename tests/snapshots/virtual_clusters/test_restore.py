@@ -525,20 +525,30 @@ def test_nothing_is_planned_to_go_for_a_safety_snapshot_that_no_key_at_hand_open
     assert plan(ground, on_conflict="replace").summary.endswith("; a safety snapshot of what is there comes first")
 
 
+@pytest.mark.parametrize("what", ["file", "job"])
 def test_what_appears_after_the_safety_snapshot_is_not_replaced_either(
-    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+    ground: Ground,
+    api: Api,
+    run: Run,
+    work: Notes,
+    snapshot: Snapshot,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
 ) -> None:
     fill(api)
-    plain = ClusterRestorer.note_intent
+    plain, late = ClusterRestorer.note_intent, {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
 
     def meanwhile(bringing: ClusterRestorer) -> None:
         plain(bringing)
-        api.files["etl-scripts"]["late.py"] = b"late"
+        if what == "file":
+            api.files["etl-scripts"]["late.py"] = b"late"
+        else:
+            api.jobs["pi-estimate"] = late
 
     monkeypatch.setattr(ClusterRestorer, "note_intent", meanwhile)
     with pytest.raises(Refused, match="the safety snapshot does not hold"):
         restore(ground, run, work, on_conflict="replace")
-    assert api.files["etl-scripts"]["late.py"] == b"late"
+    assert api.files["etl-scripts"]["late.py"] == b"late" if what == "file" else api.jobs["pi-estimate"] == late
 
 
 def test_who_watches_sees_how_many_bytes_of_all_are_uploaded(
