@@ -193,7 +193,7 @@ a remedy cured another ailment
     checks/test_rules.py::test_a_remedy_mends_what_is_wrong
     checks/test_rules.py::test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_certificate
     cli/hosts/test_check.py::test_a_planted_problem_is_found_and_no_other
-    steps/virtual_clusters/test_hints.py::test_a_run_that_found_no_room_is_not_sent_to_look_for_kerberos_secrets
+    steps/virtual_clusters/test_hints.py::test_a_run_that_could_not_be_fitted_in_is_told_to_ask_for_less
 a stop that ended well did not mention that its command failed
     steps/test_clusters.py::test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed
 
