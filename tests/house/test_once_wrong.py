@@ -273,7 +273,7 @@ what a question printed as its error was dropped
     checks/test_script.py::test_errors_are_kept_beside_the_answer
     checks/test_script.py::test_a_command_that_printed_nothing_is_told_in_its_own_words
 an interruption discarded the answers that had come
-    adapters/ssh/test_fleet_contract.py::test_answers_that_came_before_an_interruption_are_kept
+    cli/hosts/test_check.py::test_an_interruption_shows_the_answers_that_had_come
 a key with a passphrase was a type error
     adapters/ssh/test_shell.py::test_a_key_with_a_passphrase_is_refused_with_a_way_out
 a secret that holds nothing had no hint

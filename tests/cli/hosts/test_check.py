@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from maint.cli.hosts import check as hosts_check
 from maint.lab.faults import AILMENTS
+from maint.model.fleet import Reply
 from tests.steps.operator import Operator, environment, maint
 
 FIRST = "base-01.example.internal"
@@ -189,6 +191,22 @@ def test_a_host_that_could_not_tell_alone_is_exit_7(sick: Operator) -> None:
     said = sick("host", "check")
     assert said.code == 7
     assert "NOT REACHED  ds-02.example.internal" in said.out
+
+
+def test_an_interruption_shows_the_answers_that_had_come(sick: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    sick.lab.break_(FIRST, "swappiness-60")
+
+    class Interrupting(hosts_check.Teller):
+        def __call__(self, reply: Reply) -> None:
+            super().__call__(reply)
+            if reply.host == FIRST:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(hosts_check, "Teller", Interrupting)
+    said = sick("host", "check", "--check", "os.swappiness", "-o", "json")
+    assert said.code == 130, said.err
+    told, _ = json.JSONDecoder().raw_decode(said.out)
+    assert [one["hosts"] for one in told["findings"] if one["state"] == "fail"] == [[FIRST]]
 
 
 def test_junk_before_the_answer_does_no_harm(sick: Operator) -> None:
