@@ -27,6 +27,7 @@ from maint.steps.virtual_clusters.safety_net import (
     seal_files,
     sealed_in,
     signatures,
+    unsealed,
     way_back,
 )
 from maint.steps.virtual_clusters.step import VcStep, cluster_of
@@ -67,29 +68,22 @@ class KeepJob(VcStep[KeepArguments]):
         except (WorkFailed, OSError) as error:
             drop_unfinished(site, work)
             if not (waived := str(action.arguments["no_safety_net"])):
-                raise _unsealed(error) from error
+                raise unsealed(f"resource {action.arguments['resource']}", error) from error
             yield f"WARNING: no safety net, the files of the resource are not kept: {waived}"
         except MaintError:
             drop_unfinished(site, work)
             raise
-        sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
+        try:
+            sealed = seal_old(site.undo, job.raw, resource.raw if resource else None)
+        except (WorkFailed, OSError) as error:
+            drop_unfinished(site, work)
+            raise unsealed(f"job {job.name}", error, waivable=False) from error  # it is made anew from that
         generation = before.generation + 1 if before else 1
         kept = Recreation(generation, False, sealed, tuple(files), cluster.settings.name)
         RECREATIONS.write(site.state, work.run, kept)
         drop_unnamed(site, work.run, before.names if before else ())
         work.note("sealed", None)
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
-
-
-def _unsealed(error: WorkFailed | OSError) -> Refused:
-    return Refused(
-        error.message if isinstance(error, WorkFailed) else str(error),
-        detail=[
-            *(error.detail if isinstance(error, WorkFailed) else ()),
-            "what cannot be sealed is not deleted: nothing was touched",
-        ],
-        hint="mend what is named, then again; `--no-safety-net REASON` goes without",
-    )
 
 
 class RecreateJob(VcStep[JobArguments]):

@@ -236,7 +236,7 @@ def net(sight: Sight, waived: str, size: int = 0) -> str:
     try:
         files.refuse_filling(sight.settings.state, size)
     except WorkFailed as error:
-        raise _unsealed("what goes", error) from error
+        raise unsealed("what goes", error) from error
     return f"; sealed first{f' ({show_size(size)} for {KEPT_FOR.days} days)' if size else ''}"
 
 
@@ -265,14 +265,16 @@ def seal_before(
         return (yield from _sealed(site, work, cluster, live, paths))
     except (WorkFailed, OSError) as error:
         drop_unfinished(site, work)
-        raise _unsealed(what, error) from error
+        raise unsealed(what, error) from error
 
 
-def _unsealed(what: str, error: WorkFailed | OSError) -> Refused:
+def unsealed(what: str, error: WorkFailed | OSError, *, waivable: bool = True) -> Refused:
+    """Return the refusal to touch what could not be sealed; `waivable`: whether a reason lets it go all the same."""
     return Refused(
         f"{what} cannot be sealed, so it is not touched",
         detail=[getattr(error, "message", str(error)), *getattr(error, "detail", ())],
-        hint=f"{getattr(error, 'hint', '') or 'mend what is named, then again'}; `--no-safety-net REASON` goes without",
+        hint=f"{getattr(error, 'way_on', '') or 'mend what is named, then again'}"
+        f"{'; `--no-safety-net REASON` goes without' if waivable else ''}",
     )
 
 

@@ -1,5 +1,6 @@
 """Recreating a job: the seed's order of operations, and the way back when it fails."""
 
+import errno
 import json
 import re
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from maint.adapters.seal import AgeSeal
+from maint.adapters.undo_store import SealedUndo
+from maint.errors import NotWritten
 from maint.steps.virtual_clusters import recreate
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
@@ -198,6 +201,21 @@ def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, mo
     assert (there.api.writes(), there.sealed) == ([], [])
     assert there.maint(*words(there), "--no-safety-net", "it is in git").code == 0
     assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+
+
+@pytest.mark.parametrize("waiver", [[], ["--no-safety-net", "it is in git"]])
+def test_a_job_whose_definition_cannot_be_sealed_is_refused_since_it_is_made_anew_from_that(there, monkeypatch, waiver):
+    keep = SealedUndo.keep
+
+    def full(undo, content, *more):
+        if b'"resource"' in content:
+            raise NotWritten("undo", OSError(errno.ENOSPC, "No space left on device"))
+        return keep(undo, content, *more)
+
+    monkeypatch.setattr(SealedUndo, "keep", full)
+    said = there.maint(*words(there), *waiver)
+    assert (said.code, "job etl cannot be sealed, so it is not touched" in said.err) == (5, True), said.err
+    assert ("goes without" in said.err, there.api.writes(), there.sealed) == (False, [], []), said.err
 
 
 @pytest.mark.parametrize("undone", [False, True])

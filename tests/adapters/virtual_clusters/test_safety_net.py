@@ -14,6 +14,7 @@ from werkzeug import Response
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
+from maint.errors import NotWritten
 from maint.steps import undo_records
 from maint.steps.virtual_clusters import safety_net
 from tests.adapters.virtual_clusters.operator import VcOperator, written
@@ -139,7 +140,7 @@ def test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given(there,
 @pytest.mark.parametrize("what", DELETED)
 def test_nothing_is_deleted_where_it_could_not_be_sealed_first(there, monkeypatch, what):
     def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise NotWritten("undo", OSError(errno.ENOSPC, "No space left on device"))
 
     monkeypatch.setattr(SealedUndo, "keep", full)
     said = there(*DELETED[what], "--yes")
