@@ -62,11 +62,13 @@ class CreateJob(VcStep[CreateJobArguments]):
         conf = spark.get("conf") if isinstance(spark, dict) else None
         if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
             raise Refused(f"values of a job's conf are texts: {', '.join(wrong)}", hint="put them in quotes")
+        seen = taken_already(sight, args.vc, name, "job")
         yield self.action(
             f"job {name}",
-            f"create job {name} ({args.definition['type']}){taken_already(sight, args.vc, name, 'job')}",
+            f"create job {name} ({args.definition['type']}){seen and f': {seen}'}",
             args.model_dump(),
             undo=f"maint vc job delete --name {name}",
+            seen=seen,
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:

@@ -64,11 +64,13 @@ class CreateResource(VcStep[CreateResourceArguments]):
 
     def plan(self, args: CreateResourceArguments, sight: Sight) -> Iterable[Action]:
         definition = {"name": args.resource, "hidden": args.hidden, "type": args.type, **args.more}
+        seen = taken_already(sight, args.vc, args.resource, "resource")
         yield self.action(
             f"resource {args.resource}",
-            f"create resource {args.resource} ({args.type}){taken_already(sight, args.vc, args.resource, 'resource')}",
+            f"create resource {args.resource} ({args.type}){seen and f': {seen}'}",
             {"vc": args.vc, "definition": definition},
             undo=f"maint vc resource delete --name {args.resource}",
+            seen=seen,
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:

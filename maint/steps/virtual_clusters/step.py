@@ -33,13 +33,13 @@ def absent(what: str, hint: str) -> Refused:
 
 
 def taken_already(sight: Sight, vc: str, name: str, what: str) -> str:
-    """Return words for a plan that is to make a job or a resource under a name that is taken, else nothing."""
+    """Return what a plan has seen that is to make a job or a resource under a name that is taken, else nothing."""
     try:
         cluster = sight.virtual_cluster(vc)
         there = cluster.job(name) if what == "job" else cluster.resource(name, files=False)
     except (CannotReach, WorkFailed):  # an earlier step may bring it up
         return ""
-    return f": a {what} of that name is there, and fails this unless it is gone by then" if there else ""
+    return f"a {what} of that name is there, and fails this unless it is gone by then" if there else ""
 
 
 A = TypeVar("A", bound=VcArguments)

@@ -103,6 +103,12 @@ def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
     assert "delete resource code with 3 files; 3 jobs mount it: daily, etl, report" in said.out, said.out
 
 
+def test_the_plan_does_not_say_that_what_it_deletes_first_stands_in_the_way(there):
+    said = there.maint(*words(there), "--dry-run")
+    assert "create resource code (files): as step 3 leaves it" in said.out, said.out
+    assert "fails this" not in said.out
+
+
 def test_a_failure_brings_the_old_job_back_with_its_schedule_paused(there):
     there.api.switches.states = ("failed",)
     said = there.maint(*words(there, "wait=true"))
