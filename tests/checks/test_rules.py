@@ -414,6 +414,17 @@ def test_rules_that_no_installed_program_shows_are_not_taken_for_none(tmp_path: 
     assert "iptables-nft alone shows" in judged(old).observed
 
 
+def test_a_kubernetes_that_refuses_is_not_one_without_a_vault(tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho 'The connection to the server was refused' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    asked = ["/bin/sh", "-c", CHECKS.questions()["vault"]]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(kubectl)}
+    said = subprocess.run(asked, env=env, capture_output=True, text=True)
+    verdict = CHECKS["ecs.vault"].judge(host({"vault": Answered(said.returncode, said.stdout, said.stderr)}))
+    assert (verdict.state, "The connection to the server was refused" in verdict.observed) == (ERROR, True)
+
+
 def test_before_a_backup_the_redaction_must_be_off() -> None:
     off = {"java_options": "file-there\n-Dcom.cloudera.api.redaction=false",
            "java_running": "running\n-Dcom.cloudera.api.redaction=false"}  # fmt: skip
