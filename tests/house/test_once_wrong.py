@@ -246,6 +246,7 @@ a KDC of another realm answered for the own one
     checks/test_kerberos_files.py::test_a_realm_in_a_folder_that_is_included_is_read_and_its_kdc_tried
 what could not be told was skipped, or passed
     checks/test_rules.py::test_what_could_not_be_told_is_an_error_and_neither_a_skip_nor_a_pass
+    checks/test_closed.py::test_what_is_closed_to_the_account_that_asks_could_not_be_told
     cli/hosts/test_check.py::test_a_host_that_could_not_tell_alone_is_exit_7
 Docker and Longhorn on one volume passed
     checks/test_rules.py::test_docker_and_longhorn_on_one_volume_fail
