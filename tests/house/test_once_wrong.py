@@ -246,7 +246,7 @@ a KDC of another realm answered for the own one
     checks/test_kerberos_files.py::test_a_realm_in_a_folder_that_is_included_is_read_and_its_kdc_tried
 what could not be told was skipped, or passed
     checks/test_rules.py::test_what_could_not_be_told_is_an_error_and_neither_a_skip_nor_a_pass
-    checks/test_closed.py::test_what_is_closed_to_the_account_that_asks_could_not_be_told
+    checks/test_real_shell.py::test_what_is_closed_to_the_account_that_asks_could_not_be_told
     cli/hosts/test_check.py::test_a_host_that_could_not_tell_alone_is_exit_7
 Docker and Longhorn on one volume passed
     checks/test_rules.py::test_docker_and_longhorn_on_one_volume_fail
@@ -256,7 +256,6 @@ checks were weaker than what they promised
     checks/test_rules.py::test_owners_modes_lengths_and_comments_are_looked_at_too
     checks/test_commented.py::test_a_commented_line_of_rc_local_is_not_told
     checks/test_rules.py::test_a_manager_whose_ports_are_without_tls_never_passes
-    checks/test_rules.py::test_every_agent_tries_the_way_to_its_manager
     checks/test_rules.py::test_users_and_groups_that_every_host_lacks_are_missing
     checks/test_rules.py::test_a_kernel_that_the_matrix_calls_bad_fails
     checks/test_rules.py::test_a_driver_of_oracle_without_its_character_sets_is_a_warning

@@ -1,0 +1,108 @@
+"""What the real shell answers: what is closed to the account that asks is neither absent nor switched off, and what
+is there is read as the rules expect it.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.checks.facts import Answered
+from maint.checks.registry import CHECKS
+from maint.model.fleet import State
+from tests.checks.facts import host
+from tests.checks.test_rules import NAMES
+
+AGENT = "var/lib/cloudera-scm-agent"
+CHAIN = f"{AGENT}/agent-cert/cm-auto-host_key_cert_chain.pem"
+KRB = "[libdefaults]\n renew_lifetime = 7d\nincludedir {}/etc/krb5.conf.d\n"
+FILES = {
+    CHAIN: "x", f"{AGENT}/agent-cert/cm-auto-host_key.pem": "x", "etc/krb5.conf": KRB,
+    "etc/krb5.conf.d/site": "[libdefaults]\n default_realm = A\n", "etc/rancher/rke2/rke2.yaml": "x",
+}  # fmt: skip
+NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A folder that everybody may enter, with the files of a host."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content.format(folder))
+    yield folder
+    for path in folder.rglob("*"):
+        path.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def told(root: Path, question: str, **programs: str) -> Answered:
+    """Return what an account that owns nothing is told by a host whose files lie in a folder; `programs`: by name."""
+    text = CHECKS.questions()[question]
+    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-agent", "/run/"):
+        text = text.replace(place, f"{root}{place}")
+    for name, content in programs.items():
+        (root / name).write_text(f"#!/bin/sh\n{content}\n")
+        (root / name).chmod(0o755)
+    env = {"PATH": f"{root}:/usr/bin:/bin"}
+    said = subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, env=env, **NOBODY)
+    return Answered(said.returncode, said.stdout, said.stderr)
+
+
+@pytest.mark.parametrize(
+    ("check", "closed"),
+    [
+        ("tls.files", AGENT),
+        ("tls.match", AGENT),
+        ("tls.expiry", f"{AGENT}/agent-cert"),
+        ("tls.expiry", CHAIN),
+        ("krb.conf", "etc/krb5.conf.d"),
+        ("krb.conf", "etc/krb5.conf.d/site"),
+        ("ecs.vault", "etc/rancher"),
+    ],
+)
+def test_what_is_closed_to_the_account_that_asks_could_not_be_told(root: Path, check: str, closed: str) -> None:
+    (root / closed).chmod(0)
+    answers = {question: told(root, question) for question in CHECKS[check].asks if question != "names"}
+    verdict = CHECKS[check].judge(host({**answers, "names": NAMES}))
+    assert (verdict.state, "this account may not" in verdict.observed) == (State.ERROR, True), verdict
+
+
+def test_the_modes_of_keys_are_those_that_they_have(root: Path) -> None:
+    (root / AGENT / "agent-cert/cm-auto-host_key.pem").chmod(0o640)
+    verdict = CHECKS["tls.files"].judge(host({"tls_files": told(root, "tls_files")}))
+    assert (verdict.state, "the key has mode 640" in verdict.observed) == (State.FAIL, True), verdict
+
+
+@pytest.mark.parametrize(
+    ("hue", "found", "state"), [(True, 1, State.WARN), (True, 0, State.SKIP), (False, 1, State.SKIP)]
+)
+def test_psycopg2_is_looked_for_where_hue_runs(root: Path, hue: bool, found: int, state: State) -> None:
+    (root / f"run/cloudera-scm-agent/process/12-{'hue-HUE_SERVER' if hue else 'hdfs-DATANODE'}").mkdir(parents=True)
+    python = f"case $* in *psycopg2*) exit {found};; esac; echo Python 3.9.18"
+    programs = dict.fromkeys(("python3", "python2", "python3.8", "python3.9", "python3.11"), python)
+    verdict = CHECKS["os.python"].judge(host({"python": told(root, "python", **programs)}))
+    assert (verdict.state, "psycopg2" in verdict.observed) == (state, state is State.WARN), verdict
+
+
+@pytest.mark.parametrize(("shown", "state"), [("-----BEGIN CERTIFICATE-----", State.PASS), ("CONNECTED", State.FAIL)])
+def test_the_port_of_the_agents_has_tls_where_it_shows_a_certificate(root: Path, shown: str, state: State) -> None:
+    answer = told(root, "agents_tls", openssl=f"echo '{shown}'")
+    listening = "".join(f"LISTEN 0 50 *:{port} *:*\n" for port in (7180, 7182, 7183))
+    verdict = CHECKS["cm.ports"].judge(host({"listening": listening, "agents_tls": answer, "agent_reach": ""}))
+    assert verdict.state is state, verdict
+
+
+def test_an_agent_tries_the_port_of_its_server(root: Path) -> None:
+    config = root / "etc/cloudera-scm-agent/config.ini"
+    config.parent.mkdir()
+    config.write_text("[General]\nserver_host=cm.example.internal\n")
+    answer = told(root, "agent_reach", nc="[ \"$*\" = '-z cm.example.internal 7182' ]")
+    verdict = CHECKS["cm.ports"].judge(host({"agent_reach": answer}, profiles="B"))
+    assert (verdict.state, verdict.observed) == (State.PASS, "reaches cm.example.internal:7182")
