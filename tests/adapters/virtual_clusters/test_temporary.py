@@ -53,6 +53,17 @@ def test_a_run_that_succeeds_without_a_marker_is_no_success(vc, monkeypatch):
     assert (said.code, "does not hold" in said.err, left(vc)) == (1, True, [])
 
 
+def test_a_run_that_did_not_print_what_it_should_is_not_taken_for_done_when_it_is_taken_up(vc, monkeypatch):
+    from maint.steps.virtual_clusters import runs, smoke
+
+    with monkeypatch.context() as wrong:
+        wrong.setattr(smoke, "_SOURCE", 'print("something else")\n')
+        wrong.setattr(runs, "_LATE", 0.0)
+        assert vc("smoke", "--yes").code == 1
+    said = taken_up(vc)
+    assert (said.code, len(vc.api.runs), left(vc)) == (0, 2, []), said.err
+
+
 @pytest.mark.parametrize("answers_id", [True, False])
 def test_a_killed_smoke_test_is_taken_up_without_a_second_run(vc, answers_id):
     vc.api.switches.run_answers_id = answers_id

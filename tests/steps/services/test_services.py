@@ -164,7 +164,7 @@ def test_a_command_that_fails_in_a_child_says_why(loaded, tmp_path):
     assert (said.code, "/static/apidocs" in said.error["hint"]) == (1, True)
 
 
-@pytest.mark.parametrize("fault", ["command-answer-lost", "command-fails-in-parent"])
+@pytest.mark.parametrize("fault", ["command-answer-lost", "command-fails-in-parent", "command-rejected"])
 def test_a_harmful_command_is_sent_again_only_where_its_end_is_known(make, tmp_path, fault):
     operator = make(command_seconds="0")
     operator.lab.break_("services", fault)
