@@ -57,9 +57,10 @@ def verify(
                 levels = {found: level or min(deepest, _usual(site, found))}
         chosen = [*levels]
         if flags.dry_run:
-            words = f"would verify {', '.join(chosen) or 'none'} to level {deepest}"
+            depth = max(levels.values(), default=deepest)
+            words = f"would verify {', '.join(chosen) or 'none'} to level {depth}"
             told: Json = [*chosen] if stale else chosen[0]
-            screen.emit({"snapshots" if stale else "snapshot": told, "level": deepest}, words)
+            screen.emit({"snapshots" if stale else "snapshot": told, "level": depth}, words)
             return 0
         with followed(site, screen, "backup verify") if configured else nullcontext() as begin:
             judged, why = _all_judged(site, screen, levels, begin, several=bool(stale))

@@ -96,6 +96,7 @@ _COMPARED: Mapping[str, Json] = {
 _DRILL: Mapping[str, Json] = {
     "snapshot": TEXT, "result": TEXT, "reason": TEXT, "phases": _OBJECTS, "rto_seconds": or_null(NUMBER),
 }  # fmt: skip
+_DRILLED = [{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]
 _SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
 _SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
@@ -149,12 +150,13 @@ OUTPUTS: Mapping[str, Output] = {
             {"verifications": a_list(ref("verification"))},
             {"snapshot": TEXT, "level": NUMBER},
             {"snapshots": TEXTS, "level": NUMBER},
+            *_DRILLED,  # --level 4
         ]
     ),
     "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN]),
     **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
     "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
-    "backup drill": Output([{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]),
+    "backup drill": Output(_DRILLED),
     "backup files": Output([{"path": TEXT, "file": TEXT}, {"files": a_list(ANY)}]),
     "restore plan": Output([_RESTORE, _PLAN]),
     "restore run": _RESTORES,

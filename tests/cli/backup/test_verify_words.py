@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags
 from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
 from tests.cli.monitoring.test_notices import configured
+from tests.cli.test_outputs import fits
 from tests.steps.conftest import PASSWORD, back_up
 
 
@@ -48,6 +50,7 @@ def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one
 
 def test_a_redacted_snapshot_is_whole_and_not_restorable(loaded):
     loaded("backup", "create")
+    assert loaded("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
     said = loaded("backup", "verify")
     assert (said.code, said.out.split(": ")[1]) == (0, "verified")
     asked = loaded("backup", "verify", "latest", "--level", "3")
@@ -102,6 +105,13 @@ def test_no_list_says_restorable_beside_failed(loaded):
     assert (told["RESTORABLE"], told["VERIFIED"]) == ("no", "failed,"), line
     (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
+
+
+@pytest.mark.parametrize("dry", [("--dry-run",), ()])
+def test_a_verification_by_a_drill_prints_what_its_schema_says(loaded, dry):
+    said = loaded("backup", "verify", "--level", "4", "-o", "json", *dry)
+    schema = schema_of("output", "backup verify")
+    assert (said.code, fits(said.json, schema, schema["$defs"])) == (0, True), said.err
 
 
 def test_stale_chooses_by_itself(loaded):
