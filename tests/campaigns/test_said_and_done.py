@@ -9,20 +9,17 @@ from typing import Any
 
 import pytest
 
-from maint.lab.running import Lab
 from maint.model.plan import Phase
+from tests.campaigns.grounds import Template, confirmed, ground_in
 from tests.campaigns.size import FULL, SEED, tries
-from tests.cli.test_dry_run import ECS, PLANS, VC, Ground, contents, prepared, reconfigured
-from tests.steps.conftest import copy
-from tests.steps.operator import SITE, Operator, Said
+from tests.cli.test_dry_run import ECS, PLANS, Ground, contents
+from tests.steps.operator import Operator, Said
 
 BOOKS = [
     line.removeprefix("playbook run ").replace("@KEPT@/license.txt", "@LAB@/license.txt")
     for line in PLANS
     if line.startswith("playbook run ")
 ]
-CONFIRMED = {"retire-cluster": "base", "retire-ecs-cluster": ECS, "init-virtual-cluster": VC, "init-user": VC}
-CONFIRMED |= dict.fromkeys(("recover-virtual-cluster", "recover-virtual-clusters", "restore-virtual-cluster"), VC)
 NOTHING = ("nothing to do", "it is so already", "nothing to delete", "is on already")
 # What leaves no trace by itself: it looks, waits, or gives back what others hold.
 TRACELESS = {"window.close", "tls.switch", "cluster.start", "vc.find"}
@@ -39,7 +36,9 @@ def done_already(operator: Operator, line: str) -> None:
 
 
 def half_done(operator: Operator, line: str) -> None:
-    with operator.fork("playbook", "run", *line.split(), "--yes", "--confirm", confirmed(line)) as begun:
+    with operator.fork(
+        "playbook", "run", *line.split(), "--yes", "--confirm", confirmed(f"playbook run {line}")
+    ) as begun:
         before = {*(operator.state / "runs").glob("*.jsonl")}
         while begun.poll() is None:
             fresh = {*(operator.state / "runs").glob("*.jsonl")} - before
@@ -97,34 +96,17 @@ EVERY = [(book, state) for book in BOOKS for state in STATES]
 CASES = EVERY if FULL else random.Random(SEED).sample(EVERY, tries(12, len(EVERY)))
 
 
-@pytest.fixture(scope="module")
-def template(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder of a lab, now down, in which each playbook has something to do, and what is there."""
-    folder = tmp_path_factory.mktemp("said") / "lab"
-    with Lab(copy(backed_up, folder)) as lab:
-        return folder, prepared(Operator(lab)).values
-
-
 @pytest.fixture
-def ground(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Ground]:
-    folder, values = template
-    with Lab(copy(folder, tmp_path / "lab")) as lab:
-        config = lab.folder / "config.yaml"
-        config.write_text(reconfigured(config.read_text(), lab.folder))
-        moved = {name: value.replace(str(folder), str(lab.folder)) for name, value in values.items()}
-        for words in (("playbook", "dismiss", values["ASKING"], "--reason", "no matter"), ("host", "trust")):
-            ready = Operator(lab)(*words, "--yes")
-            assert ready.code == 0, ready.err
-        yield Ground(Operator(lab), moved)
+def ground(template: Template, tmp_path: Path) -> Iterator[Ground]:
+    with ground_in(template, tmp_path / "lab") as ground:
+        yield ground
 
 
 def run(operator: Operator, line: str) -> Said:
     """Carry a playbook out, whatever it asks."""
-    return operator("playbook", "run", *line.split(), "--yes", "--confirm", confirmed(line), "--timeout", "20s")
-
-
-def confirmed(line: str) -> str:
-    return CONFIRMED.get(line.split()[0], SITE)
+    return operator(
+        "playbook", "run", *line.split(), "--yes", "--confirm", confirmed(f"playbook run {line}"), "--timeout", "20s"
+    )
 
 
 @pytest.mark.parametrize(("book", "state"), CASES, ids=[f"{book.split()[0]}-{state}" for book, state in CASES])

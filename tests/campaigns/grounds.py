@@ -1,0 +1,46 @@
+"""Labs in which each command that acts has something to do, and what agrees to it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from maint.lab.running import Lab
+from tests.cli.test_dry_run import ECS, VC, Ground, prepared, reconfigured
+from tests.steps.conftest import copy
+from tests.steps.operator import SITE, Operator
+
+CONFIRMED = {"retire-cluster": "base", "retire-ecs-cluster": ECS, "init-virtual-cluster": VC, "init-user": VC}
+CONFIRMED |= dict.fromkeys(("recover-virtual-cluster", "recover-virtual-clusters", "restore-virtual-cluster"), VC)
+Template = tuple[Path, dict[str, str]]
+
+
+@pytest.fixture(scope="session")
+def template(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """The folder of a lab, now down, in which each command has something to do, and what is there."""
+    folder = tmp_path_factory.mktemp("grounds") / "lab"
+    with Lab(copy(backed_up, folder)) as lab:
+        return folder, prepared(Operator(lab)).values
+
+
+@contextmanager
+def ground_in(template: Template, folder: Path) -> Iterator[Ground]:
+    """Yield a copy of that lab, up, with nothing left to be taken up."""
+    source, values = template
+    with Lab(copy(source, folder)) as lab:
+        config = lab.folder / "config.yaml"
+        config.write_text(reconfigured(config.read_text(), lab.folder))
+        moved = {name: value.replace(str(source), str(lab.folder)) for name, value in values.items()}
+        for words in (("playbook", "dismiss", values["ASKING"], "--reason", "no matter"), ("host", "trust")):
+            ready = Operator(lab)(*words, "--yes")
+            assert ready.code == 0, ready.err
+        yield Ground(Operator(lab), moved)
+
+
+def confirmed(line: str) -> str:
+    """Return what agrees to a command."""
+    noun, *words = line.split()
+    if noun == "playbook":
+        return CONFIRMED.get(words[1], SITE)
+    return VC if noun == "vc" else words[1] if noun == "cluster" else SITE
