@@ -36,6 +36,7 @@ from maint.steps.registry import source_of
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
 _RESUME = "`maint playbook resume`"  # as steps say it, which do not know whether their run can be taken up
+_RESTARTS = {"server.restart", "tls.switch"}
 ReadAfter = Callable[[ConfiguredSite, Screen, journal.RunState], None]
 
 
@@ -254,11 +255,11 @@ def _taken_up(
 
 def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
     """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
-    kinds = {action.kind for action in past.plan.actions}
+    kinds, remaining = {action.kind for action in past.plan.actions}, {action.kind for action, _ in left(past)}
     puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
-    remaining = {action.kind for action, _ in left(past)}
     sent = any(past.record(index).notes.get("sent") is not None for index in puts)
-    return (kinds if remaining & {*BEFORE_TLS, "server.restart"} else set(), sent)
+    behind = kinds & _RESTARTS and not remaining & {*BEFORE_TLS, *_RESTARTS}
+    return (set() if behind else kinds), sent
 
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:

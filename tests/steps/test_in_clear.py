@@ -10,6 +10,7 @@ import pytest
 from werkzeug import Request, Response
 
 from maint.errors import WorkFailed
+from maint.lab.create import SITE
 from maint.steps.hosts import units
 from maint.steps.manager import server, tls, window
 from maint.steps.restore import deployment
@@ -62,6 +63,20 @@ def test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_p
     assert arrived == given, said.err
     assert PASSWORD not in arrived
     assert (said.code, words in said.err) == (1, True), said.err
+
+
+def test_between_put_and_restart_a_run_that_is_taken_up_logs_in_as_the_restored_account(
+    lost: Operator, tmp_path: Path
+) -> None:
+    look = {"groups": ["manager"], "command": "test -e /mended", "reads": True}
+    steps = [{"do": "deployment.put"}, {"do": "host.run", "with": look}, {"do": "server.login"}]
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": [{"name": "so", **one} for one in steps]}))
+    assert lost("manager", "license", "--yes").code == 0
+    assert lost("playbook", "run", str(path), "--yes", "--confirm", SITE).code == 1
+    (lost.root / "mended").touch()
+    said = lost("playbook", "resume")
+    assert (said.code, "goes in clear to" in said.err, lost.lab.world.tls) == (0, True, False), said.err
 
 
 RESTART = {"do": "host.run", "with": {"groups": ["manager"], "command": "systemctl restart cloudera-scm-server"}}
