@@ -6,8 +6,11 @@ import stat
 
 import pytest
 
+from maint.adapters.manager.client import ManagerClient
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
+from maint.model.manager import Command
+from maint.steps.manager import management_service
 from tests.steps.conftest import FAST, PASSWORD
 from tests.steps.operator import Operator
 
@@ -237,6 +240,24 @@ def test_a_platform_comes_up_monitors_first(lost):
     assert planned[2]["summary"] == f"start no role; running already: ALERTPUBLISHER, {running}"
     again = lost("manager", "start", "--cluster", "base", "--yes", "-o", "json")
     assert {action["outcome"] for action in again.json["actions"]} <= {"unchanged", "skipped"}
+
+
+def test_a_start_of_the_management_service_that_failed_is_sent_anew_on_resume(lost, tmp_path, monkeypatch):
+    send, sent = ManagerClient.management_command, []
+
+    def failing_once(manager, verb, roles):
+        sent.append(verb)
+        return [Command(7, "Start", False, False, "no room")] if len(sent) == 1 else send(manager, verb, roles)
+
+    monkeypatch.setattr(ManagerClient, "management_command", failing_once)
+    monkeypatch.setattr(management_service, "LAG", 0.2)
+    assert lost.restore().code == 0
+    path = tmp_path / "start.yaml"
+    path.write_text("name: start\nsummary: Start.\nsteps:\n  - {name: Start, do: management.start, timeout: 20s}\n")
+    said = lost("playbook", "run", str(path), "--yes")
+    assert (said.code, "no room" in said.err) == (1, True), said.err
+    resumed = lost("playbook", "resume")
+    assert (resumed.code, sent) == (0, ["start", "start"]), resumed.err
 
 
 def test_a_role_type_that_is_left_out_does_not_start(lost):

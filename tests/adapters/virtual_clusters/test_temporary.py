@@ -161,6 +161,15 @@ def test_what_failed_runs_anew_when_it_is_taken_up_once_its_cause_is_mended(vc, 
     assert said.out == ("mended\n" if "submit" in words else "")
 
 
+def test_a_run_of_a_job_that_failed_is_started_anew_when_it_is_taken_up(vc):
+    vc.api.jobs["etl"] = {"name": "etl", "type": "spark"}
+    vc.api.switches.states = ("failed",)
+    assert vc("job", "run", "--name", "etl", "--wait", "--yes").code == 1
+    vc.api.switches.states = ("succeeded",)
+    said = taken_up(vc)
+    assert (said.code, len(vc.api.runs)) == (0, 2), said.err
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_submission_that_is_killed_leaves_nothing_in_the_end(vc, how):
     vc.api.switches.states = ("running",)
