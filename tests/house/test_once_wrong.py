@@ -132,7 +132,6 @@ nobody could install what was tested
     cli/supply/test_supply.py::test_a_bundle_installs_without_a_network
 known vulnerabilities were not looked up
     cli/supply/test_supply.py::test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day
-
 # What was done without being asked, or said and not so
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
@@ -196,7 +195,6 @@ a remedy cured another ailment
     steps/virtual_clusters/test_hints.py::test_a_run_that_could_not_be_fitted_in_is_told_to_ask_for_less
 a stop that ended well did not mention that its command failed
     steps/test_clusters.py::test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed
-
 # Virtual clusters
 a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_what_somebody_else_made_is_not_overwritten_on_resume_either
@@ -228,7 +226,6 @@ a plan gave counts where names were needed
     snapshots/virtual_clusters/test_restore.py::test_the_plan_names_each_job_and_each_resource_that_comes_back
 an address that was refused printed its password
     cli/test_resume_values.py::test_an_address_with_a_password_is_refused_and_the_password_is_not_printed
-
 # Hosts
 the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
@@ -279,7 +276,6 @@ a key with a passphrase was a type error
 a secret that holds nothing had no hint
     config/test_secrets.py::test_a_file_without_a_usable_text_is_refused
     steps/kerberos/test_refused.py::test_a_principal_file_that_is_not_one_clean_line
-
 # Backup and restore
 an expired licence in a snapshot locked it out of every restore
     restore/test_license.py::test_a_named_file_always_counts
@@ -305,7 +301,7 @@ one dropped connection ended a stop
 keys that a newer server adds were a difference
     deployment/test_hostile.py::test_a_key_that_a_newer_server_adds_to_each_configuration_is_no_setting
 an answer of a proxy to a delete was never named
-    adapters/manager/test_hostile.py::test_a_delete_that_a_proxy_answers_names_the_answer
+    steps/test_clusters.py::test_a_proxys_answer_to_a_delete_is_named_where_the_cluster_stays
     steps/test_clusters.py::test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes
 a mistyped argument was only missing
     cli/playbooks/test_writing.py::test_a_mistyped_argument_is_told_once_with_the_name_that_was_meant
@@ -327,7 +323,6 @@ programs were told the level that a verification was to reach, beside words that
 a mistyped password, or a damaged private key, condemned a sound snapshot
     cli/backup/test_verify_words.py::test_a_mistyped_password_says_nothing_of_the_snapshot
     cli/backup/test_verify_words.py::test_where_the_private_key_cannot_be_read_each_is_looked_at_as_deep_as_goes_without_it
-
 # Damage to its own state
 a line written in part was glued to the next one
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
@@ -354,7 +349,6 @@ a drill that was ended crashed Python
     lab/manager/test_truth.py::test_no_thread_of_a_manager_outlives_it
 tests hung under nohup
     house/test_starts.py::test_what_tests_start_under_nohup_still_hears_a_lost_terminal
-
 # The night shift
 a line for the own crontab named a user
     cli/schedule/test_schedule.py::test_lines_for_the_own_crontab_name_no_user
@@ -384,7 +378,6 @@ a proxy was obeyed by some, and named by none
     cli/test_proxy.py::test_plans_and_doctor_say_what_goes_through_a_proxy
 a manager that another run restarted was told as one that is down
     cli/test_exits.py::test_a_manager_that_another_run_restarts_is_exit_6_and_told_as_that_run
-
 # Own runbooks
 a runbook could neither check hosts, ask, tell nor change services
     steps/hosts/test_check.py::test_what_is_wrong_stops_the_run_and_names_check_and_host
@@ -404,7 +397,6 @@ a file was replaced without a look at what changes
     steps/hosts/test_difference.py::test_the_plan_shows_what_changes_in_a_file_that_is_replaced_and_on_which_hosts
 the help of a playbook did not list its parameters
     cli/playbooks/test_writing.py::test_help_lists_the_parameters_with_type_default_and_meaning
-
 # Conventions
 colours came unasked, and completion knew no names
     cli/test_color.py::test_a_terminal_is_shown_colours_unless_somebody_wants_none
@@ -433,7 +425,6 @@ sister commands took different options
     adapters/virtual_clusters/test_commands.py::test_a_resource_may_be_left_out_of_lists
     adapters/virtual_clusters/test_commands.py::test_a_list_of_jobs_calls_no_schedule_on_that_is_not_enabled
     steps/test_troubles.py::test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it
-
 # What an expert would miss
 a restored platform had no Kerberos credentials, and nothing said so
     steps/services/test_credentials.py::test_credentials_are_made_before_the_platform_starts_and_the_password_is_kept_nowhere
@@ -444,7 +435,6 @@ the database and the certificates of the manager could not be kept
 what a snapshot does not cover stood on one page alone
     snapshots/parts/test_further.py::test_the_recipe_beside_a_snapshot_says_all_that_it_does_not_cover
     steps/services/test_credentials.py::test_the_restore_plan_says_what_the_snapshot_does_not_cover
-
 # The lab's truth
 an exception in a handler of the lab hung its client
     lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body
