@@ -45,7 +45,7 @@ def root() -> Iterator[Path]:
 def told(root: Path, question: str, **programs: str) -> Answered:
     """Return what an account that owns nothing is told by a host whose files lie in a folder; `programs`: by name."""
     text = CHECKS.questions()[question]
-    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-agent", "/run/"):
+    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/"):
         text = text.replace(place, f"{root}{place}")
     for name, content in programs.items():
         (root / name).write_text(f"#!/bin/sh\n{content}\n")
@@ -106,3 +106,23 @@ def test_an_agent_tries_the_port_of_its_server(root: Path) -> None:
     answer = told(root, "agent_reach", nc="[ \"$*\" = '-z cm.example.internal 7182' ]")
     verdict = CHECKS["cm.ports"].judge(host({"agent_reach": answer}, profiles="B"))
     assert (verdict.state, verdict.observed) == (State.PASS, "reaches cm.example.internal:7182")
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "state"),
+    [
+        ("postgresql", "echo AB-1", State.PASS),
+        ("postgresql", "exit 2", State.ERROR),  # which is not one without a GUID
+        ("mysql", "echo AB-1", State.ERROR),
+    ],
+)
+def test_a_database_that_could_not_be_asked_says_nothing_of_its_guid(
+    root: Path, kind: str, says: str, state: State
+) -> None:
+    folder, key = root / "etc/cloudera-scm-server", "com.cloudera.cmf.db"
+    folder.mkdir()
+    (folder / "uuid").write_text("ab-1")
+    (folder / "db.properties").write_text(f"{key}.type={kind}\n{key}.host=localhost\n{key}.name=scm\n")
+    answer = told(root, "cm_uuid", psql="true", runuser=says)
+    verdict = CHECKS["cm.uuid"].judge(host({"cm_uuid": answer}, profiles="M"))
+    assert verdict.state is state, verdict
