@@ -300,6 +300,7 @@ def test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
 def test_a_full_disk_takes_the_room_that_was_kept_back(bench, monkeypatch):
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
     room = bench.site.state / "runs" / f"{journal.id}.room"
+    assert room.stat().st_blocks > 0
 
     def full(handle, content, real=os.write):
         if room.exists():

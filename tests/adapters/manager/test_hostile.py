@@ -127,6 +127,23 @@ def test_an_answer_that_is_no_list_is_a_failure_and_never_an_empty_list(
     assert failure.value.hint
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"[" * 300 + b"]" * 300, "it is nested too deeply"),
+        (b'{"a":' * 300 + b"1" + b"}" * 300, "it is nested too deeply"),
+        (b"9" * 4000, "a number is too long"),
+        (b"1e999", "a number is too long"),
+    ],
+)
+def test_what_python_could_read_and_nothing_of_ours_could_use_is_refused_with_its_reason(
+    bench: Bench, server: HTTPServer, value: bytes, words: str
+) -> None:
+    server.expect_request(HOSTS).respond_with_data(b'{"items": [{"hostname": "a", "more": ' + value + b"}]}")
+    with pytest.raises(WorkFailed, match=words):
+        bench.client().hosts()
+
+
 def test_what_was_expected_is_named(bench: Bench, server: HTTPServer) -> None:
     server.expect_request(HOSTS).respond_with_json({"unexpected": True})
     with pytest.raises(WorkFailed, match='a list of objects under "items"') as failure:

@@ -381,11 +381,15 @@ def test_jobs_whose_environment_could_not_be_built_are_held_back_and_named(
     assert "needs-wheels" not in result.value["awake"]
 
 
+@pytest.mark.parametrize("what", ["resource", "job"])
 def test_a_hidden_resource_of_that_name_is_a_conflict_too(
-    ground: Ground, api: Api, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, api: Api, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    api.add_file("etl-scripts", "basket.py", b"theirs", hidden=True)
-    monkeypatch.setattr(ground.clients[VC], "resources", lambda *_: [], raising=False)
+    if what == "resource":
+        api.add_file("etl-scripts", "basket.py", b"theirs", hidden=True)
+    else:
+        api.jobs["pi-estimate"] = {"name": "pi-estimate", "type": "spark", "schedule": {"enabled": False}}
+    monkeypatch.setattr(ground.clients[VC], f"{what}s", lambda *_: [], raising=False)
     with pytest.raises(Refused, match="is taken"):
         plan(ground)
 
