@@ -19,6 +19,7 @@ from maint.snapshots.catalogue import entries
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
+from maint.steps.virtual_clusters.locate import RecoverCluster
 from maint.steps.virtual_clusters.resources import UploadArguments, UploadFiles
 from maint.steps.virtual_clusters.restore import (
     ClusterRestorer,
@@ -141,6 +142,20 @@ def test_nothing_is_sent_from_another_manifest_than_the_plan_was_made_from(
     with pytest.raises(Refused, match="not the one that the plan was made from"):
         run(RestoreCluster().apply(other, ground, work))
     assert api.writes() == []
+
+
+def test_one_that_calls_itself_otherwise_takes_nothing_of_a_recovery_unless_the_operator_says_so(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = plan(ground)  # which has all that a recovery's has
+    monkeypatch.setattr(ground.clients[VC], "info", lambda: {"appName": "spare"}, raising=False)
+    monkeypatch.setattr(work, "answers", {}, raising=False)
+    with pytest.raises(Refused, match="it calls itself spare"):
+        run(RecoverCluster().carry_out(action, ground, work))
+    assert api.writes() == []
+    monkeypatch.setattr(work, "answers", {"confirmed": True})
+    run(RecoverCluster().carry_out(action, ground, work))
+    assert "pi-estimate" in api.jobs
 
 
 def test_what_is_there_is_refused_by_default(ground: Ground, api: Api, snapshot: Snapshot) -> None:
