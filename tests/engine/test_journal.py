@@ -410,6 +410,18 @@ def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(b
         past_runs.find(bench.site.state, path.stem)
 
 
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_line_that_is_nested_too_deep_is_damage(bench, number):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:number], b'{"what": ' + b"[" * 100_000, *lines[number:]]))
+    if number:
+        assert past_runs.unfinished(bench.site.state)[0].state == "damaged"
+    else:
+        assert past_runs.unreadable(bench.site.state) == [path]
+
+
 def test_a_journal_that_is_not_ours_to_read_is_told_with_a_way_out_by_whoever_must_know_it(bench):
     bench.run(TWO)
     (bench.site.state / "runs" / "20260101T000000.000Z-0000.jsonl").symlink_to("/proc/self/mem")  # whoever asks
