@@ -9,12 +9,11 @@ from tests.house.source import ROOT
 
 HELD = """
 # What an attacker or a bad hour can do
-a store that lied between proof and use had a forged deployment committed
+a store that lied between proof and use, or till the last block, had a forged deployment committed
     snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used
     snapshots/test_parts.py::test_what_is_proven_lies_in_no_file_that_has_a_name
     snapshots/virtual_clusters/test_restore.py::test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent
     campaigns/test_liars.py::test_a_restore_from_a_store_that_lies_sends_what_was_signed_or_nothing
-a server could commit at the closing brace, before the last block was proven
     lab/manager/test_truth.py::test_a_server_may_commit_at_the_closing_brace_though_the_body_is_cut_afterwards
     snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
 a plan was carried out from another manifest than it was made from
@@ -27,11 +26,10 @@ a store that hid the newest snapshot got an older one restored without a word
 a list without an end crashed, or went on past the limit
     snapshots/test_parts.py::test_a_list_without_end_is_refused
     adapters/stores/test_lying_services.py::test_pages_without_an_end_are_left
-a torn line in a journal had the deployment committed again on every resume
+a torn line in a journal had the deployment committed again on every resume, and nobody could give the run up
     engine/test_journal.py::test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
-a run that nobody could take up stayed unfinished for ever
     engine/test_journal.py::test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history
 a full disk left the redaction window open, or kept a run from taking the lock
     engine/test_journal.py::test_a_full_disk_takes_the_room_that_was_kept_back
@@ -46,6 +44,7 @@ a closed TLS port sent the password to the plain port
     adapters/manager/test_in_clear.py::test_after_a_restore_the_restored_account_is_found
     adapters/manager/test_in_clear.py::test_once_its_tls_port_was_seen_a_server_gets_no_password_in_clear_from_the_same_run
     steps/test_in_clear.py::test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_put_and_restart
+    steps/test_in_clear.py::test_between_put_and_restart_a_run_that_is_taken_up_logs_in_as_the_restored_account
     steps/test_in_clear.py::test_in_every_wait_after_a_restart_a_closed_tls_port_means_not_ready
     steps/test_in_clear.py::test_a_window_that_opens_or_closes_waits_for_the_tls_port_alone
     steps/test_in_clear.py::test_the_switch_waits_for_the_tls_port_alone
@@ -61,33 +60,29 @@ a stored file that had rotted was claimed as verified
     snapshots/virtual_clusters/test_take.py::test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew
     snapshots/virtual_clusters/test_take.py::test_a_level_says_since_when_its_files_have_been_read
     snapshots/test_prune.py::test_nothing_is_removed_while_what_stays_has_rotted_unnoticed
-a clock three hours ahead had a deployment sent twice
+a clock three hours ahead had a deployment sent twice, and nobody could say what became of it
     steps/test_disaster_recovery.py::test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_came
     steps/test_disaster_recovery.py::test_an_answer_that_never_came_gets_a_second_deployment_only_from_resume_after_a_restart
     steps/test_answered.py::test_a_restart_by_hand_is_seen_and_no_other_one_is_needed
     steps/test_answered.py::test_what_the_server_refused_can_no_longer_arrive
-nobody could say what became of a deployment where the server cannot be restarted
     steps/test_disaster_recovery.py::test_where_nobody_lets_us_restart_the_server_a_person_answers_for_each_deployment_anew
     steps/test_disaster_recovery.py::test_whatever_keeps_us_from_restarting_the_server_a_person_may_answer
     steps/test_answered.py::test_what_a_person_answers_is_done_without_a_restart
     steps/test_answered.py::test_an_answer_is_about_one_deployment_and_the_next_one_is_asked_about_anew
-a second machine pruned the snapshot that another's restore needed
+a second machine pruned the snapshot that another's restore needed, and saw no window of another
     snapshots/test_prune.py::test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended
     steps/test_disaster_recovery.py::test_a_restore_that_has_not_ended_holds_its_snapshot_until_it_is_done_or_given_up
     campaigns/test_two_machines.py::test_two_machines_on_one_store_never_meet_a_bug_and_leave_it_whole
-a window that another machine opened was invisible
     steps/test_window_elsewhere.py::test_another_machine_sees_the_window_and_closes_it_byte_for_byte
     snapshots/test_open_windows.py::test_a_window_is_told_by_the_first_store_that_takes_the_record_until_it_is_closed
 two machines on one local store ended as a bug
     adapters/stores/test_local_store.py::test_two_machines_that_make_and_remove_the_same_folders_do_not_disturb_each_other
-answers of a manager filled the memory
+answers of a manager, a host that prints without end, or a long name in an archive filled the memory
     adapters/manager/test_hostile.py::test_an_endless_answer_is_not_read_to_its_end
     adapters/manager/test_hostile.py::test_a_packed_answer_counts_by_what_it_unpacks_to
-a host that prints without end filled the memory
     adapters/ssh/test_fleet_contract.py::test_a_host_that_prints_without_end_is_ended_and_the_others_answer
     adapters/ssh/test_shell.py::test_a_command_that_prints_without_end_is_ended
     adapters/stores/test_far_stores.py::test_a_folder_of_a_host_that_lists_without_an_end_is_left
-a long name in an archive filled the memory
     snapshots/test_parts.py::test_a_name_of_any_length_is_refused_before_it_is_read
 a text of a playbook took a minute and gigabytes before it was refused
     test_render.py::test_a_text_that_would_run_away_is_refused_before_it_is_made
@@ -98,13 +93,14 @@ a limit did not hold where an answer came drop by drop
 deep nesting, huge numbers and halves of characters ended as a bug
     adapters/manager/test_hostile.py::test_halves_of_characters_end_no_call_with_a_crash
     adapters/manager/test_hostile.py::test_an_answer_that_is_no_list_is_a_failure_and_never_an_empty_list
+    adapters/manager/test_hostile.py::test_what_python_could_read_and_nothing_of_ours_could_use_is_refused_with_its_reason
     cli/test_exits.py::test_a_plan_file_that_is_nested_too_deeply_is_refused
-a damaged file of our own ended as a bug
+a damaged file of our own, or a disk that took none, ended as a bug
     campaigns/test_inputs.py::test_a_damaged_file_of_any_kind_is_an_error_with_a_way_out
     test_files.py::test_what_is_nested_too_deep_is_told_as_damaged
+    engine/test_journal.py::test_a_line_that_is_nested_too_deep_is_damage
     lab/manager/test_daemon.py::test_a_damaged_file_of_a_labs_process_is_no_lab_that_is_up
     snapshots/test_state_of_0_1_0.py::test_a_killed_run_is_taken_up_or_refused_by_name_of_its_version
-a disk that took no state file ended as a bug
     cli/test_exits.py::test_a_state_file_that_cannot_be_written_is_no_bug_and_says_which
 a window was believed to be open because its record said so
     steps/test_window.py::test_a_window_whose_options_were_put_back_by_hand_is_opened_again_by_the_run_that_is_taken_up
@@ -126,11 +122,10 @@ what killed writers left stayed for good
     engine/test_journal.py::test_what_killed_writers_left_in_the_state_folder_goes_with_the_next_run
     adapters/ssh/test_shell.py::test_what_a_dead_writer_left_goes_with_the_next_write
     adapters/stores/test_local_store.py::test_what_a_killed_writer_left_is_swept_and_was_never_listed
-nobody could install what was tested
+nobody could install what was tested, and known vulnerabilities were not looked up
     cli/supply/test_supply.py::test_constraints_name_every_dependency_once_and_with_hashes_where_asked
     cli/supply/test_supply.py::test_constraints_are_what_these_tests_run_with
     cli/supply/test_supply.py::test_a_bundle_installs_without_a_network
-known vulnerabilities were not looked up
     cli/supply/test_supply.py::test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day
 # What was done without being asked, or said and not so
 a dry run acted
@@ -139,24 +134,22 @@ a dry run acted
 deleting a resource broke the jobs of others
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_resource_names_who_mounts_it
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_job_names_the_dags_that_call_it
-what was deleted was gone for good
+what was deleted was gone for good, and so were files of a recreated job that nobody replaced
     adapters/virtual_clusters/test_safety_net.py::test_a_deleted_resource_comes_back_with_its_files
     adapters/virtual_clusters/test_safety_net.py::test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given
     adapters/virtual_clusters/test_safety_net.py::test_nothing_is_deleted_where_it_could_not_be_sealed_first
     adapters/virtual_clusters/test_safety_net.py::test_a_deletion_says_at_its_end_how_and_until_which_day_it_is_undone
     adapters/virtual_clusters/test_temporary.py::test_a_submission_prints_what_it_printed_and_leaves_nothing
-recreating a job lost the files that nobody replaced
     adapters/virtual_clusters/test_recreate.py::test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_month
     adapters/virtual_clusters/test_recreate.py::test_the_plan_names_the_other_jobs_that_use_the_resource
 a wrong private key branded good backups as damaged
     snapshots/test_verify.py::test_a_key_that_does_not_fit_is_not_verified_deeper_and_never_failed
     cli/backup/test_rekey.py::test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself
-a key could not be changed
+a key could not be changed, and nobody knew whose key opens the backups
     cli/backup/test_rekey.py::test_all_are_encrypted_anew_once_and_the_old_ones_go_where_that_is_asked
     snapshots/virtual_clusters/test_rekey.py::test_the_new_one_has_the_same_contents_and_is_opened_by_the_new_key_alone
     cli/backup/test_rekey.py::test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew
     campaigns/test_killed_rekeys.py::test_a_rekey_that_is_killed_at_any_moment_is_done_again_and_loses_nothing
-nobody knew whose key opens the backups
     cli/site/test_doctor.py::test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot
     snapshots/test_escrow.py::test_who_became_a_recipient_later_cannot_open_it
 a command that had failed was waited for on every resume
@@ -179,9 +172,8 @@ an option set by hand was called somebody else's server
     steps/test_window.py::test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same
 one line of doctor was well and failed at once
     cli/site/test_doctor.py::test_nothing_is_well_and_failed_under_one_name
-an empty key file passed for a key
+an empty key file passed for a key, and a manager whose database is gone for a sound one
     cli/site/test_doctor.py::test_an_empty_key_file_is_no_key
-a manager whose database is gone passed for a sound one
     cli/site/test_doctor.py::test_a_manager_whose_database_is_gone_is_not_well
 doctor asked neither hosts nor virtual clusters
     cli/site/test_doctor.py::test_each_host_and_each_virtual_cluster_is_tried
@@ -200,6 +192,7 @@ a resource of somebody else was overwritten on resume
     snapshots/virtual_clusters/test_restore.py::test_what_somebody_else_made_is_not_overwritten_on_resume_either
     snapshots/virtual_clusters/test_restore.py::test_what_appears_after_a_kill_and_is_other_than_what_is_sent_is_left_alone
     snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_of_that_name_is_a_conflict_too
+    snapshots/virtual_clusters/test_restore.py::test_what_appears_after_the_safety_snapshot_is_not_replaced_either
 a wrong address changed a foreign virtual cluster
     restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it
     restore/recovery/test_virtual_clusters.py::test_one_of_another_name_that_nobody_can_look_into_yet_keeps_its_users_secrets
@@ -214,9 +207,8 @@ logs that come late were not waited for
 an error did not say what to do next
     house/test_hints.py::test_every_failure_says_what_to_do_next
     adapters/manager/test_hostile.py::test_every_refusal_says_what_to_do
-deleting what is not there ended well without a word
+deleting what is not there ended well without a word, and what vanished after the plan was a failure
     adapters/virtual_clusters/test_commands.py::test_deleting_what_is_not_there_is_refused_and_is_well_with_if_exists
-what vanished after the plan was a failure
     adapters/virtual_clusters/test_safety_net.py::test_what_vanished_after_its_deletion_was_planned_is_no_failure_and_said
     adapters/virtual_clusters/test_safety_net.py::test_what_vanished_before_its_deletion_was_taken_up_is_no_failure_and_said
 a damaged upload was blamed on somebody else
@@ -236,9 +228,8 @@ a choice that asks nothing passed
     cli/hosts/test_check.py::test_a_choice_that_asks_nothing_is_unknown_and_no_pass
     checks/test_selection.py::test_a_check_that_concerns_none_of_the_hosts_is_a_skip_and_not_silence
     checks/test_selection.py::test_a_choice_that_leaves_nothing_is_refused
-one host failed for the heartbeat of another
+one host failed for the heartbeat of another, and a KDC of another realm answered for the own one
     checks/test_selection.py::test_a_choice_of_hosts_leaves_out_what_the_manager_says_of_others
-a KDC of another realm answered for the own one
     checks/test_rules.py::test_the_kdc_of_the_own_realm_alone_counts_however_the_file_is_indented
     checks/test_kerberos_files.py::test_a_realm_in_a_folder_that_is_included_is_read_and_its_kdc_tried
 what could not be told was skipped, or passed
