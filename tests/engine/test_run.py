@@ -205,6 +205,10 @@ def test_a_second_signal_in_the_same_final_step_stops_it_and_the_next_one_is_sti
 def test_the_limit_of_a_run_bounds_its_steps_and_not_the_final_ones(bench):
     error = bench.fails(failing("sleep"), limit=1)
     assert isinstance(error, DeadlinePassed)
+    assert [line.partition(":")[0] for line in error.detail] == [
+        "it passed during",
+        "what was sent before that goes on without maint",
+    ]
     assert bench.did == ["a", "b", "mended", "closed"]
 
 
