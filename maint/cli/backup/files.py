@@ -49,7 +49,7 @@ def files(
 def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
     if path not in snapshot.manager_files:
         hint = f"`maint backup files {snapshot.id}` lists them"
-        raise Invalid(f"snapshot {snapshot.id} keeps no file {path}", hint=hint)
+        raise UsageError(f"snapshot {snapshot.id} keeps no file {path}", hint=hint)
     found: bytes | None = None
     with open_part(site, snapshot, MANAGER_FILES) as stream:
         for member, content in members(stream.read):
