@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 STAGING = ".new-"  # begins the names of files that are still written
 LARGEST = 64 << 20  # bytes of a file that is read at once
 TRIED = 1 << 16  # bytes that are written where it is tried whether any can be
-SILENCE = 60.0  # seconds to wait for more of what somebody pipes to us
+SILENCE = 60.0  # seconds to wait at most for more of what somebody pipes to us
 SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals and to what puts things back
 Kind = TypeVar("Kind")
+_patience = [SILENCE]  # as long as this command waits
 _HELD = 60.0  # seconds to wait for a folder that somebody holds
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -349,11 +350,16 @@ def _at_most(file: io.BufferedReader, size: int) -> bytes:
     return b"".join(blocks)
 
 
+def wait_for_pipes(limit: float | None) -> None:
+    """Wait so many seconds, and never longer than a minute, for more of what somebody pipes to this process."""
+    _patience[:] = [SILENCE if limit is None else min(limit, SILENCE)]
+
+
 def _soon(file: io.BufferedReader) -> io.BufferedReader:
-    waiting = select.poll()
+    waiting, patience = select.poll(), _patience[0]
     waiting.register(file, select.POLLIN)
-    if not waiting.poll(SILENCE * 1000):
-        raise OSError(errno.ETIMEDOUT, f"nothing came through it for {SILENCE:.0f} s", file.name)
+    if not waiting.poll(patience * 1000):
+        raise OSError(errno.ETIMEDOUT, f"nothing came through it for {patience:.0f} s", file.name)
     return file
 
 

@@ -172,7 +172,7 @@ def test_what_a_pipe_gives_that_was_handed_over_is_read() -> None:
 def test_a_pipe_that_was_handed_over_is_read_to_its_end_and_not_waited_for_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(files, "SILENCE", 0.05)  # seconds
+    monkeypatch.setattr(files, "_patience", [0.05])  # seconds
     reads, writes = os.pipe()
     handed = Path(f"/dev/fd/{reads}")
     os.write(writes, b"a: 1\n")

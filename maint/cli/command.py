@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -18,6 +19,8 @@ from maint.cli.boundary import foreseen, guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
 from maint.cli.screen import to_stdout
 from maint.errors import UsageError
+from maint.files import wait_for_pipes
+from maint.model.formatting import parse_duration
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
 _FEW = 2  # shared options among a command's own, examples of a group, commands named for a wrong verb
@@ -25,6 +28,7 @@ _TYPES = r"<(list)?[^>]+>"
 _NAMES = {"help_option_names": ["-h", "--help"]}
 _WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports no name for all wrong usage
 _LOOKS = {"output": r"-[qvy]*o(.*)|--output(?:=(.*))?", "log_format": r"--log-format(?:=(.*))?"}
+_LIMIT = r"--timeout(?:=(.*))?"
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
@@ -226,11 +230,14 @@ class LazyGroup(TyperGroup):
 
     def main(self, *args: Any, **given: Any) -> Any:  # Any: as above
         """Run the command line; wrong usage, and what fails before a command begins, is told as every other failure."""
+        words = args[0] if args else given.get("args")
+        words = sys.argv[1:] if words is None else words
+        with suppress(ValueError):  # it is told where the option is read; a file among the words is read before
+            wait_for_pipes(parse_duration(limit) if (limit := _said(_LIMIT, words)) else None)
         try:
             code = super().main(*args, **{**given, "standalone_mode": False})
         except Exception as failed:  # what fails in a command is told there
-            words = args[0] if args else given.get("args")
-            code = _told(failed, sys.argv[1:] if words is None else words)
+            code = _told(failed, words)
         raise SystemExit(code)
 
     def fill(self) -> None:

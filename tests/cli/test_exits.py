@@ -632,6 +632,15 @@ def test_a_timeout_that_is_none_is_wrong_usage(loaded):
     assert loaded("cluster", "stop", "base", "--yes", "--timeout", "soon").code == 2
 
 
+@pytest.mark.parametrize("limit", [("--timeout", "1s"), ("--timeout=1s",)])
+def test_a_pipe_that_gives_nothing_is_waited_for_no_longer_than_the_limit(loaded, limit):
+    reading, writing = os.pipe()
+    said = loaded("playbook", "run", f"/dev/fd/{reading}", *limit)
+    os.close(reading)
+    os.close(writing)
+    assert (said.code, "nothing came through it for 1 s" in said.err) == (3, True), said.err
+
+
 def test_the_timeout_bounds_a_whole_command(loaded):
     loaded.lab.break_("commands", "command-never-ends")
     said = loaded("cluster", "stop", "base", "--yes", "--timeout", "1s")
