@@ -350,9 +350,9 @@ def _at_most(file: io.BufferedReader, size: int) -> bytes:
     return b"".join(blocks)
 
 
-def wait_for_pipes(limit: float | None) -> None:
+def wait_for_pipes(limit: float) -> None:
     """Wait so many seconds, and never longer than a minute, for more of what somebody pipes to this process."""
-    _patience[:] = [SILENCE if limit is None else min(limit, SILENCE)]
+    _patience[:] = [min(limit, SILENCE)]
 
 
 def _soon(file: io.BufferedReader) -> io.BufferedReader:

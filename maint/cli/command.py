@@ -19,7 +19,6 @@ from maint.cli.boundary import foreseen, guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
 from maint.cli.screen import to_stdout
 from maint.errors import UsageError
-from maint.files import wait_for_pipes
 from maint.model.formatting import parse_duration
 
 Made: TypeAlias = Any  # what typer builds of a command, and its context: it exports no names for them
@@ -232,8 +231,11 @@ class LazyGroup(TyperGroup):
         """Run the command line; wrong usage, and what fails before a command begins, is told as every other failure."""
         words = args[0] if args else given.get("args")
         words = sys.argv[1:] if words is None else words
-        with suppress(ValueError):  # it is told where the option is read; a file among the words is read before
-            wait_for_pipes(parse_duration(limit) if (limit := _said(_LIMIT, words)) else None)
+        if limit := _said(_LIMIT, words):
+            from maint.files import wait_for_pipes  # a file may be read for what the words mean
+
+            with suppress(ValueError):  # told where the option is read
+                wait_for_pipes(parse_duration(limit))
         try:
             code = super().main(*args, **{**given, "standalone_mode": False})
         except Exception as failed:  # what fails in a command is told there

@@ -12,6 +12,7 @@ from typing import Any
 
 from typer import testing
 
+from maint import files
 from maint.cli.app import app
 from maint.lab.create import SITE
 from maint.lab.http.server import read_requests
@@ -51,7 +52,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def maint(*words: str, given: str | None = None, **env: str) -> Said:
     """Run a command in this process."""
-    secret._KNOWN.clear()  # each is a process of its own elsewhere, and knows no secret of another
+    secret._KNOWN.clear()  # each is a process of its own elsewhere, and knows no secret and no limit of another
+    files._patience[:] = [files.SILENCE]
     without: dict[str, str | None] = {key: None for key in os.environ if key.startswith("MAINT_")}
     ended = testing.CliRunner().invoke(app, list(words), input=given, env={**without, **env})
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
