@@ -154,8 +154,8 @@ class Screen:
             self._json_line({"error": body}, _ERROR)
             return
         lines = [f"{_WRONG} {message}", *(f"  {line}" for line in detail)]
-        if failure.way_on:
-            lines.append(f"hint: {failure.way_on}")
+        if body["hint"]:
+            lines.append(f"hint: {body['hint']}")
         self._line(printable("\n".join(lines)), message, _ERROR, paint=("31", len(_WRONG)), error=body)
 
     def event(self, plan: Plan, event: Event) -> None:
