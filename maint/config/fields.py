@@ -1,6 +1,7 @@
 """The kinds of value that the configuration knows: names, ports, references, URLs, keys."""
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,7 @@ class Strict(BaseModel):
     )  # defer_build: a command uses a few of the many models
 
 
+_LONGEST_NAME = 255  # bytes: no file system has longer names
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _HOST = r"(?!-)(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*(?<![_-])"  # no resolver takes more
 _RECIPIENT = r"age1[02-9ac-hj-np-z]{58}"
@@ -157,6 +159,8 @@ def _path(value: object) -> object:
 
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
+        raise ValueError(f"must be a path whose parts have at most {_LONGEST_NAME} bytes each")
     place: Place | None = info.context
     return place(str(path)) if place else path
 

@@ -228,6 +228,8 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("etl_user@EXAMPLE.INTERNAL", '^"a\\nb"', "one clean line"),
         ("  prod:", '  ^"../prod":', "must be a name"),
         ("state: /srv/maint", "state: ^''", "must be a path"),
+        ("state: /srv/maint", f"state: ^/srv/{'m' * 256}", "at most 255 bytes each"),
+        ("store: /var/lib/maint/backups", f"store: ^/var/{'ü' * 128}", "at most 255 bytes each"),
     ],
 )
 def test_a_mistake_is_named_where_it_stands(tmp_path: Path, old: str, new: str, words: str) -> None:

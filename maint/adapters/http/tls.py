@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.adapters.http.proxy import connect
-from maint.files import explaining
+from maint.files import explaining, opened
 
 _ANY_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME, which the ssl module has no name for
 _LIMIT = 10.0  # seconds
@@ -41,6 +41,8 @@ def context(ca: Path | None, *, insecure: bool, hint: str) -> ssl.SSLContext:
     if insecure:
         return _unverified()
     with explaining(f"the CA file {ca} cannot be used", hint):
+        if ca:
+            opened(ca).close()  # OpenSSL would wait for whoever writes to a named pipe
         made = ssl.create_default_context(cafile=str(ca) if ca else None)
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # Python 3.13 sets it; authorities of older managers lack key ids, self-signed certificates lack extensions.

@@ -1,5 +1,6 @@
 """Trust: the CA file, names that do not resolve, and the one way to switch verification off."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,15 @@ def test_a_ca_file_that_is_none_is_invalid(bench: Bench, named: Settings, tmp_pa
     (tmp_path / "none.pem").write_text("nothing")
     with pytest.raises(Invalid, match="CA file"):
         bench.client(ca=tmp_path / "none.pem", **named).info()
+
+
+def test_a_named_pipe_in_the_place_of_a_ca_file_is_invalid_and_nobody_is_waited_for(
+    bench: Bench, named: Settings, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.pem")
+    with pytest.raises(Invalid, match="CA file") as caught:
+        bench.client(ca=tmp_path / "pipe.pem", **named).info()
+    assert "a pipe" in f"{caught.value.message} {caught.value.detail}"
 
 
 def test_a_name_that_does_not_resolve_is_told_at_once(bench: Bench) -> None:
