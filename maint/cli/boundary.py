@@ -1,5 +1,6 @@
 """The one error boundary: a foreseen failure is shown and becomes an exit code, a bug leaves a report."""
 
+import errno
 import os
 import platform
 import signal
@@ -156,7 +157,11 @@ def _stopped(error: Exception) -> MaintError | None:
 
 def foreseen(error: Exception) -> MaintError:
     """Return a failure as it is shown: what nobody has foreseen as a bug whose crash report is written."""
-    return error if isinstance(error, MaintError) else _without_room(error) or shortage(error) or _bug(error)
+    if isinstance(error, MaintError):
+        return error
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return UsageError("a name is too long for a file", hint="look at the paths that were given")
+    return _without_room(error) or shortage(error) or _bug(error)
 
 
 def _without_room(error: Exception) -> MaintError | None:

@@ -1,7 +1,6 @@
 """The kinds of value that the configuration knows: names, ports, references, URLs, keys."""
 
 import ipaddress
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +158,7 @@ def _path(value: object) -> object:
 
 
 def _placed(path: Path, info: ValidationInfo) -> Path:
-    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
+    if any(len(part.encode(errors="surrogateescape")) > _LONGEST_NAME for part in path.parts):
         raise ValueError(f"must be a path whose parts have at most {_LONGEST_NAME} bytes each")
     place: Place | None = info.context
     return place(str(path)) if place else path

@@ -500,6 +500,15 @@ def test_a_site_that_is_not_there_is_wrong_usage_also_where_a_mistake_would_be_a
     assert (said.code, said.out, "there is no site 'lbb'" in said.err) == (2, "", True), said.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("playbook", "lint"), ("playbook", "test"), ("lab", "up", "--folder"), ("playbook", "new", "tried", "--folder")],
+)
+def test_a_path_that_is_too_long_for_any_file_is_wrong_usage(words):
+    said = maint(*words, "/tmp/" + "9" * 300)
+    assert (said.code, said.out, "too long" in said.err) == (2, "", True), said.err
+
+
 def test_without_a_configuration_the_list_of_sites_is_not_empty_but_wrong(tmp_path):
     said = maint("site", "list", "-o", "json", HOME=str(tmp_path))
     assert (said.code, said.out, "there is no configuration" in said.err) == (3, "", True), said.err
