@@ -154,17 +154,27 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with _naming(path):
-            handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+            handle = _unnamed(folder)
+            there, named = False, handle is None
+            if handle is None:
+                handle = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         with io.BufferedWriter(_Written(path, handle)) as file:
             yield file
             with _naming(path):
                 file.flush()
-                os.fchmod(file.fileno(), mode)
+                os.fchmod(handle, mode)
                 if durable:
-                    os.fsync(file.fileno())
+                    os.fsync(handle)
+                if not named:
+                    there = _named(handle, folder, path.name)
+                    if not there and not replace:
+                        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+                    if not there:
+                        _named(handle, folder, staging)
         with _naming(path):
-            if replace:
-                os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if there or replace:
+                if not there:
+                    os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
                 if durable:
                     os.fsync(folder)
             else:
@@ -175,6 +185,22 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
         raise
     finally:
         os.close(folder)
+
+
+def _unnamed(folder: int) -> int | None:
+    # A file in a folder that a kill leaves nothing of, since it has no name; None where there can be none.
+    try:
+        os.stat("/proc/self/fd")  # by which it is named
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE, 0o600, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _named(handle: int, folder: int, name: str) -> bool:
+    with suppress(FileExistsError):
+        os.link(f"/proc/self/fd/{handle}", name, dst_dir_fd=folder)
+        return True
+    return False
 
 
 @contextmanager

@@ -17,6 +17,14 @@ from maint.engine.lock import Holder
 from maint.errors import Invalid, NotWritten
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["unnamed", "named"])
+def unnamed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the file system lets a file be written that has no name yet."""
+    if not request.param:
+        monkeypatch.setattr(files, "_unnamed", lambda _: None)
+    return bool(request.param)
+
+
 @pytest.fixture
 def open_umask() -> Iterator[None]:
     before = os.umask(0)
@@ -45,7 +53,29 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: 
     assert ([*tmp_path.iterdir()], path.read_bytes()) == ([path], b"old")
 
 
-def test_whether_a_file_can_be_written_is_tried_without_ever_giving_it_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [False, True])
+def test_a_writer_that_is_killed_leaves_nothing_beside_the_file(tmp_path: Path, unnamed: bool, there: bool) -> None:
+    path = tmp_path / "file"
+    if there:
+        files.replace(path, b"old")
+    child = os.fork()
+    if not child:
+        with files.written(path) as file:
+            file.write(b"new")
+            file.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+    left = [one for one in tmp_path.iterdir() if one != path]
+    assert (path.exists(), len(left)) == (there, 0 if unnamed else 1)
+
+
+def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert (files.create(path, b"old", mode=0o640), files.create(path, b"new")) == (True, False)
+    assert ([*tmp_path.iterdir()], path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == ([path], b"old", 0o640)
+
+
+def test_whether_a_file_can_be_written_is_tried_without_ever_giving_it_its_name(tmp_path: Path, unnamed: bool) -> None:
     path, seen = tmp_path / "new/file", set[str]()
     sys.setprofile(lambda *_: seen.update(one.name for one in tmp_path.rglob("*")))
     try:
@@ -53,7 +83,7 @@ def test_whether_a_file_can_be_written_is_tried_without_ever_giving_it_its_name(
     finally:
         sys.setprofile(None)
     assert "new" in seen
-    assert any(name.startswith(files.STAGING) for name in seen)
+    assert any(name.startswith(files.STAGING) for name in seen) is not unnamed
     assert ("file" in seen, [*tmp_path.iterdir()]) == (False, [])
     with pytest.raises(NotWritten, match="File name too long"):
         files.try_writing(tmp_path / ("a" * 300))

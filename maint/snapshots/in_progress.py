@@ -55,12 +55,15 @@ def newest_seen(sight: Sight) -> str:
 
 def _seen(sight: Sight) -> Mapping[str, str]:
     path = _seen_path(sight)
-    with suppress(files.Damaged):
-        found = files.load(path, dict[str, str]) or {}
+    try:
+        found, why = files.load(path, dict[str, str]) or {}, "what stands there names no snapshot"
         if all(map(is_id, found.values())):
             return found
+    except files.Damaged as error:
+        why = str(error)
     raise Invalid(
         f"{path} is damaged: which snapshots this machine has seen is unknown",
+        detail=[why],
         hint="look with `maint backup list` whether the newest snapshots are there, then remove this file",
     )
 

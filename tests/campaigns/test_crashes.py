@@ -51,6 +51,7 @@ ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[0-9a-f]+")
 NUMBER = re.compile(r"[0-9a-f]{6,}|\d{3,}")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+")
 LEFT = re.compile(r"/window\.json$|/begun/|/\.new-|/\.staging-")  # of a writer, a backup or a window that has not ended
+UNKNOWN = re.compile(r"/root/proc/|/kept/.*\.new-")  # an old file is replaced by one that has a name for a moment
 KILLED = -signal.SIGKILL
 
 
@@ -130,7 +131,7 @@ def found(operator: Operator) -> dict[str, Any]:
     there |= {
         NUMBER.sub("#", path.removeprefix(root)): held
         for path, held in contents(f"{root}/hosts", f"{root}/kept").items()
-        if "/root/proc/" not in path
+        if not UNKNOWN.search(path)
     }
     for what in ("job", "resource"):
         listed = operator("vc", what, "list", "-o", "json")
@@ -176,8 +177,8 @@ class Place:
                     break
                 struck.append(at or 0)
                 fresh = [one for one in runs(operator) if one["id"] not in known]
-                if any(one["state"] == "done" for one in fresh):
-                    said = Said(0, "", "it was killed once it was done")
+                if ended := [one["state"] for one in fresh if one["state"] in ("done", "partly")]:
+                    said = Said(0 if ended[-1] == "done" else 7, "", "it was killed once it had ended")
                     break
                 left = [one["id"] for one in fresh if one["state"] not in ENDED]
                 again = ["playbook", "resume", left[-1], *words[-3:]] if left else words
