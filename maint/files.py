@@ -190,7 +190,7 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
 def _unnamed(folder: int) -> int | None:
     # A file in a folder that a kill leaves nothing of, since it has no name; None where there can be none.
     try:
-        os.stat("/proc/self/fd")  # by which it is named
+        Path("/proc/self/fd").stat()  # by which it is named
         return os.open(".", os.O_WRONLY | os.O_TMPFILE, 0o600, dir_fd=folder)
     except OSError:
         return None
