@@ -277,7 +277,7 @@ def test_on_a_terminal_each_answer_that_a_failed_trial_depends_on_is_asked_again
     for words in (
         "no port of 127.0.0.1 serves", "must be a host name", "fingerprint: SHA256:", "nobody believes",
         "/absent.pem cannot be used", "must be a reference to a secret", "none of window, problem, accept",
-        "nobody believes the host key", "/proc/nope cannot be written to", "File name too long", "Not a directory",
+        "nobody believes the host key", "/proc/nope cannot be written to", "at most 255 bytes", "Not a directory",
         "no terminal shows", "site.yaml is there already", "known_hosts is there already", "lies in the store",
         "must be an age public key",
     ):  # fmt: skip
