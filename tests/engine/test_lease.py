@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -313,6 +314,18 @@ def test_while_it_lives_a_holder_renews_beside_its_work_and_an_act_that_is_not_r
     with pytest.raises(LeaseLost, match="slow: stopped"), held.acting("slow"), held._mutex:
         clock.sleep(5)
     held.give_back()
+
+
+def test_a_lease_that_is_over_is_not_renewed_by_a_beat_that_was_waiting(tmp_path):
+    store = LocalStore(tmp_path)
+    held = Lease(store, "prod", SystemClock(), "one", "work", Terms(lapses=5.0, ends=20.0, beat=0.02))
+    list(held.take())
+    with held._mutex:
+        time.sleep(0.1)  # the next beat waits for it by now
+        number = newest(store, "prod").number
+        held._over.set()
+    time.sleep(0.1)
+    assert newest(store, "prod").number == number
 
 
 def test_a_limit_of_the_operator_within_an_act_is_not_taken_for_a_lost_lease(tmp_path):

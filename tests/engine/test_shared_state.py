@@ -37,7 +37,7 @@ from maint.engine.shared_runs import (
     owner,
     unless_held,
 )
-from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, Unfinished, WorkFailed
 from maint.model.secret import Secret
 from maint.snapshots.open_windows import announce, close_announced
 from maint.steps import flow as approval
@@ -521,6 +521,20 @@ def test_a_run_that_waits_and_has_changed_nothing_is_known_on_every_machine(one,
     take_up(other, past.id)
     assert (one.did, shared_runs(one)) == (["a"], [])
     assert learn(one) == [f"run {past.id} was brought to its end by another machine"]
+
+
+def test_that_others_may_not_know_of_a_run_that_waits_is_told(one, monkeypatch):
+    def away(*_, **__):
+        raise StoreFailed("it is away")
+
+    one.site.person = None
+    monkeypatch.setattr(SharedRuns, "ended", away)
+    plan, told = one.plan(HEAD + "steps:\n  - {name: Ask, do: approve, with: {question: go on}}\n" + A), []
+    with pytest.raises(Unfinished):
+        for line in session.RunSession(one.site, plan, {}).events():
+            told.append(line)
+    (past,) = past_runs.history(one.site.state)
+    assert f"other machines may not know that run {past.id} waits: it is away" in told
 
 
 def test_who_answers_a_run_that_is_at_work_on_another_machine_is_told_where(one, other):

@@ -462,10 +462,11 @@ def test_a_snapshot_that_was_pruned_is_not_missed(place: Any, taken: Any, run: R
 
 
 def test_a_damaged_note_of_what_was_seen_is_an_error_with_a_way_out(place: Any, taken: Any) -> None:
-    for content in ("", "{", "[]", '{"store": 1}'):
+    for content in ("", "{", "[]", '{"store": 1}', '{"store": "the newest"}'):
         (place.state / "seen.json").write_text(content)
-        with pytest.raises(Invalid, match="is damaged"):
+        with pytest.raises(Invalid, match="is damaged") as told:
             newest_restorable(place)
+        assert told.value.detail
     (place.state / "seen.json").unlink()
     assert newest_restorable(place) == taken
 
