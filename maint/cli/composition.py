@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Steps for which a server without TLS must be given passwords: it gets its TLS by them.
-BEFORE_TLS = ("deployment.put", "license.upload", "tls.switch")
+BEFORE_TLS = ("deployment.put", "tls.switch", "license.upload")
 
 
 class ConfiguredSite:
@@ -76,7 +76,7 @@ class ConfiguredSite:
         """
         kind = next((one for one in BEFORE_TLS if one in kinds), None)
         if kind is not None:
-            self._before_tls = kind, kind == "deployment.put" and not sent
+            self._before_tls = kind, kind != "tls.switch" and not sent
             self.__dict__.pop("manager", None)
 
     def in_clear(self) -> str:

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Never
 
@@ -38,6 +39,28 @@ def after_the_restart(lost: Operator) -> None:
     assert lost.puts == 1
 
 
+@contextmanager
+def impostor(lost: Operator) -> Iterator[set[str]]:
+    """Answer on the plain port in the manager's place, let nobody in, and yield the passwords that arrive."""
+    lost.lab.server.stop()
+    arrived = set[str]()
+
+    def refuse(request: Request) -> Response:
+        word = request.headers.get("Authorization", "").removeprefix("Basic ")
+        arrived.update(base64.b64decode(word).decode().split(":")[1:])
+        return Response("no", 401)
+
+    with ScriptedServer(host="127.0.0.1", port=lost.lab.server.plain_port) as answering:
+        answering.expect_request("/api/version").respond_with_handler(refuse)
+        yield arrived
+
+
+def test_for_a_licence_alone_no_password_but_the_bootstrap_accounts_goes_in_clear(lost: Operator) -> None:
+    with impostor(lost) as arrived:
+        said = lost("manager", "license", "--yes")
+    assert (arrived, said.code, "--allow-plain" in said.err) == ({"admin"}, 1, True), said.err
+
+
 @pytest.mark.parametrize(
     ("begin", "given", "words"),
     [(before_the_put, {"admin"}, "--allow-plain"), (after_the_restart, set(), "its TLS port does not answer")],
@@ -49,16 +72,7 @@ def test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_p
     lost.forget_requests()
     begin(lost)
     monkeypatch.setattr(server, "START_LIMIT", 1.0)
-    lost.lab.server.stop()
-    arrived = set[str]()
-
-    def refuse(request: Request) -> Response:
-        word = request.headers.get("Authorization", "").removeprefix("Basic ")
-        arrived.update(base64.b64decode(word).decode().split(":")[1:])
-        return Response("no", 401)
-
-    with ScriptedServer(host="127.0.0.1", port=lost.lab.server.plain_port) as impostor:
-        impostor.expect_request("/api/version").respond_with_handler(refuse)
+    with impostor(lost) as arrived:
         said = lost("playbook", "resume")
     assert arrived == given, said.err
     assert PASSWORD not in arrived
