@@ -27,7 +27,7 @@ from tests.campaigns.size import FULL, SEED, tries
 from tests.cli.test_dry_run import PLANS, TELLS, contents
 from tests.steps.operator import Operator, Said
 
-# What writes without a run that could be taken up: it is carried out again. (`backup heal` then stores a further snapshot.)
+# What writes without a run that could be taken up: it is carried out again, by which `backup heal` stores one more.
 WRITING = (
     "site report", "playbook schedule", "playbook report", "backup list", "backup verify", "backup prune",
     "backup rekey", "backup files", "schedule install", "host check", "config init",
