@@ -76,7 +76,9 @@ def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
         snapshot = yield from run.capture()
         writer.commit(snapshot)
     yield f"stored as {snapshot.id}"
-    return Taken(snapshot, (yield from prove_new(site, snapshot, files_read=run.files_read)))
+    # What the bootstrap account took is for the configured one to open, as each later verification asks.
+    opening = run.bootstrap and order.purpose is Purpose.BACKUP
+    return Taken(snapshot, (yield from prove_new(site, snapshot, opening=opening, files_read=run.files_read)))
 
 
 def recipients_of(site: Sight) -> Sequence[str]:
@@ -97,10 +99,12 @@ class _Run:
         self._site, self._order, self._writer, self._now = site, order, writer, now
         self._recipients = order.recipients
         self.files_read: datetime | None = None
+        self.bootstrap = False  # whether the bootstrap account was let in
 
     def capture(self) -> Generator[str, None, Snapshot]:
         manager, writer = self._site.manager, self._writer
         account = manager.log_in()
+        self.bootstrap = account.bootstrap
         api = manager.require_api(self._site.settings.manager.api.deployment)
         release = manager.release()
         yield f"exporting from {self._site.settings.manager.host} (release {release}, API {api}) as {account.name}"

@@ -239,3 +239,12 @@ def test_what_is_healed_from_a_snapshot_that_the_password_does_not_open_is_opene
     assert (loaded("backup", "verify", older).code, loaded("backup", "verify", healed).code) == (1, 1)
     (loaded.lab.folder / "password").write_text(PASSWORD)
     assert loaded("backup", "verify", healed).code == 0
+
+
+def test_a_backup_of_a_fresh_manager_whose_account_the_configured_password_does_not_open_is_not_restorable(lost):
+    lost.lab.world.redaction = False
+    said = lost("backup", "create", "--yes")
+    assert (said.code, "the configured password does not open admin" in said.err) == (1, True), said.err
+    listed = lost("backup", "list", "-o", "json").json["snapshots"][-1]
+    assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
+    assert lost("backup", "verify", listed["id"]).code == 1
