@@ -13,6 +13,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
+from maint.errors import WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.steps.manager import java_options, server_options, window
@@ -315,6 +316,25 @@ def test_a_restore_closes_the_window_first_though_the_manager_has_lost_its_datab
     said = left("restore", "run", "--confirm", SITE, "--manager-only", "--timeout", "60s")
     assert said.code == 0, said.err
     assert (left.window, left.puts) == (False, 1)
+
+
+def test_no_window_is_opened_by_a_run_that_is_taken_up_and_that_the_manager_lets_in_no_more(loaded, monkeypatch):
+    real, asked = window.refuse_full, []
+
+    def full_in_the_end(sight):
+        asked.append(sight)
+        if len(asked) > 1:  # the plan has asked
+            raise WorkFailed("the disk is full", hint="make room")
+        real(sight)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(window, "refuse_full", full_in_the_end)
+        assert export(loaded).code == 1
+    before = loaded.options.read_bytes()
+    loaded.lab.lose_database()
+    said = loaded("playbook", "resume", "--timeout", "60s")
+    assert (said.code, "no password is sent in clear" in said.err) == (5, True), said.err
+    assert (loaded.options.read_bytes(), loaded.window) == (before, False)
 
 
 def test_a_host_out_of_reach_leaves_the_window_remembered_until_it_is_back(left):

@@ -130,6 +130,7 @@ class OpenWindow(Step[NoArguments]):
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
                 return (yield from _open_already(site, list(contents), work.timeout or _LIMIT))
             refuse_full(site)  # a restart that could not be followed by an export is none that anybody wants
+            refuse_partial(site)  # nor is one of a server that lets this run in no more
             window = _opening(site, work, contents)
             _tell(site, work, window, new=True)
         _tell(site, work, window)
