@@ -310,6 +310,7 @@ def _nothing(
             if last is not None and last.resumable
             else "where a command was killed before its run began, type that command again",
         )
+    screen.emit({"run": last.id, "playbook": last.plan.source, "left": []}, "")
     screen.say(f"{words}: nothing to take up")
     return 0
 
@@ -322,7 +323,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
         if not past.resumable:
             raise Refused(f"run {past.id} is {past.state}", hint="only a run that stopped before its end is dismissed")
         if flags.dry_run:
-            screen.say(f"run {past.id} ({past.plan.source}) would be dismissed")
+            screen.emit({"run": past.id}, f"run {past.id} ({past.plan.source}) would be dismissed")
             return 0
         doing = f"dismissing run {past.id}"
         with at_work(site, doing, screen.say) as shared:
@@ -336,6 +337,7 @@ def dismiss(flags: Flags, run: str, reason: str) -> int:
             if needed and (problem := let_go(site, past.id, needed if site.copies else ())):
                 screen.warn(problem)
         refresh(site, screen, BRIEFLY)
+        screen.emit({"run": past.id}, "")
         screen.say(f"run {past.id} ({past.plan.source}) is dismissed; what it left half done is yours to look after")
     return 0
 

@@ -18,9 +18,11 @@ from typing import NamedTuple
 import pytest
 
 from maint.cli.app import COMMANDS
+from maint.cli.help.output_schemas import schema_of
 from maint.config.paths import playbooks
 from maint.lab.pki import age_key
 from maint.lab.running import Lab
+from tests.cli.test_outputs import fits
 from tests.steps.conftest import back_up, copy
 from tests.steps.operator import SITE, Operator
 
@@ -327,3 +329,13 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing(
     assert started == []
     assert contents(operator.lab.folder, home, new) == before
     assert list(temporary.iterdir()) == []
+
+
+def test_a_dry_run_prints_json_that_fits_the_published_schema(ground: Ground, tmp_path: Path) -> None:
+    wrong = []
+    for line in TELLS:
+        said = ground.operator(*ground.spelled(line, tmp_path).split(), "--dry-run", "-o", "json", "--yes")
+        schema = schema_of("output", next(name for name in COMMANDS if f"{line} ".startswith(f"{name} ")))
+        if said.code or not fits(said.json, schema, schema["$defs"]):
+            wrong.append((line, said))
+    assert wrong == []

@@ -119,6 +119,7 @@ def test_one_of_several_runs_that_stopped_must_be_named(loaded):
     assert loaded("playbook", "resume").code == 0
     nothing = loaded("playbook", "resume")
     assert (nothing.code, "nothing to take up" in nothing.err) == (0, True)
+    assert loaded("playbook", "resume", "-o", "json").json["left"] == []
 
 
 def test_where_no_run_did_any_work_resume_is_no_success(make):

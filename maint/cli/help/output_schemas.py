@@ -100,8 +100,9 @@ _DRILLED = [{"drill": an_object(_DRILL)}, {"snapshot": TEXT}]
 _SCHEDULED = an_object({"name": TEXT, "files": TEXTS, "when": TEXTS})
 _SCHEDULE = an_object({"files": TEXTS, "when": TEXTS, "next": TEXT_OR_NULL, "playbooks": a_list(_SCHEDULED)})
 _SUCCESS = or_null(ref("success"))
-_RUNS_OR_PLANS = Output([_PLAN, _RUN])
-_RESTORES = Output([_RESTORE, _PLAN, _RUN])
+_DONE_ALREADY: Mapping[str, Json] = {"run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "done_already": FLAG}
+_RUNS_OR_PLANS = Output([_PLAN, _RUN, _DONE_ALREADY])
+_RESTORES = Output([_RESTORE, _PLAN, _RUN, _DONE_ALREADY])
 
 # What is not named here is a front of a playbook: it prints a plan, or what became of a run.
 OUTPUTS: Mapping[str, Output] = {
@@ -110,8 +111,8 @@ OUTPUTS: Mapping[str, Output] = {
     "help": Output([{"topics": TEXTS}, {"topic": TEXT, "text": TEXT}]),
     "version": Output([{"version": TEXT}]),
     "lab demo": Output([{"report": OBJECT}, {}]),
-    "lab up": Output([{"config": TEXT}, {}]),
-    "lab down": Output([{"was_up": FLAG}]),
+    "lab up": Output([{"config": TEXT}, {"folder": TEXT}]),
+    "lab down": Output([{"was_up": FLAG}, {"folder": TEXT}]),
     "lab status": Output([{"running": FLAG, "config": TEXT_OR_NULL}]),
     "lab break": Output([{"faults": _OBJECTS}, {"cleared": NUMBER}, {"target": TEXT, "fault": TEXT}]),
     "site list": _listed("sites", name=TEXT, manager=TEXT, store=TEXT),
@@ -135,10 +136,11 @@ OUTPUTS: Mapping[str, Output] = {
     "playbook show": Output([{"name": TEXT, "summary": TEXT, "parameters": _OBJECTS, "text": TEXT}]),
     "playbook lint": Output([{"checked": TEXTS, "mistakes": a_list(ANY)}]),
     "playbook new": Output([{"path": TEXT}]),
-    "playbook dismiss": Output([{}]),
+    "playbook dismiss": Output([{"run": TEXT}]),
     "playbook diff": Output([{"differences": _OBJECTS}]),
     "playbook history": Output([{"runs": a_list(ref("run"))}, {"forgotten": TEXTS, "would_forget": TEXTS}]),
     "playbook report": Output([{"report": OBJECT}, {"report": OBJECT, "files": OBJECT}]),
+    "playbook resume": Output([_RUN, {"run": TEXT, "playbook": TEXT, "left": _OBJECTS}]),
     "playbook approve": Output([{"approval": OBJECT}]),
     "backup list": Output(
         [{"snapshots": a_list(ref("snapshot")), "last_verified": _SUCCESS, "last_drill": or_null(ref("drill"))}]
@@ -153,7 +155,7 @@ OUTPUTS: Mapping[str, Output] = {
             *_DRILLED,  # --level 4
         ]
     ),
-    "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN]),
+    "backup prune": Output([{"snapshots": a_list(ref("fate")), **_PLAN}, _RUN, _DONE_ALREADY]),
     **dict.fromkeys(("backup diff", "backup drift"), Output([_COMPARED])),
     "backup heal": Output([{"snapshot": TEXT}, {"snapshot": OBJECT}]),
     "backup drill": Output(_DRILLED),
@@ -189,7 +191,7 @@ OUTPUTS: Mapping[str, Output] = {
     "vc status": Output([{"virtual_cluster": an_object(_VC)}]),
     "vc drift": Output([{"virtual_cluster": TEXT, "snapshot": TEXT, "differences": a_list(ANY)}]),
     "notify list": Output([{"notices": _OBJECTS}]),
-    "notify test": Output([{"told": _OBJECTS}]),
+    "notify test": Output([{"told": _OBJECTS}, {"would_tell": TEXTS}]),
     "config show": Output([{"values": a_list(an_object({"key": TEXT, "value": ANY}, origin=TEXT))}]),
     "config validate": Output([{"path": TEXT, "sites": TEXTS}]),
     "config path": Output([{"path": TEXT, "looked": TEXTS}]),

@@ -61,7 +61,8 @@ def up(
     )
     place = lab_folder(folder)
     if flags.dry_run:
-        flags.screen().say(f"would bring a lab up in {place}" + (", and throw away the one that is there" * new))
+        words = f"would bring a lab up in {place}" + (", and throw away the one that is there" * new)
+        flags.screen().emit({"folder": str(place)}, words)
         return
     if new:
         _discard(flags, place)
@@ -109,7 +110,7 @@ def down(flags: Flags, folder: Folder = "") -> None:
     """Take the lab down; its files stay."""
     place = lab_folder(folder)
     if flags.dry_run:
-        flags.screen().say(f"would take the lab in {place} down")
+        flags.screen().emit({"folder": str(place)}, f"would take the lab in {place} down")
         return
     was_up = control.down(place)
     flags.screen().emit(
@@ -148,7 +149,8 @@ def break_(
     elif not (repair or (target and fault)):
         raise UsageError("name a target and a fault", hint="`maint lab break --list` shows both")
     elif flags.dry_run:
-        screen.say(f"would {'clear' if repair else 'set'} {' '.join(filter(None, (target, fault))) or 'all faults'}")
+        words = f"would {'clear' if repair else 'set'} {' '.join(filter(None, (target, fault))) or 'all faults'}"
+        screen.emit({"target": target, "fault": fault}, words)
     elif repair:
         cleared = control.repair(lab_folder(folder), fault or target, target if fault else "")
         screen.emit({"cleared": cleared}, f"{show_count(cleared, 'fault')} cleared")

@@ -30,7 +30,8 @@ def demo(flags: Flags, deployment: Deployment = "") -> int:
     """Back a manager up, lose it, bring an empty one back, prove it: the main job, in a minute, on your machine."""
     export = deployment_file(deployment)
     if flags.dry_run:
-        flags.screen().say("would show the main job in a lab of its own, and clear the lab away; its report stays")
+        words = "would show the main job in a lab of its own, and clear the lab away; its report stays"
+        flags.screen().emit({}, words)
         return 0
     screen = flags.screen()
     folder = Path(tempfile.mkdtemp(prefix="maint-demo-"))

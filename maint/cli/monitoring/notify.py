@@ -51,7 +51,7 @@ def test(
             if name not in known:
                 raise unknown(f"there is no notice {name!r}", name, known, "name one of these, or add it to the config")
         if flags.dry_run:
-            screen.say(f"would tell a test to {', '.join(names or known)}")
+            screen.emit({"would_tell": [*(names or known)]}, f"would tell a test to {', '.join(names or known)}")
             return
         told = tell(site, screen, [trial_notice(site)], names or None)
         found: list[Json] = [{"name": one.name, "problem": one.problem or None} for one in told]

@@ -56,7 +56,8 @@ def approve(
             raise Refused(f"the question of run {past.id} is too old to be answered", detail=[question], hint=hint)
         said = "rejected" if reject else "approved"
         if flags.dry_run:
-            screen.say(f"would be {said}: {question}")
+            told: dict[str, Json] = {"run": past.id, "question": question, "approved": not reject}
+            screen.emit({"approval": told}, f"would be {said}: {question}")
             return 0
         word = Approval(not reject, actor(), show_time(now), note)
         shared = None if here else shared_runs(site)

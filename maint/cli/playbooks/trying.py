@@ -239,7 +239,8 @@ def test(
     screen = flags.screen()
     wanted = [read(path) for name in files for path in _spread(name)]
     if flags.dry_run:
-        screen.say(f"would try {show_count(len(wanted), 'test')} in a lab")
+        tests: list[Json] = [{"file": str(one.path)} for one in wanted]
+        screen.emit({"tests": tests}, f"would try {show_count(len(wanted), 'test')} in a lab")
         return 0
     folder = Path(tempfile.mkdtemp(prefix="maint-test-"))
     tried = []

@@ -125,7 +125,7 @@ def test_a_test_with_a_mistake_is_refused_with_its_place(tmp_path: Path, text: s
 
 def test_without_doing_it_the_tests_are_only_read(tmp_path: Path) -> None:
     said = attempt(tmp_path, "playbook: probe\n", "--dry-run")
-    assert (said.code, "would try 1 test" in said.err) == (0, True)
+    assert (said.code, "would try 1 test" in said.out) == (0, True)
     assert attempt(tmp_path, "playbook: [\n", "--dry-run").code == 3
     (tmp_path / "empty").mkdir()
     assert maint("playbook", "test", str(tmp_path / "empty")).code == 3
