@@ -318,6 +318,25 @@ def test_a_restore_closes_the_window_first_though_the_manager_has_lost_its_datab
     assert (left.window, left.puts) == (False, 1)
 
 
+def test_a_window_closes_though_the_manager_answers_without_tls_and_lets_nobody_in(left):
+    left.lab.lose_database()
+    said = left("manager", "export", "--close-window", "--yes", "--timeout", "60s")
+    assert said.code == 0, said.err
+    assert (left.options.read_bytes(), left.window, left.kept) == (left.before, False, [])
+    assert "the restarted manager answers, and tells no more: no password is sent in clear" in said.err
+
+
+def test_a_window_that_was_put_back_is_not_opened_again_on_a_manager_that_lets_the_run_in_no_more(left):
+    left.options.write_bytes(left.before)  # as by a command that closed it, and was killed before it forgot it
+    left.lab.lose_database()
+    commands = left.lab.folder / "hosts" / left.lab.manager_host / "commands.jsonl"
+    before = commands.read_text().count("systemctl restart")
+    said = left("playbook", "resume", "--timeout", "60s")
+    assert (said.code, "no password is sent in clear" in said.err) == (5, True), said.err
+    assert (left.options.read_bytes(), left.window) == (left.before, False)
+    assert commands.read_text().count("systemctl restart") == before + 1  # when it is closed
+
+
 def test_no_window_is_opened_by_a_run_that_is_taken_up_and_that_the_manager_lets_in_no_more(loaded, monkeypatch):
     real, asked = window.refuse_full, []
 

@@ -8,7 +8,7 @@ import msgspec
 from pydantic import Field
 
 from maint import files
-from maint.errors import CannotReach, Invalid, Refused, Transient, WorkFailed
+from maint.errors import CannotReach, Invalid, LoginRefused, NotTrusted, Refused, Transient, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.plan import Action, Effect
@@ -60,7 +60,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
         elif edited or server_options.running_off(site, host.name) in ((True, None) if told.open else (True,)):
             stale.append(host.name)
     if stale:
-        yield from server_options.restart_servers(site, stale, limit)
+        yield from server_options.restart_until_heard(site, stale, limit)
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
     words = "the manager redacts again" if stale else "no window is open"
     if foreign:
@@ -133,6 +133,8 @@ class OpenWindow(Step[NoArguments]):
             refuse_partial(site)  # nor is one of a server that lets this run in no more
             window = _opening(site, work, contents)
             _tell(site, work, window, new=True)
+        else:
+            _refuse_shut_out(site)
         _tell(site, work, window)
         yield from _edit(site, window)
         version = yield from server_options.restart_servers(site, window.hosts, work.timeout or _LIMIT)
@@ -146,6 +148,16 @@ class OpenWindow(Step[NoArguments]):
             java_options.redaction_is_off(server_options.read_options(site.shell, host) or b"")
             for host in texts(action.arguments["hosts"])
         )
+
+
+def _refuse_shut_out(site: Site) -> None:
+    """Refuse as `refuse_partial` where a server answers; one that is starting since a kill is waited for later."""
+    try:
+        refuse_partial(site)
+    except (LoginRefused, NotTrusted):
+        raise
+    except (CannotReach, WorkFailed):
+        return
 
 
 def _open_already(site: Site, hosts: Sequence[str], limit: float) -> Progress:
@@ -307,7 +319,7 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
             site.shell.write_file(host, java_options.PATH, java_options.closed(present))
-    yield from server_options.restart_servers(site, window.hosts, limit)
+    yield from server_options.restart_until_heard(site, window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
 
