@@ -46,7 +46,7 @@ a closed TLS port sent the password to the plain port
     steps/test_in_clear.py::test_a_run_that_is_taken_up_sends_the_sites_password_in_clear_only_between_put_and_restart
     steps/test_in_clear.py::test_between_put_and_restart_a_run_that_is_taken_up_logs_in_as_the_restored_account
     steps/test_in_clear.py::test_in_every_wait_after_a_restart_a_closed_tls_port_means_not_ready
-    steps/test_in_clear.py::test_a_window_that_opens_or_closes_waits_for_the_tls_port_alone
+    steps/test_in_clear.py::test_a_window_opens_on_the_tls_port_alone_and_closes_on_any_answer
     steps/test_in_clear.py::test_the_switch_waits_for_the_tls_port_alone
     steps/test_disaster_recovery.py::test_an_empty_manager_without_tls_gets_a_password_in_clear_only_from_the_run_that_gives_it_tls
     steps/test_disaster_recovery.py::test_the_plan_says_where_passwords_go_in_clear
