@@ -88,9 +88,10 @@ def run(
         if not then_start or flags.dry_run:
             return 0
         key = flags.run_key and f"{flags.run_key}, then start"
+        alone = flags.quiet or flags.screen().output != "table"  # the restore's run is the one document
         clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
         return carry_out(
-            replace(flags, yes=True, run_key=key), "start-platform", {"clusters": clusters}
+            replace(flags, yes=True, run_key=key, output="table", quiet=alone), "start-platform", {"clusters": clusters}
         )  # asked before
 
     try:

@@ -274,8 +274,8 @@ def test_a_role_type_that_does_not_exist_is_refused(loaded):
 
 def test_then_start_brings_the_platform_up_too(lost):
     lost.forget_requests()
-    said = lost.restore("--then-start", "--yes")
-    assert said.code == 0, said.err
+    said = lost.restore("--then-start", "--yes", "-o", "json")
+    assert (said.code, said.json["playbook"]) == (0, "disaster-recovery"), said.err
     assert any("/commands/start" in line for line in lost.sent)
 
 
