@@ -1,5 +1,6 @@
 """`maint lab up|down|status|break`: a simulated manager with its hosts, for rehearsals."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from maint.cli.command import command
 from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
 from maint.cli.options import Flags, argument, number, option
 from maint.cli.screen import ask_change, table
-from maint.errors import Refused, UsageError
+from maint.errors import MaintError, Refused, UsageError
 from maint.lab import control
 from maint.lab.faults import FAULTS
 from maint.lab.manager.load import Options
@@ -64,12 +65,13 @@ def up(
         words = f"would bring a lab up in {place}" + (", and throw away the one that is there" * new)
         flags.screen().emit({"folder": str(place)}, words)
         return
-    if new:
-        _discard(flags, place)
-    elif options == Options(virtual_clusters=options.virtual_clusters) and control.is_lab(place):
+    if new and control.is_lab(place):
+        _show(flags, _replaced(flags, place, options))
+        return
+    if options == Options(virtual_clusters=options.virtual_clusters) and control.is_lab(place):
         _made(flags, place, options.virtual_clusters)
         return
-    elif control.is_lab(place):
+    if control.is_lab(place):
         raise Refused(
             f"there is a lab in {place} already, and it stays what it was made from",
             hint="`maint lab up` alone brings it up again; --new makes another; --folder puts one elsewhere",
@@ -87,15 +89,23 @@ def _made(flags: Flags, place: Path, names: Sequence[str]) -> None:
         flags.screen().say(f"virtual cluster {each['name']}: empty, not initialised, at {each['base_url']}")
 
 
-def _discard(flags: Flags, place: Path) -> None:
-    """Take the lab in a folder down and remove it, once the operator agrees."""
-    if not control.is_lab(place):
-        return
+def _replaced(flags: Flags, place: Path, options: Options) -> dict[str, Any]:  # Any: what a lab tells, as JSON
+    """Bring another lab up, once the operator agrees; the one that was there goes only once the new one is up."""
     store = ", with the snapshots in its store" if any(place.glob("backups/*")) else ""
     question = f"the lab in {place} is to be thrown away{store}; go on?"
     ask_change(flags.screen(), question, yes=flags.yes)
     control.down(place)
-    shutil.rmtree(place)
+    aside = place.with_name(f".{place.name}-{os.getpid()}")
+    place.rename(aside)
+    try:
+        found = control.up(place, options)
+    except MaintError as error:
+        if not place.exists():
+            aside = aside.rename(place)
+        error.detail = (*error.detail, f"the lab that was there is down, and kept in {aside}")
+        raise
+    shutil.rmtree(aside)
+    return found
 
 
 def _show(flags: Flags, found: dict[str, Any]) -> None:  # Any: what a lab tells, as JSON

@@ -81,6 +81,20 @@ def test_a_lab_is_thrown_away_only_when_the_operator_agrees(tmp_path):
     assert (folder / "backups/lab").exists()
 
 
+def test_a_lab_is_thrown_away_only_once_the_new_one_is_up(tmp_path):
+    folder, broken = tmp_path / "lab", tmp_path / "broken.json"
+    Lab(folder, Options(fresh=True, ssh=False))
+    broken.write_text(NAMELESS)
+    said = maint("lab", "up", "--folder", str(folder), "--new", "--yes", "--deployment", str(broken))
+    assert (said.code, f"is down, and kept in {folder}" in said.err) == (1, True), said.err
+    assert [one.name for one in tmp_path.iterdir() if "lab" in one.name] == ["lab"]
+    assert control.is_lab(folder)
+    try:
+        assert maint("lab", "up", "--folder", str(folder)).code == 0
+    finally:
+        control.down(folder)
+
+
 def test_a_folder_named_as_the_package_is_not_imported_by_a_labs_process(tmp_path, monkeypatch):
     (tmp_path / "maint").mkdir()
     (tmp_path / "maint/__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
