@@ -374,7 +374,8 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     where: Mapping[str, str] = {}
     if plan.locks and not isinstance(failure, Locked):
         where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work), moved))
-    _show(screen, session, results, where)
+    if not isinstance(failure, Locked):  # which never began
+        _show(screen, session, results, where)
     if failure is None and plan.locks:
         screen.say(f"done: run {session.run_id}")
     _tell_left(site, screen, session)
