@@ -3,6 +3,7 @@
 It bears the time of the redacted one, when its configuration was in force; its secrets are those of the source.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,19 +19,19 @@ from maint.deployment.normalize import identity
 from maint.deployment.secrets import REDACTED, hidden, masked, readable
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_time
-from maint.model.snapshot import Purpose, Redaction, Snapshot
+from maint.model.snapshot import Purpose, Redaction, Snapshot, Trust
 from maint.ports import Site
 from maint.snapshots import parts
 from maint.snapshots.capture import recipients_of
+from maint.snapshots.catalogue import entries
 from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import new_id
 from maint.snapshots.records import Verification
 from maint.snapshots.rekey import resealed
 from maint.snapshots.verify import insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
-from maint.snapshots.writer import SnapshotWriter
+from maint.snapshots.writer import SnapshotWriter, id_after
 
 Scalar: TypeAlias = str | int | bool
 
@@ -82,17 +83,21 @@ def heal(
         )
     yield f"{show_count(filled, 'value')} filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
-    snapshot_id = new_id(redacted.taken_at)
+    content = spell(document)
+    if (there := _healed_already(site, redacted, content, purpose, recipients)) is not None:
+        yield f"snapshot {there.id} is that already"
+        verification = yield from prove_new(site, there, opening=True)
+        return Healed(there, verification, filled, left)
     flagged = storing(site) if redacted.objects else nullcontext()
-    with flagged, SnapshotWriter(site, snapshot_id, recipients) as writer:
-        snapshot = _written(site, writer, redacted, document)
+    with flagged, SnapshotWriter(site, id_after(site, redacted), recipients) as writer:
+        snapshot = _written(site, writer, redacted, content)
         shown = snapshot.judgement.hash_rule or hash_rule or redacted.judgement.hash_rule
         snapshot = replace(snapshot, judgement=replace(snapshot.judgement, hash_rule=shown))
         if set(recipients) != set(redacted.recipients):  # who loses the old key must not lose what it opens
             yield "encrypting the files of virtual clusters anew, for the recipients of today"
             snapshot = replace(snapshot, objects=resealed(site, redacted, Objects(site, recipients)))
         origin = {"redacted": redacted.id, "from": source, "at": show_time(site.clock.now())}
-        named = replace(snapshot, id=snapshot_id, purpose=purpose, recipients=tuple(recipients))
+        named = replace(snapshot, id=writer.id, purpose=purpose, recipients=tuple(recipients))
         snapshot = writer.with_recipe(replace(named, healed_from=origin, rekeyed_from={}))
         writer.commit(snapshot)
     verification = yield from prove_new(site, snapshot, opening=True)
@@ -173,8 +178,23 @@ def _settled(document: Document, path: str) -> bool:
     return key in ("password", "pwLogin") or (readable(user.get("pwHash")) and readable(user.get(key)))
 
 
-def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, document: Document) -> Snapshot:
-    content = spell(document)
+def _healed_already(
+    site: Site, redacted: Snapshot, content: bytes, purpose: Purpose, recipients: Sequence[str]
+) -> Snapshot | None:
+    """Return what an earlier call made of the same, such as one that was killed while it proved that."""
+    digest = hashlib.sha256(content).hexdigest()
+    for one in entries(site):
+        made = one.snapshot
+        if one.verified is not None and one.verified.result is Trust.FAILED:
+            continue
+        if made is not None and made.healed_from.get("redacted") == redacted.id and made.purpose is purpose:
+            same = made.part(parts.DEPLOYMENT).content_sha256 == digest
+            if same and set(made.recipients) == set(recipients):
+                return made
+    return None
+
+
+def _written(site: Site, writer: SnapshotWriter, redacted: Snapshot, content: bytes) -> Snapshot:
     login = site.settings.manager.login
     judge = Judge(login.username, site.secrets.resolve(login.password), writer.known)
     part, verdict = writer.deployment(parts.from_bytes(content), judge)

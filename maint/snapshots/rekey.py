@@ -16,7 +16,6 @@ from maint.ports import Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import Entry, entries, usual_level
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import add_hold, write_record
@@ -25,10 +24,9 @@ from maint.snapshots.verify import insist_on_password, prove_new, record, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
-from maint.snapshots.writer import SnapshotWriter
+from maint.snapshots.writer import SnapshotWriter, id_after
 
 REKEY = "rekey"  # the kind of record that tells of it
-_TRIES = 64  # ids that are drawn until one sorts after the old one
 
 
 class Aged(msgspec.Struct, frozen=True):
@@ -77,7 +75,7 @@ def rekey(site: Site, old: Entry, by: str) -> Generator[str, None, Snapshot]:
         insist_on_password(site, before)
     recipients = recipients_of(site)
     flagged = storing(site) if before.objects else nullcontext()
-    with flagged, SnapshotWriter(site, _id_after(before), recipients) as writer:
+    with flagged, SnapshotWriter(site, id_after(site, before), recipients) as writer:
         yield f"encrypting {before.id} anew"
         _rewrite(site, writer, before)
         origin = {"snapshot": before.id, "at": show_time(site.clock.now())}
@@ -131,12 +129,6 @@ def _refuse_needed(old: Entry) -> None:
     needed = [hold.words for hold in old.holds if hold.run]
     if needed:
         raise Refused(f"{old.id} stays: a restore needs it", detail=needed, hint="prune once that has ended")
-
-
-def _id_after(before: Snapshot) -> str:
-    """Return an id of the same time; behind the old one where it can be, so that the new one counts as the newer."""
-    drawn = [new_id(before.taken_at) for _ in range(_TRIES)]
-    return next((one for one in drawn if one > before.id), next(one for one in drawn if one != before.id))
 
 
 def _rewrite(site: Site, writer: SnapshotWriter, before: Snapshot) -> None:

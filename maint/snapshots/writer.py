@@ -11,7 +11,7 @@ from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secrets import SecretIndex, site_fingerprint
-from maint.errors import StoreFailed, WorkFailed
+from maint.errors import Conflict, StoreFailed, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
@@ -19,9 +19,21 @@ from maint.ports import Site
 from maint.retry import briefly
 from maint.snapshots import parts
 from maint.snapshots.in_progress import begin, end
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.document import part_name
+
+_DRAWN = 64  # ids
+
+
+def id_after(site: Site, before: Snapshot) -> str:
+    """Return an id of the time of another snapshot that nothing has yet, behind its own where it can be.
+
+    So the new one counts as the newer. It is the next one behind of those that are drawn, which leaves room for more.
+    """
+    drawn = sorted(new_id(before.taken_at) for _ in range(_DRAWN))
+    behind_first = [*(one for one in drawn if one > before.id), *(one for one in drawn if one < before.id)]
+    return next(one for one in behind_first if not any(parts.names_in(site.store, f"{site.settings.name}/{one}")))
 
 
 class SnapshotWriter:
@@ -122,7 +134,10 @@ class SnapshotWriter:
             yield
         except FileExistsError:  # which is not ours to take back
             self._stored.remove(name)
-            raise
+            raise Conflict(
+                f"snapshot {self.id} is not stored: {self._site.store.location} has a {name} of that id",
+                hint="another machine may store one right now: run it again",
+            ) from None
 
     def forget(self, name: str) -> None:
         """Take one part back that turned out to be worth nothing."""

@@ -27,10 +27,10 @@ from tests.campaigns.size import FULL, SEED, tries
 from tests.cli.test_dry_run import PLANS, TELLS, contents
 from tests.steps.operator import Operator, Said
 
-# What writes without a run that could be taken up: it is carried out again, by which `backup heal` stores one more.
+# What writes without a run that could be taken up: it is carried out again.
 WRITING = (
     "site report", "playbook schedule", "playbook report", "backup list", "backup verify", "backup prune",
-    "backup rekey", "backup files", "schedule install", "host check", "config init",
+    "backup heal", "backup rekey", "backup files", "schedule install", "host check", "config init",
     "vc resource download",
 )  # fmt: skip
 LINES = [

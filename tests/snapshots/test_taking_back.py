@@ -1,16 +1,19 @@
 """What a failed backup takes back from a store that has fallen silent: for some seconds, and a sweep finds the rest."""
 
 import time
+from itertools import cycle
 from typing import Any
 
 import pytest
 
 from maint import retry
 from maint.adapters.clock import SystemClock
-from maint.errors import DeadlinePassed, WorkFailed
+from maint.errors import Conflict, DeadlinePassed, WorkFailed
+from maint.snapshots import writer as writing
+from maint.snapshots.capture import take
 from maint.snapshots.in_progress import storing, unfinished
 from maint.snapshots.parts import from_bytes, plain
-from maint.snapshots.writer import SnapshotWriter
+from maint.snapshots.writer import SnapshotWriter, id_after
 
 SNAPSHOT = "20261122T100000.000Z-0001"
 
@@ -40,3 +43,29 @@ def test_the_limit_of_the_command_passes_while_something_is_taken_back(silent: A
     with pytest.raises(DeadlinePassed), silent.clock.limit(0.2), SnapshotWriter(silent, SNAPSHOT, []) as writer:
         writer.write("one", from_bytes(b"content"), plain)
         raise WorkFailed("why it failed")
+
+
+def test_an_id_that_another_snapshot_has_is_told_and_what_is_there_stays(place: Any, run: Any) -> None:
+    there = run(take(place)).snapshot
+    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    with (
+        pytest.raises(Conflict, match=f"snapshot {there.id} is not stored"),
+        SnapshotWriter(place, there.id, []) as one,
+    ):
+        one.write("RESTORE.txt", from_bytes(b"content"), plain)
+    assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
+    assert unfinished(place.state, place.store.location) == set()
+
+
+def test_a_snapshot_of_the_time_of_another_gets_the_next_free_id_behind_it(
+    place: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = run(take(place)).snapshot
+    time_, _, number = there.id.partition("-")
+    behind = [f"{time_}-{n:04x}" for n in range(int(number, 16) + 1, 0x10000)][:3] or [f"{time_}-0000"]
+    drawn = cycle([there.id, *reversed(behind), f"{time_}-0000"])
+    monkeypatch.setattr(writing, "new_id", lambda _: next(drawn))
+    assert id_after(place, there) == behind[0]
+    (place.root / "prod" / behind[0]).mkdir()
+    (place.root / "prod" / behind[0] / "RESTORE.txt").write_text("another machine is at work")
+    assert id_after(place, there) == (behind[1] if len(behind) > 1 else f"{time_}-0000")

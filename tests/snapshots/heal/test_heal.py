@@ -92,6 +92,20 @@ def test_the_healed_snapshot_is_a_new_restorable_one_that_says_where_it_comes_fr
     assert read_part(place, stored, DATABASE) == read_part(place, redacted, DATABASE) == place.shell.dump
 
 
+def test_what_was_healed_already_is_proven_again_and_not_stored_twice(place: Any, run: Any, pair: Any) -> None:
+    older, redacted = pair
+    values = values_of(read_deployment(place, older)).get
+    first = run(heal(place, redacted, values, f"snapshot {older.id}"))
+    again = run(heal(place, redacted, values, f"snapshot {older.id}"))
+    assert (again.snapshot, again.filled, again.verification.result) == (first.snapshot, first.filled, Trust.VERIFIED)
+    path = place.root / f"prod/{first.snapshot.id}/deployment.json.zst.age"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(WorkFailed, match="must not be relied on"):
+        run(heal(place, redacted, values, f"snapshot {older.id}"))
+    another = run(heal(place, redacted, values, f"snapshot {older.id}"))
+    assert another.snapshot.id != first.snapshot.id and another.snapshot.restorable
+
+
 def test_without_the_password_that_the_verification_tries_nothing_is_healed(place: Any, run: Any, pair: Any) -> None:
     older, redacted = pair
     values, before = values_of(read_deployment(place, older)).get, sorted(place.root.rglob("*"))
