@@ -1,12 +1,12 @@
 """What a restore uses: the snapshot that was named, else the newest restorable one; and which licence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from maint.deployment.reader import blocks
-from maint.deployment.reducer import Fields, Rules, drop, reduced
+from maint.deployment.reducer import KEEP, Fields, Rules, drop, reduced
 from maint.errors import Invalid, Refused, StoreFailed, WorkFailed
 from maint.files import explaining, whole
 from maint.model.plan import Action
@@ -87,25 +87,48 @@ def _found(sight: Sight, wanted: str) -> Snapshot:
         ) from error
 
 
-def clusters_in(sight: Sight, snapshot: Snapshot) -> frozenset[str]:
-    """Return names and display names of the clusters in a snapshot, from its redacted copy, which needs no key.
+def clusters_in(sight: Sight, snapshot: Snapshot) -> Mapping[str, frozenset[str]]:
+    """Return the clusters in a snapshot, by name and by display name, and the ids of the hosts that have their roles.
+
+    Its redacted copy tells, which needs no key.
 
     Raises:
         WorkFailed: the copy is not what was stored, or not a deployment.
     """
     with open_part(sight, snapshot, REDACTED_COPY) as stream:
-        found = reduced(blocks(stream.read), Rules({"": _clusters, "clusters[]": _names}, otherwise=drop))
-    assert isinstance(found, frozenset)  # what the root's rule returns
+        found = reduced(blocks(stream.read), _CLUSTERS)
+    assert isinstance(found, dict)  # what the root's rule returns
     return found
 
 
-def _names(cluster: Fields) -> tuple[object, object]:
-    return cluster.get("name"), cluster.get("displayName")
+def _clusters(deployment: Fields) -> dict[str, frozenset[str]]:
+    listed = deployment.get("clusters") or ()
+    return {str(name): hosts for names, hosts in listed for name in names if name}
 
 
-def _clusters(deployment: Fields) -> frozenset[str]:
-    pairs = deployment.get("clusters") or ()
-    return frozenset(str(name) for pair in pairs for name in pair if name)
+def _cluster(cluster: Fields) -> tuple[tuple[object, object], frozenset[str]]:
+    names = cluster.get("name"), cluster.get("displayName")
+    return names, frozenset().union(*cluster.get("services") or ())
+
+
+def _hosts(service: Fields) -> frozenset[str]:
+    return frozenset(service.get("roles") or ())
+
+
+def _host(role: Fields) -> str | None:
+    return (role.get("hostRef") or {}).get("hostId")
+
+
+_CLUSTERS = Rules(
+    {
+        "": _clusters,
+        "clusters[]": _cluster,
+        "clusters[].services[]": _hosts,
+        "clusters[].services[].roles[]": _host,
+        "clusters[].services[].roles[].hostRef": KEEP,
+    },
+    otherwise=drop,
+)
 
 
 class UsableLicense(msgspec.Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 The rules, which the steps keep by themselves, in the plan and again just before they act:
 
-- A cluster is stopped or deleted only when a restorable snapshot that holds it, no older than `max_age`, passes
-  verification to level 3. Safety copies do not count. Where a whole deployment is about to be put over the server, the
-  proof for stopping its clusters is the very snapshot to be put, whatever its age and whichever clusters it holds:
-  stopping loses nothing that the PUT would not replace a moment later, and the PUT asks for that proof itself.
+- A cluster is stopped or deleted only when a restorable snapshot that holds it, on one of its hosts at least, no older
+  than `max_age`, passes verification to level 3. Safety copies do not count, nor does a namesake on other hosts, such
+  as another manager's. Where a whole deployment is about to be put over the server, the proof for stopping its clusters
+  is the very snapshot to be put, whatever its age and whichever clusters it holds: stopping loses nothing that the PUT
+  would not replace a moment later, and the PUT asks for that proof itself.
 - An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
   complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
   once it is stopped, and an empty list may be a missing role. `manager/clusters.py`: those that Kubernetes names.
@@ -265,6 +266,13 @@ def _shortcoming(sight: Sight, entry: Entry, judged: Verification, cluster: Clus
     if not judged.proven:
         return f"is not proven restorable: {judged.words}"
     assert entry.snapshot is not None  # it was verified
-    if cluster is not None and not {cluster.name, cluster.display_name} & clusters_in(sight, entry.snapshot):
+    if cluster is None:
+        return ""
+    held = clusters_in(sight, entry.snapshot)
+    theirs = held.get(cluster.name, held.get(cluster.display_name))
+    if theirs is None:
         return f"does not hold cluster {cluster.name}"
+    ours = {host.host_id for host in sight.manager.hosts() if cluster.name in host.owners}
+    if ours and not ours & theirs:
+        return f"holds a cluster {cluster.name} on other hosts, none of which it has here"
     return ""

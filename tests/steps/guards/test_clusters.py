@@ -224,3 +224,19 @@ def test_what_is_required_of_a_backup_by_name_is_the_same(loaded, tmp_path):
     assert loaded("playbook", "run", str(path)).code == 0
     damage(loaded, snapshots(loaded)[0]["id"])
     refused(loaded("playbook", "run", str(path)), "is not proven restorable")
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator, verb: str) -> None:
+    """A store that two managers share, or a config that was copied and points elsewhere, brings it within reach."""
+    world = loaded.lab.world
+    text = json.dumps(world.deployment)
+    for number, host in enumerate(world.deployment["hosts"]):
+        text = text.replace(host["hostId"], f"0f0f0f0f-0000-4000-8000-{number:012}")
+    world.deployment = json.loads(text)
+    loaded.forget_requests()
+    said = loaded(
+        "cluster", verb, "ecs-01", *(["--api-only"] if verb == "delete" else []), "--confirm", "ecs-01", "--yes"
+    )
+    refused(said, "holds a cluster ecs-01 on other hosts, none of which it has here")
+    assert loaded.sent == []
