@@ -10,6 +10,7 @@ from maint.cli.command import Made, OwnFirst, command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, NamedRun, Run, argument, option, pairs_of
+from maint.cli.resume_values import refuse_elsewhere
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
 from maint.engine import past_runs
@@ -162,6 +163,7 @@ def undo(flags: Flags, run_id: NamedRun = "") -> int:
 
     def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
         past = past_runs.find(site.state, run_id, lambda one: one.id in promised(site.state))
+        refuse_elsewhere(site, past)
         return [AdhocStep("Put it back", "config.put_back", {"run": past.id})]
 
     return run_playbook.run_steps(flags, "playbook undo", lines)

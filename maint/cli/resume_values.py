@@ -29,6 +29,7 @@ from maint.steps.restore.deployment import ANSWER
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
 _FINDS = "vc.find"  # the step kind that takes an address
+MANAGER = "manager"  # where a run works, in the options of its journal and as an answer
 _SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 _FORM = "vc.NAME.base_url=https://HOST/dex/api/v1"
@@ -40,7 +41,7 @@ def by_lane(given: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return `vc.NAME.FIELD=VALUE` as name → field → value; Invalid: a key is none of these."""
     found: dict[str, dict[str, str]] = {}
     for key, value in given.items():
-        if key == ANSWER:
+        if key in (ANSWER, MANAGER):
             found.setdefault("", {})[key] = value
             continue
         head, _, rest = key.partition(".")
@@ -61,8 +62,11 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
 
     Raises:
         Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
-        Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives.
+        Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives; or the
+            config names another manager than the run's.
     """
+    moved = f"`maint playbook resume {past.id} --set {MANAGER}={manager_of(site)}`"
+    refuse_elsewhere(site, past, said.get("", {}).get(MANAGER, ""), moved)
     for name, values in past.answers.items():
         if name:
             site.find_at(name, values)
@@ -87,14 +91,40 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
     return told
 
 
+def manager_of(site: ConfiguredSite) -> str:
+    """Return where the site's manager is, as HOST:PLAIN:TLS."""
+    return ":".join(map(str, site.settings.manager.address))
+
+
+def refuse_elsewhere(
+    site: ConfiguredSite, past: RunState, said: str = "", otherwise: str = "`maint setting set` sets one by one"
+) -> None:
+    """Refuse to go on with a run, or to undo it, on another manager than its own.
+
+    Args:
+        said: where that manager is by now, as the operator says.
+        otherwise: what to do where it is the same manager at another address.
+    """
+    here = manager_of(site)
+    begun = said or past.answers.get("", {}).get(MANAGER) or past.options.get(MANAGER) or here  # not in older journals
+    if begun != here:
+        raise Refused(
+            f"run {past.id} works on the manager at {begun}, and the config names the one at {here}",
+            hint=f"let the config name that one again; where it is the same manager at another address: {otherwise}",
+        )
+
+
 def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
     """Return what the operator answers for the run as a whole; Refused: the run has not asked."""
+    found: dict[str, Json] = {MANAGER: texts[MANAGER]} if MANAGER in texts else {}
+    if ANSWER not in texts:
+        return found
     if ANSWER not in past.needs:
         raise Refused(
             f"run {past.id} has not asked whether its deployment was applied",
             hint=f"`maint playbook resume {past.id}` without --set lets it look by itself",
         )
-    return {ANSWER: _value(ANSWER, ANSWER, texts[ANSWER])}
+    return {**found, ANSWER: _value(ANSWER, ANSWER, texts[ANSWER])}
 
 
 def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:

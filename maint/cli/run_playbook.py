@@ -14,7 +14,7 @@ from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
-from maint.cli.resume_values import Said, by_lane, checked, done_already, earlier_run, keyed
+from maint.cli.resume_values import MANAGER, Said, by_lane, checked, done_already, earlier_run, keyed, manager_of
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
@@ -167,7 +167,8 @@ def _prepared(
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
     """Return what the journal keeps of how a run was asked for."""
-    return {"insecure": site.settings.manager.insecure, "no_safety_net": flags.no_safety_net}
+    manager = site.settings.manager
+    return {"insecure": manager.insecure, "no_safety_net": flags.no_safety_net, MANAGER: manager_of(site)}
 
 
 def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
