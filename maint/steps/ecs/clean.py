@@ -24,6 +24,7 @@ from maint.steps.ecs.survey import (
     paths_of,
     planned,
     refuse_running,
+    refuse_strangers,
     removals_on,
     still_mounted,
     survey_host,
@@ -115,6 +116,7 @@ class RemoveRegistry(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
+        refuse_strangers(site, list(hosts))
         planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
         found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
@@ -210,6 +212,7 @@ class CleanHosts(Step[DeleteArguments]):
             texts(action.arguments["paths"]),
         )
         refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_strangers(site, list(hosts))
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
@@ -333,6 +336,7 @@ class RebootHosts(Step[ClusterArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_strangers(site, hosts)
         before = work.noted("boots")
         if not isinstance(before, Mapping):
             before = yield from map_hosts(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")
@@ -404,6 +408,7 @@ class VerifyGone(Step[ClusterArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         name, hosts = str(action.arguments["cluster"]), hosts_of(action)
+        refuse_strangers(site, list(hosts))
         left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
         paths = texts(action.arguments["paths"])
         found = yield from map_hosts(

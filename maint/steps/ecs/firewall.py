@@ -9,7 +9,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.steps.ecs.survey import ecs_cluster, refuse_running
+from maint.steps.ecs.survey import ecs_cluster, refuse_running, refuse_strangers
 from maint.steps.hosts import undo
 from maint.steps.hosts.fan_out import (
     ask_script,
@@ -91,6 +91,7 @@ class FlushFirewall(Step[ClusterArguments]):
         """Keep first, on all hosts; then flush those that have rules."""
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
+        refuse_strangers(site, hosts)
         found = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)
         cut_off = {host: kept for host in closed if (kept := _cut_off(site, host, found[host])) is not None}

@@ -43,6 +43,7 @@ _CONTAINERS = r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-
 _ODD = r"[\x00-\x1f\x7f]"
 # Settings that name a data directory, by type of service.
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
+_WHO = b"hostname; hostname -f; echo; { ip -4 -o addr show; ip -6 -o addr; } | grep -v ': lo '; :\n"
 _API_ONLY = "`maint cluster delete NAME --api-only`"
 UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 
@@ -73,7 +74,9 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     data = {key: value for key, value in settings.items() if key in wanted and value}
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
     shared = _shared(sight.settings.hosts, hosts, cluster.name)
-    return Ecs(cluster, _configured(sight, cluster, services, hosts), data, others, shared)
+    configured = _configured(sight, cluster, services, hosts)
+    refuse_strangers(sight, configured, hosts)
+    return Ecs(cluster, configured, data, others, shared)
 
 
 def refuse_running(manager: ManagerSight, name: str) -> None:
@@ -83,6 +86,39 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
     if running := restless(manager, name):
         hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
         raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
+
+
+def refuse_strangers(sight: Sight, names: Sequence[str], listed: Sequence[Host] | None = None) -> None:
+    """Refuse where an address of the config leads to another machine than the host that the manager knows by that name.
+
+    A host is known by a name that it calls itself, or by an address of one of its interfaces.
+
+    Args:
+        listed: the hosts as the manager lists them, where that is known already.
+    """
+    asking = "asking the cluster's hosts who they are"
+    answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, _WHO), asking, UNCLEANED)
+    hosts = listed or sight.manager.hosts()
+    known = {name: host for host in hosts for name in configured_as(sight.settings.hosts, host)}
+    strangers: list[str] = []
+    for name, answer in answers.items():
+        called, _, addresses = answer.decode("utf-8", "replace").lower().partition("\n\n")
+        host = known.get(name)
+        if host is None or host.address in re.split(r"[\s/]+", addresses):
+            continue
+        if _short(host.hostname) not in map(_short, called.split()):
+            itself = " and ".join(dict.fromkeys(called.split())) or "nothing"
+            strangers.append(f"{name}: what answers there calls itself {itself}, not {host.hostname} ({host.address})")
+    if strangers:
+        raise Refused(
+            "an address of the config leads to a machine that is not the cluster's host, so nothing is done",
+            detail=strangers,
+            hint=f"set `address` and `port` right under `hosts:`; or only the API calls: {_API_ONLY}",
+        )
+
+
+def _short(name: str) -> str:
+    return name.lower().partition(".")[0]
 
 
 def _configured(sight: Sight, cluster: Cluster, services: Sequence[Service], hosts: Sequence[Host]) -> Sequence[str]:
