@@ -1,5 +1,7 @@
 """The rules between keys of a site: what each key alone cannot say."""
 
+import os
+import posixpath
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -18,8 +20,12 @@ class BrokenRule(msgspec.Struct, frozen=True):
     hint: str
 
 
-def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
-    """Tell which rules between keys of a site are broken."""
+def broken_rules(site: Site, path: KeyPath, *, elsewhere: bool = False) -> Iterator[BrokenRule]:
+    """Tell which rules between keys of a site are broken.
+
+    Args:
+        elsewhere: whether the store is not the file's, but one that a command reads, which may be one of the copies.
+    """
     if site.manager.plain_port == site.manager.tls_port:
         yield BrokenRule(
             (*path, "manager", "tls_port"), "must differ from plain_port", "the usual ones are 7180 and 7183"
@@ -34,6 +40,8 @@ def broken_rules(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     yield from _notices(site.notify, (*path, "notify"))
     yield from _strangers(site, path)
     yield from _shared(site, path)
+    if not elsewhere:
+        yield from _no_copies(site, path)
     if site.backup and not (site.backup.recipients or site.backup.identity):
         yield BrokenRule(
             (*path, "backup"), "needs recipients, or an identity", "maint config init shows how a key pair is made"
@@ -67,6 +75,25 @@ def _strangers(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
                 yield BrokenRule((*path, "accepted", number, "hosts", index), f"there is no host {name!r}", hint)
 
 
+def _no_copies(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
+    """A copy that is the very store, or another copy, would be told to hold everything twice."""
+    stores = [_place(one) for one in (site.backup.store, *site.backup.copies)] if site.backup else []
+    for number, place in enumerate(stores[1:]):
+        if place in stores[: number + 1]:
+            words = "is the store itself" if place == stores[0] else "is the same place as a copy before it"
+            hint = "name another place, best on another machine; `--store` reads a copy by itself"
+            yield BrokenRule((*path, "backup", "copies", number), words, hint)
+
+
+def _place(location: str) -> str:
+    """Return the one spelling of where a store lies: without links, `..`, a default port, or a last slash."""
+    scheme, url, rest = location.partition("://")
+    if not url:
+        return os.path.realpath(location)
+    host, _, folder = rest.partition("/")
+    return f"{scheme}://{host.lower().removesuffix(':22')}{posixpath.normpath(f'/{folder}')}"
+
+
 def _shared(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     """A shared state is reached as the backups are, and lies beside them."""
     if site.shared_state is None:
@@ -77,9 +104,7 @@ def _shared(site: Site, path: KeyPath) -> Iterator[BrokenRule]:
     here = (*path, "shared_state")
     if site.backup is None and site.shared_state.startswith("s3:"):
         yield BrokenRule(here, "needs backup.s3, which says how it is reached", "add `backup`, or use a folder")
-    if site.backup and site.shared_state.rstrip("/") in [
-        one.rstrip("/") for one in (site.backup.store, *site.backup.copies)
-    ]:
+    if site.backup and _place(site.shared_state) in map(_place, (site.backup.store, *site.backup.copies)):
         yield BrokenRule(here, "must differ from the stores of the backups", "use another folder, such as …/state")
     if site.backup and site.shared_state_key and site.shared_state_key == site.backup.identity:
         words, hint = (

@@ -11,7 +11,7 @@ from maint.config import yaml
 from maint.config.error_messages import decode, together
 from maint.config.fields import Name, Place
 from maint.config.paths import SITES_FOLDER
-from maint.config.rules import broken_rules
+from maint.config.rules import BrokenRule, broken_rules
 from maint.config.schema import Config, Site
 from maint.config.suggestions import KeyPath, dotted
 from maint.config.yaml import Document
@@ -111,7 +111,10 @@ def distinct(errors: Iterable[Invalid]) -> list[Invalid]:
 def checked(document: Document, place: Place | None = None, *, model: type[Config] = Config) -> Config:
     """Return the configuration of a document, its paths made absolute by `place`; Invalid: all that is wrong."""
     found = decode(model, document, hint=_HINT, context=place)
-    broken = [rule for name, site in found.sites.items() for rule in broken_rules(site, ("sites", name))]
+    broken: list[BrokenRule] = []
+    for name, site in found.sites.items():
+        sources = {document.where(("sites", name, *key)).file for key in ((), ("backup", "store"))}
+        broken += broken_rules(site, ("sites", name), elsewhere=len(sources) > 1)
     if broken:
         raise together(
             [Invalid(f"{dotted(one.path)}: {one.words}", at=document.where(one.path), hint=one.hint) for one in broken]

@@ -243,6 +243,29 @@ def test_a_mistake_is_named_where_it_stands(tmp_path: Path, old: str, new: str, 
     assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
 
 
+@pytest.mark.parametrize(
+    ("store", "copies", "words"),
+    [
+        ("here", "[^here]", "copies[0]: is the store itself"),
+        ("here", "[^here/]", "is the store itself"),
+        ("here", "[^away/../here]", "is the store itself"),
+        ("here", "[^link]", "is the store itself"),
+        ("here", "[away, ^away/.]", "copies[1]: is the same place as a copy before it"),
+        ("sftp://u@host/srv", "[^sftp://u@HOST:22/srv/]", "is the store itself"),
+        ("s3://bucket/maint", "[^s3://bucket/maint/]", "is the store itself"),
+    ],
+)
+def test_a_copy_is_another_place_than_the_store(tmp_path: Path, store: str, copies: str, words: str) -> None:
+    (tmp_path / "link").symlink_to("here")
+    manager = "{host: cm, password: env:A}"
+    text = (
+        f"sites: {{a: {{manager: {manager}, backup: {{store: {store}, copies: {copies}, recipients: [{RECIPIENT}]}}}}}}"
+    )
+    with pytest.raises(Invalid, match=re.escape(words)) as caught:
+        load(tmp_path, text.replace("^", ""))
+    assert caught.value.at == Position(str(tmp_path / "config.yaml"), 1, text.index("^") + 1)
+
+
 SECRET_KEYS = [
     "password: file:/etc/maint/manager-password",
     'password: "env:CM_BOOTSTRAP_PASSWORD"',
