@@ -232,7 +232,7 @@ class _Written(io.FileIO):
 
     def write(self, block: "ReadableBuffer") -> int:
         with _naming(self._path):
-            return super().write(block)
+            return os.write(self.fileno(), block)
 
 
 def replace(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from maint.errors import Invalid, NotKept
-from maint.files import create, read_private, refuse_filling, sync_folder
+from maint.files import create, read_private, refuse_filling, remove
 from maint.model.secret import Secret
 from maint.ports import Seal
 
@@ -60,10 +60,7 @@ class SealedUndo:
     def drop(self, name: str) -> None:
         """Forget it; no complaint where there is none."""
         with suppress(KeyError):  # a name that is none of ours was never kept
-            path = self._path(name)
-            if path.exists():
-                path.unlink(missing_ok=True)
-                sync_folder(self._folder)
+            remove(self._path(name))
 
     def sealed_before(self, moment: float) -> Sequence[str]:
         """Return the names of what was sealed before a moment (seconds since 1970)."""

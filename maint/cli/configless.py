@@ -25,6 +25,7 @@ from maint.config.precedence import Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
+from maint.files import remove, writing
 from maint.files import replace as write_file
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
@@ -88,7 +89,7 @@ def _only_site(flags: Flags, connection: Connection) -> str:
     unsaid = _loaded(flags, connection, _UNSAID)
     settings = unsaid.site()
     if unsaid.path is not None:
-        unsaid.path.unlink(missing_ok=True)
+        remove(unsaid.path)
     secrets = ReferencedSecrets(Path.cwd(), os.environ)
     assert settings.backup is not None  # the document below has it
     store = open_store(settings.backup.store, Access(settings.backup, settings.ssh, secrets))
@@ -113,9 +114,10 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     try:
         # A mistake is kept nowhere, and replaces nothing that an unfinished run needs.
         _written(fresh, document, site)
-        fresh.replace(path)
+        with writing(path, "remove what stands there, then again"):
+            fresh.replace(path)
     finally:
-        fresh.unlink(missing_ok=True)
+        remove(fresh)
     return _read(path, site)
 
 

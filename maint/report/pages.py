@@ -98,7 +98,7 @@ def _remove(folder: Path, ends: tuple[str, str], stay: Collection[str], gone: Ca
         if name.startswith(ends[0]) and name.endswith(ends[1]) and name not in stay:
             path = folder / name
             if (found := _SITE.search(_head(path))) and gone(found[1].decode()):
-                path.unlink(missing_ok=True)
+                files.remove(path)
 
 
 def tells_no_use(page: Path) -> bool:

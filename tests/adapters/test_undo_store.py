@@ -6,7 +6,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.errors import Invalid, NotKept, WorkFailed
+from maint.errors import Invalid, NotKept, NotWritten, WorkFailed
 
 
 @pytest.fixture
@@ -48,6 +48,14 @@ def test_what_was_dropped_is_gone_and_dropping_again_is_no_error(undo: SealedUnd
     undo.drop(name)
     with pytest.raises(KeyError):
         undo.fetch(name)
+
+
+def test_what_the_disk_does_not_let_go_is_told_by_its_name(undo: SealedUndo, tmp_path: Path) -> None:
+    name = undo.keep(b"x")
+    (path := next(tmp_path.rglob(name))).unlink()
+    path.mkdir()
+    with pytest.raises(NotWritten, match=name):
+        undo.drop(name)
 
 
 @pytest.mark.parametrize("name", ["", "../keys/undo", "0" * 31, "0" * 32, "0" * 32 + "\n"])

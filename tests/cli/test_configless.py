@@ -64,6 +64,13 @@ def test_a_plan_touches_nothing(bare: Bare) -> None:
     assert bare.lab.sent == []
 
 
+@pytest.mark.parametrize("name", ["unsaid", SITE])
+def test_where_the_config_that_is_made_of_the_options_has_no_place_that_is_told(bare: Bare, name: str) -> None:
+    (there := bare.home / f"maint/bare/{name}.yaml").mkdir(parents=True)
+    said = bare("backup", "list", *bare.store, *bare.trust)
+    assert (said.code, f"{there} cannot be written" in said.err) == (1, True), said.err
+
+
 def test_values_are_meant_from_where_the_operator_is(bare: Bare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(bare.folder)
     said = bare("backup", "verify", "--store", "backups", *bare.trust, "--identity", "file:identity", "-o", "json")
