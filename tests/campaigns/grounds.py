@@ -42,5 +42,5 @@ def confirmed(line: str) -> str:
     """Return what agrees to a command."""
     noun, *words = line.split()
     if noun == "playbook":
-        return CONFIRMED.get(words[1], SITE)
+        return CONFIRMED.get("".join(words[1:2]), SITE)
     return VC if noun == "vc" else words[1] if noun == "cluster" else SITE

@@ -1,16 +1,19 @@
 """A secret of its own in every slot of an export, and none of them anywhere but under encryption.
 
 Looked at: what commands say, stores (compressed parts opened), state folders, temporary files, and the arguments and
-environment of every process that lives while they run; in runs that succeed and in runs that fail.
+environment of every process that lives while they run; in runs that succeed and in runs that fail. Each command and
+shipped playbook is carried out with `-v` as it is, and once more for each fault of a few.
 """
 
 import json
 import os
+import random
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,12 @@ import pytest
 import zstandard
 
 from maint.lab.create import SITE
+from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
+from tests.campaigns.grounds import Template, confirmed, ground_in
+from tests.campaigns.size import SEED, size, tries
+from tests.cli.test_dry_run import LOOKS, PLANS, TELLS, prepared
 from tests.snapshots.conftest import EXAMPLE
 from tests.steps.conftest import FAST
 from tests.steps.operator import Operator, environment
@@ -30,6 +37,8 @@ SALT = 770_077_007_000_000_000
 PASSWORD = f"pw-{MARK}-manager"
 AGAIN = 0.2  # seconds until a process is looked at again
 SHORTEST = 8  # shorter values are ordinary words
+LINES = [line for line in (*PLANS, *TELLS, *LOOKS) if not line.startswith(("lab ", "generate ", "help", "version"))]
+CASES = random.Random(SEED).sample(LINES, min(tries(2, len(LINES)), len(LINES)))
 
 
 class Planter:
@@ -38,9 +47,9 @@ class Planter:
     def __init__(self) -> None:
         self.planted = 0
 
-    def mark(self, size: int = 0) -> str:
+    def mark(self, length: int = 0) -> str:
         self.planted += 1
-        return f"{MARK}{self.planted:04x}".ljust(size, "0")
+        return f"{MARK}{self.planted:04x}".ljust(length, "0")
 
     def plant(self, value: Any) -> None:
         """Replace in place, however deep."""
@@ -51,9 +60,9 @@ class Planter:
             return
         if value.get("sensitive") is True and "value" in value:
             value["value"] = f"s-{self.mark()}"
-        for name, size in (("pwHash", 64), ("password", 0)):
+        for name, length in (("pwHash", 64), ("password", 0)):
             if isinstance(value.get(name), str):
-                value[name] = self.mark(size)
+                value[name] = self.mark(length)
         if "pwSalt" in value:
             self.planted += 1
             value["pwSalt"] = SALT + self.planted
@@ -133,9 +142,7 @@ class Site:
         self.lab.start()
         self.operator = Operator(self.lab)
         self.told: list[tuple[str, bytes]] = []
-        world = (self.lab.folder / "world/deployment.json").read_text()
-        self.needles = sorted({MARK.encode(), str(SALT)[:9].encode(), PASSWORD.encode(), *_hashes(json.loads(world))})
-        self.needles.append((self.lab.folder / "identity").read_text().strip().splitlines()[-1].encode())
+        self.needles = needles_of(self.lab)
 
     def run(self, *words: str) -> int:
         """Run a command in a process of its own, watched."""
@@ -149,17 +156,30 @@ class Site:
 
     def hits(self) -> list[str]:
         """Return where a canary was found."""
-        places = [*self.told, *self._files(self.lab.folder / "backups"), *self._files(self.lab.folder / "state")]
-        return [f"{where}: {needle!r}" for where, content in places for needle in self.needles if needle in content]
+        return hits(self.needles, [*self.told, *held(self.lab.folder / "backups"), *held(self.lab.folder / "state")])
 
-    def _files(self, folder: Path) -> Iterator[tuple[str, bytes]]:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                content = path.read_bytes()
-                if path.suffix == ".zst":
-                    content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-                    content = _without_what_the_server_shows(path, content)
-                yield str(path.relative_to(folder)), content
+
+def hits(needles: Iterable[bytes], places: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Return where one of them stands."""
+    return [f"{where}: {needle!r}" for where, content in places for needle in needles if needle in content]
+
+
+def held(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Return what the files below a folder hold, compressed parts opened."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if path.suffix == ".zst":
+                content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+                content = _without_what_the_server_shows(path, content)
+            yield str(path.relative_to(folder)), content
+
+
+def needles_of(lab: Lab) -> list[bytes]:
+    """Return what nobody may see of a lab full of canaries."""
+    world = (lab.folder / "world/deployment.json").read_text()
+    found = sorted({MARK.encode(), str(SALT)[:9].encode(), PASSWORD.encode(), *_hashes(json.loads(world))})
+    return [*found, (lab.folder / "identity").read_text().strip().splitlines()[-1].encode()]
 
 
 def _without_what_the_server_shows(path: Path, content: bytes) -> bytes:
@@ -170,6 +190,10 @@ def _without_what_the_server_shows(path: Path, content: bytes) -> bytes:
     manifest = json.loads((path.parent / "manifest.json").read_bytes())
     if manifest["judgement"]["redaction"] != "redacted":
         return content
+    return without_free_texts(content)
+
+
+def without_free_texts(content: bytes) -> bytes:
     return b"\n".join(line for line in content.splitlines() if b"curl -u admin" not in line and b"TOKEN=" not in line)
 
 
@@ -280,3 +304,41 @@ def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site, spoil: s
     site.lab.lose_database()
     assert site.run("restore", "run", "--confirm", SITE) == 5
     assert site.hits() == []
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    """The folder of a lab full of canaries, now down, in which each command has something to do, and what is there."""
+    folder = tmp_path_factory.mktemp("canaries")
+    (folder / "export.json").write_bytes(planted()[0])
+    options = Options(deployment=folder / "export.json", new_password=PASSWORD, switches=FAST)
+    with Lab(folder / "lab", options) as lab:
+        assert Operator(lab)("backup", "create", "--open-window", "--yes").code == 0
+        return lab.folder, prepared(Operator(lab)).values
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_no_canary_shows_whatever_is_typed_and_whatever_fails(
+    full: Template, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, temporary = random.Random(f"{SEED} {line}"), tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with ground_in(full, tmp_path / "lab") as ground:
+        operator, lab, told = ground.operator, ground.operator.lab, list[tuple[str, bytes]]()
+        needles = needles_of(lab)
+        for fault in ("", *chance.sample(sorted(FAULTS), size(1, 3))):
+            if fault:
+                lab.break_(lab.manager_host if fault in HOST_FAULTS else "", fault)
+            new = tmp_path / f"new {fault}"
+            new.mkdir()
+            words = ground.spelled(line, new).split()
+            said = operator(*words, "-v", "--yes", "--confirm", confirmed(line), "--timeout", "6s")
+            assert "bug in maint" not in said.err, (line, fault, said)
+            out = said.out.encode()  # settings are shown as the server shows them
+            out = without_free_texts(out) if line.startswith("setting list") else out
+            told += [(f"{line} {fault}", out), (f"{line} {fault}", said.err.encode()), *held(new)]
+            lab.repair()
+        kept = (lab.folder / "backups", lab.folder / "second", lab.folder / "state", lab.folder / "kept", temporary)
+        assert hits(needles, [*told, *(one for folder in kept for one in held(folder))]) == []

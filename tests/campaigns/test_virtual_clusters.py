@@ -16,7 +16,7 @@ from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.model.virtual_cluster import normal_job, normal_resource
 from tests.benchmarks.clusters import Size, client_of, content, fill
-from tests.campaigns.size import size, tries
+from tests.campaigns.size import SEED, size, tries
 from tests.steps.operator import Operator
 
 SIZE = Size(jobs=size(40, 2000), resources=size(4, 500), bytes=size(4 * 10**6, 2 * 10**9))
@@ -123,7 +123,7 @@ def test_backup_wipe_restore_backup_compares_equal_and_fetches_nothing_twice(gro
 
 
 def test_killed_again_and_again_a_restore_comes_to_the_same_end(ground: Ground, backed_up: Any) -> None:
-    runs, chance = ground.runs(), random.Random(11)
+    runs, chance = ground.runs(), random.Random(SEED)
     ground.wipe()
     whole, struck = restore(ground), 0
     ground.wipe()
