@@ -17,6 +17,7 @@ from maint.errors import WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
 from maint.steps.manager import java_options, server_options, window
+from maint.steps.snapshots import snapshot
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator
 
@@ -446,3 +447,28 @@ def test_a_disk_without_room_for_a_backup_is_told_before_the_window_opens(loaded
     said = export(loaded)
     assert said.code == 5 and "too full" in said.err and "/proc/maint" in said.err
     assert (loaded.options.read_bytes(), len(loaded.sent), loaded.window) == (*before, False)
+
+
+@pytest.mark.parametrize(
+    ("added", "left", "code"),
+    [
+        (lambda text: text.replace('redaction=false"', 'redaction=false -Xmx9G"'), 'OPTS} -Xmx9G"\n', 0),
+        (lambda text: f'{text}CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n', 'redaction=false"\n', 7),
+        (lambda text: text.replace("redaction=false", "redaction=FALSE"), 'redaction=FALSE"\n', 7),
+    ],
+    ids=["an option beside ours", "a line of their own", "our line in their words"],
+)
+def test_what_is_said_of_a_window_whose_file_somebody_edited_is_so(loaded, monkeypatch, added, left, code):
+    taken = snapshot.taken_once
+
+    def edit(*args, **more):
+        loaded.options.write_text(added(loaded.options.read_text()))
+        return taken(*args, **more)
+
+    monkeypatch.setattr(snapshot, "taken_once", edit)
+    said = export(loaded)
+    assert said.code == code, said.err
+    assert (loaded.window, redacts(loaded)) == (False, code == 0)
+    assert loaded.options.read_text().endswith(left)
+    words = "a line of somebody else's in /etc/default/cloudera-scm-server" if code else "the manager redacts again"
+    assert words in said.err.partition("! [3/3]" if code else "✓ [3/3]")[2], said.err

@@ -61,7 +61,7 @@ class Calls:
         if pinned > known:
             raise WorkFailed(
                 f"the manager speaks the API up to v{known}, and v{pinned} is configured",
-                hint=f"set manager.api to v{known} or lower where a lower one is really meant",
+                hint=f"is it the right server? Then set manager.api.clusters and .deployment to v{known} at most",
             )
         return f"/api/v{pinned}"
 

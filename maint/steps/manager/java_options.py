@@ -30,9 +30,14 @@ def opened(content: bytes) -> bytes:
 
 
 def closed(content: bytes) -> bytes:
-    """Return a file that somebody else has edited meanwhile, without the line that `opened` added."""
-    lines = content.split(b"\n")
-    return b"\n".join(line for line in lines if line.strip() != LINE.encode())
+    """Return a file that somebody else has edited meanwhile, without the line that `opened` added.
+
+    Where something was added to that very line, it stays.
+    """
+    ours, property_ = LINE.encode(), f" {PROPERTY}=false".encode()
+    lines = (line for line in content.split(b"\n") if line.strip() != ours)
+    begun = ours.removesuffix(b'"') + b" "
+    return b"\n".join(line.replace(property_, b"", 1) if line.lstrip().startswith(begun) else line for line in lines)
 
 
 def closings(content: bytes) -> Iterator[bytes]:

@@ -64,13 +64,15 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
     words = "the manager redacts again" if stale else "no window is open"
     if foreign:
-        words = (
-            f"a line of somebody else's in {java_options.PATH} on {', '.join(foreign)} switches redaction off: it stays"
-        )
+        words = _stays(foreign)
     elif told.doubts and not stale:
         words = "the options files switch redaction on, and the running servers have it on"
     words = "; ".join([words, *problems])
     return done(words) if stale or told.open else unchanged(words)
+
+
+def _stays(hosts: Iterable[str]) -> str:
+    return f"a line of somebody else's in {java_options.PATH} on {', '.join(hosts)} switches redaction off: it stays"
 
 
 def _take_away(site: Site, host: str, before: Container[str]) -> Generator[str, None, bool]:
@@ -275,13 +277,18 @@ class CloseWindow(Step[CloseArguments]):
                 files.remove(site.state / RECORD)  # a damaged one: who finds it looks at the hosts again
                 return result
             return unchanged("no window is open")
-        if (yield from close_own(site, window, work.heir(), work.timeout or _LIMIT)):
-            return done("the options are as they were, and the manager redacts again")
-        return unchanged("another machine has taken the run up, or has closed it")
+        foreign = yield from close_own(site, window, work.heir(), work.timeout or _LIMIT)
+        if foreign is None:
+            return unchanged("another machine has taken the run up, or has closed it")
+        if foreign:
+            return done(f"our line is gone, and {_stays(foreign)}; the API shows passwords", partly=True)
+        return done("our line is gone, and the manager redacts again")
 
 
-def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMIT) -> Generator[str, None, bool]:
-    """Close a window that this machine has opened; return False where it is another one's by now.
+def close_own(
+    site: Site, window: Window, heir: str | None, limit: float = _LIMIT
+) -> Generator[str, None, Sequence[str] | None]:
+    """Close a window that this machine has opened, see `close`; return None where it is another one's by now.
 
     Args:
         heir: see `Work.heir`; that machine has taken the very run up, or closed the window and may have its own.
@@ -290,14 +297,17 @@ def close_own(site: Site, window: Window, heir: str | None, limit: float = _LIMI
     if heir is not None and (heir == window.run or was_closed(site, window.run, window.opened_at)):
         yield "the redaction window is left to the machine that works on the site now, or has closed it"
         forget(site, window)
-        return False
-    yield from close(site, window, limit)
-    return True
+        return None
+    return (yield from close(site, window, limit))
 
 
-def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, None]:
-    """Put the options back on every host, restart, wait (seconds), and only then forget the window."""
+def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, None, Sequence[str]]:
+    """Put the options back on every host, restart, wait (seconds), and only then forget the window.
+
+    Return the hosts where a line of somebody else's, written meanwhile, switches redaction off all the same.
+    """
     _refuse_strangers(site, window)
+    foreign: list[str] = []
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)
         seen = server_options.digest(present)
@@ -318,10 +328,15 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             site.shell.write_file(host, java_options.PATH, original)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
-            site.shell.write_file(host, java_options.PATH, java_options.closed(present))
+            content = java_options.closed(present)
+            site.shell.write_file(host, java_options.PATH, content)
+            foreign += [host] if java_options.redaction_is_off(content) else []
     yield from server_options.restart_until_heard(site, window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
+    if foreign:
+        yield f"WARNING: {_stays(foreign)}"
+    return foreign
 
 
 def _refuse_strangers(site: Site, window: Window) -> None:
