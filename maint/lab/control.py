@@ -55,9 +55,10 @@ def up(folder: Path, options: Options | None = None) -> Status:
         if not existed:
             _clear(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (folder / CONTROL).unlink(missing_ok=True)
-    write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
-    with (folder / OUTPUT).open("ab") as output:
+        (folder / CONTROL).unlink(missing_ok=True)
+        write_whole(folder / OPTIONS, json.dumps(_spelled(options or Options())).encode(), 0o600)
+        said = (folder / OUTPUT).open("ab")
+    with said as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "maint.lab.daemon", str(folder)],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,

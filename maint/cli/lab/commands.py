@@ -10,7 +10,8 @@ from maint.cli.command import command
 from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
 from maint.cli.options import Flags, argument, number, option
 from maint.cli.screen import ask_change, table
-from maint.errors import MaintError, Refused, UsageError
+from maint.errors import MaintError, Refused, UsageError, WorkFailed
+from maint.files import explaining
 from maint.lab import control
 from maint.lab.faults import FAULTS
 from maint.lab.manager.load import Options
@@ -95,16 +96,19 @@ def _replaced(flags: Flags, place: Path, options: Options) -> dict[str, Any]:  #
     question = f"the lab in {place} is to be thrown away{store}; go on?"
     ask_change(flags.screen(), question, yes=flags.yes)
     control.down(place)
-    aside = place.with_name(f".{place.name}-{os.getpid()}")
-    place.rename(aside)
+    real, hint = place.resolve(), "remove it by hand, or let it be and name another folder with --folder"
+    aside = real.with_name(f".{real.name}-{os.getpid()}")
+    with explaining(f"the lab in {place} cannot be thrown away", hint, WorkFailed):
+        real.rename(aside)
     try:
         found = control.up(place, options)
     except MaintError as error:
-        if not place.exists():
-            aside = aside.rename(place)
+        if not real.exists():
+            aside = aside.rename(real)
         error.detail = (*error.detail, f"the lab that was there is down, and kept in {aside}")
         raise
-    shutil.rmtree(aside)
+    with explaining(f"the new lab is up, and the old one, in {aside}, cannot be thrown away", hint, WorkFailed):
+        shutil.rmtree(aside)
     return found
 
 

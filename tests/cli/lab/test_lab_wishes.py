@@ -95,6 +95,28 @@ def test_a_lab_is_thrown_away_only_once_the_new_one_is_up(tmp_path):
         control.down(folder)
 
 
+def test_a_lab_behind_a_link_is_thrown_away_and_another_one_made_in_its_place(tmp_path):
+    folder, real = tmp_path / "lab", tmp_path / "real"
+    Lab(real, Options(fresh=True, ssh=False))
+    (real / "of-before").write_text("x")
+    folder.symlink_to(real)
+    try:
+        said = maint("lab", "up", "--folder", str(folder), "--new", "--fresh", "--yes")
+        assert said.code == 0, said.err
+        assert folder.is_symlink() and not (real / "of-before").exists()
+    finally:
+        control.down(folder)
+
+
+def test_a_lab_that_cannot_be_written_is_told_by_its_folder(tmp_path):
+    folder = tmp_path / "lab"
+    Lab(folder, Options(fresh=True, ssh=False))
+    (folder / control.OUTPUT).unlink(missing_ok=True)
+    (folder / control.OUTPUT).mkdir()
+    said = maint("lab", "up", "--folder", str(folder))
+    assert (said.code, f"{folder} cannot be written" in said.err) == (1, True), said.err
+
+
 def test_a_folder_named_as_the_package_is_not_imported_by_a_labs_process(tmp_path, monkeypatch):
     (tmp_path / "maint").mkdir()
     (tmp_path / "maint/__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
