@@ -41,13 +41,15 @@ class Command(msgspec.Struct, frozen=True):
         outputs: what `-o` takes beside table, json and yaml.
         cls: how its words are read, where typer's own way does not do.
         several: how it goes about several sites; None where it knows one only.
+        playbooks: the shipped ones that it carries out, each with the words that choose it.
     """
 
     function: Callable[..., int | None]
     groups: tuple[Options, ...]
     outputs: Sequence[str]
     cls: type["OwnFirst"]
-    several: Several | None = None
+    several: Several | None
+    playbooks: Sequence[str]
 
     def build(self, name: str, example: str = "") -> Made:
         """Return the command as typer builds it, with a call of it for its help."""
@@ -102,10 +104,14 @@ def _keyed(flags: Flags, words: Sequence[str], values: Mapping[str, object]) -> 
 
 
 def command(
-    *groups: Options, outputs: Sequence[str] = (), cls: type["OwnFirst"] | None = None, several: Several | None = None
+    *groups: Options,
+    outputs: Sequence[str] = (),
+    cls: type["OwnFirst"] | None = None,
+    several: Several | None = None,
+    playbooks: Sequence[str] = (),
 ) -> Callable[[Callable[..., int | None]], Command]:
     """Make a command of a function; see `Command` for what the arguments are."""
-    return lambda function: Command(function, groups, outputs, cls or OwnFirst, several)
+    return lambda function: Command(function, groups, outputs, cls or OwnFirst, several, playbooks)
 
 
 def _help_option(self: Made, ctx: Made) -> Made:

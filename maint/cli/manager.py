@@ -33,7 +33,7 @@ def version(flags: Flags) -> None:
         screen.emit({"api": f"v{api}", "release": release}, f"API v{api}, release {release}")
 
 
-@command()
+@command(playbooks=("export", "export-unredacted --open-window", "close-window --close-window"))
 def export(
     flags: Flags,
     open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
@@ -46,13 +46,13 @@ def export(
     return carry_out(flags, name, {})
 
 
-@command()
+@command(playbooks=("upload-license",))
 def license_(flags: Flags, file: Annotated[str, argument("The licence file; else the configured one.")] = "") -> int:
     """Upload a licence, unless the manager has that very one."""
     return carry_out(flags, "upload-license", {"file": file})
 
 
-@command(GUARDS)
+@command(GUARDS, playbooks=("restore-deployment",))
 def restore(
     flags: Flags,
     snapshot: Annotated[str, option("--snapshot", "Id of the snapshot.")] = "",
@@ -63,13 +63,13 @@ def restore(
     return carry_out(flags, "restore-deployment", given, beside=restore_preview)
 
 
-@command()
+@command(playbooks=("tls-switch",))
 def tls_switch(flags: Flags) -> int:
     """Restart the manager so that WEB_TLS takes effect, and verify the TLS port."""
     return carry_out(flags, "tls-switch", {})
 
 
-@command()
+@command(playbooks=("truststore-password",))
 def truststore_password(
     flags: Flags,
     file: Annotated[str, option("--file", "Write it to this new file, 0600.")] = "",
@@ -92,7 +92,7 @@ def _show(flags: Flags) -> int:
     return 0
 
 
-@command()
+@command(playbooks=("start-platform",))
 def start(
     flags: Flags,
     cluster: Annotated[list[str] | None, option("--cluster", "A cluster to start at the end.")] = None,
@@ -118,19 +118,19 @@ def list_clusters(flags: Flags) -> None:
         screen.emit({"clusters": found}, table(["NAME", "DISPLAY NAME", "TYPE", "VERSION", "SERVICES"], rows))
 
 
-@command(GUARDS)
+@command(GUARDS, playbooks=("stop-cluster",))
 def stop_cluster(flags: Flags, name: Name, max_age: MaxAge = "24h") -> int:
     """Stop a cluster, once a restorable backup proves that it can come back."""
     return carry_out(flags, "stop-cluster", {"cluster": name, "max_age": max_age})
 
 
-@command()
+@command(playbooks=("start-cluster",))
 def start_cluster(flags: Flags, name: Name) -> int:
     """Start a cluster and wait until every service runs."""
     return carry_out(flags, "start-cluster", {"cluster": name})
 
 
-@command(GUARDS)
+@command(GUARDS, playbooks=("retire-cluster", "retire-ecs-cluster"))
 def delete_cluster(
     flags: Flags,
     name: Name,

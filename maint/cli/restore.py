@@ -68,7 +68,7 @@ def plan(flags: Flags, request: RestoreRequest) -> int:
         return carry_out(replace(flags, dry_run=True), name, given, beside=restore_preview)
 
 
-@command(MANAGER, GUARDS)
+@command(MANAGER, GUARDS, playbooks=("disaster-recovery", "restore-cluster --cluster NAME"))
 def run(
     flags: Flags,
     request: RestoreRequest,

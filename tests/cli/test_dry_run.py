@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from maint.cli.app import COMMANDS
+from maint.cli.command import loaded
 from maint.cli.help.output_schemas import schema_of
 from maint.config.paths import playbooks
 from maint.lab.pki import age_key
@@ -293,6 +294,15 @@ def test_each_command_and_each_shipped_playbook_is_tried() -> None:
     assert {name for name in COMMANDS for line in lines if f"{line} ".startswith(f"{name} ")} == set(COMMANDS)
     run = {line.split()[2] for line in lines if line.startswith("playbook run ")}
     assert run == set(playbooks())
+    fronts = {one.split()[0] for place, *_ in COMMANDS.values() for one in loaded(place).playbooks}
+    assert fronts <= set(playbooks())
+
+
+def declared(line: str) -> set[str]:
+    """Return the playbooks that a command says it carries out with these words."""
+    (place,) = (place for name, (place, *_) in COMMANDS.items() if f"{line} ".startswith(f"{name} "))
+    said = (one.split() for one in loaded(place).playbooks)
+    return {name for name, *words in said if {one for one in words if one.startswith("--")} <= set(line.split())}
 
 
 @pytest.mark.parametrize("line", [*PLANS, *TELLS, *LOOKS])
@@ -323,6 +333,8 @@ def test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing(
     assert said.code == CODES.get(line, 0), said.err
     told = re.sub(r" +", " ", said.out + said.err)
     assert ground.spelled({**PLANS, **TELLS, **LOOKS}[line], new) in told
+    planned = {*re.findall(r"^plan (\S+) for site", said.out, re.MULTILINE)} & {*playbooks()}
+    assert line.startswith(("playbook ", "restore plan")) or planned <= declared(line)
     assert (line in PLANS) == bool(re.match(r"plan .* \(digest \w{12}\)\n +1\. (READ|CHANGE|DESTROY) ", said.out))
     assert line.startswith("generate ") or PYTHONS.search(told) is None
     assert operator.sent == []

@@ -18,7 +18,7 @@ SnapshotName = Annotated[str, argument("Its id or the beginning of it.")]
 Reason = Annotated[str, option("--reason", "Why.")]
 
 
-@command(several=CHANGES)
+@command(several=CHANGES, playbooks=("export", "export-unredacted --open-window"))
 def create(
     flags: Flags,
     open_window: Annotated[bool, option("--open-window", "Switch redaction off for the export.")] = False,
@@ -32,7 +32,7 @@ def create(
     return carry_out(flags, "export-unredacted" if through else "export", {"accept_empty": accept_empty})
 
 
-@command()
+@command(playbooks=("hold",))
 def hold(
     flags: Flags,
     snapshot: SnapshotName,
@@ -43,13 +43,13 @@ def hold(
     return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
 
 
-@command()
+@command(playbooks=("release",))
 def release(flags: Flags, snapshot: SnapshotName, reason: Reason) -> int:
     """End all holds of a snapshot."""
     return carry_out(flags, "release", {"snapshot": snapshot, "reason": reason})
 
 
-@command(STORE_ALONE, several=CHANGES)
+@command(STORE_ALONE, several=CHANGES, playbooks=("prune",))
 def prune(
     flags: Flags,
     thaw: Annotated[str, option("--thaw", "Why to prune although a backup is doubtful or a restore unfinished.")] = "",

@@ -159,6 +159,16 @@ def _playbooks(*_: str) -> str:
     return _table(["playbook", "parameters", "does"], rows)
 
 
+def _fronts(*_: str) -> str:
+    """The commands that carry a shipped playbook out."""
+    fronts: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        for one in loaded(COMMANDS[name][0]).playbooks:
+            playbook, *words = one.split()
+            fronts.setdefault(playbook, []).append(_code(" ".join(["maint", name, *words])))
+    return "\n".join(f"- {_code(playbook)}: {', '.join(commands)}" for playbook, commands in sorted(fronts.items()))
+
+
 def _switches(*_: str) -> str:
     rows = [[_code(k), _code(one.default), ", ".join(one.allowed), one.meaning] for k, one in SWITCHES.items()]
     return _table(["switch", "default", "values", "decides"], rows)
@@ -192,6 +202,7 @@ _TABLES: Mapping[str, Callable[[str, str], str]] = {
     "step": _arguments,
     "other steps": _steps,
     "playbooks": _playbooks,
+    "fronts": _fronts,
     "switches": _switches,
     "faults": _faults,
     "calls": _calls,

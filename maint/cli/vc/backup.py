@@ -67,7 +67,7 @@ def _let_in(flags: Flags) -> Iterator[tuple["VirtualClusterClient", Screen, floa
         yield cluster, screen, seconds, info
 
 
-@command(VC)
+@command(VC, playbooks=("smoke-test",))
 def smoke(flags: Flags) -> int:
     """Prove that a virtual cluster runs jobs, with a tiny job of our own that leaves nothing behind."""
     with _let_in(flags):  # who does not get in has begun nothing: exit 4, and no run to take up
@@ -75,7 +75,7 @@ def smoke(flags: Flags) -> int:
     return carry_out(ready(flags), "smoke-test", {"vc": chosen(flags)})
 
 
-@command(VC)
+@command(VC, playbooks=("init-virtual-cluster",))
 def init(
     flags: Flags,
     name: Name = "",
@@ -87,7 +87,7 @@ def init(
     return carry_out(flags, "init-virtual-cluster", {"vc": chosen(flags, name), "renew": renew})
 
 
-@command(VC)
+@command(VC, playbooks=("init-user",))
 def init_user(
     flags: Flags, name: Name = "", user: Annotated[str, argument("The user, from `users:` of the config.")] = ""
 ) -> int:
@@ -101,7 +101,7 @@ def init_user(
 SnapshotOption = Annotated[str, option("--snapshot", "Its id or the beginning of it; else the newest that holds it.")]
 
 
-@command(VC)
+@command(VC, playbooks=("backup-virtual-cluster",))
 def backup(
     flags: Flags,
     accept_empty: Annotated[bool, option("--accept-empty", "It holds what is found, however little it is.")] = False,
@@ -144,7 +144,7 @@ class RestoreRequest(msgspec.Struct, frozen=True):
     source_gone: Annotated[bool, option("--source-gone", "Although the source still answers: it does no harm.")] = False
 
 
-@command(VC, GUARDS)
+@command(VC, GUARDS, playbooks=("restore-virtual-cluster",))
 def restore(flags: Flags, request: RestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
     return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})
