@@ -41,8 +41,8 @@ _HOST = r"(?!-)(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*(?<![_-])
 _RECIPIENT = r"age1[02-9ac-hj-np-z]{58}"
 _PUBLIC_KEY = r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}( \S.*)?"
 _API = r"v([1-9][0-9]{0,2})"
-_STORE_URLS = {"sftp": "sftp://HOST/PATH", "s3": "s3://BUCKET/PREFIX"}  # by scheme
-STORES = f"a path, {' or '.join(_STORE_URLS.values())}"
+STORE_URLS = {"sftp": "sftp://HOST/PATH", "s3": "s3://BUCKET/PREFIX"}  # by scheme
+STORES = f"a path, {' or '.join(STORE_URLS.values())}"
 _LONGEST_WAIT = 366 * 86400.0  # seconds
 
 
@@ -140,7 +140,7 @@ def _store(text: str) -> str:
     if not separator:
         _path(text)
         return text
-    if scheme not in _STORE_URLS or not rest:
+    if scheme not in STORE_URLS or not rest:
         raise ValueError(f"must be {STORES}")
     try:
         parts = urlsplit(text)

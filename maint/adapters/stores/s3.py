@@ -11,8 +11,10 @@ from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+from urllib.parse import SplitResult, unquote
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.stores.open import Access
 from maint.adapters.stores.stored_files import (
     Writer,
     is_left_over,
@@ -53,6 +55,16 @@ _HINTS = {
     "NoSuchBucket": "make the bucket first",
     "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
 }
+
+
+def opened(parts: SplitResult, access: Access) -> "S3Store":
+    """Return the store at s3://BUCKET/PREFIX; Invalid where that names no bucket."""
+    if not parts.hostname or parts.port or parts.username:
+        words = f"{parts.geturl()!r} names no bucket"
+        raise Invalid(words, hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
+    own = access.backup.s3.of(parts.netloc)
+    service = Service(own, access.secrets.resolve(own.access_key), access.secrets.resolve(own.secret_key))
+    return S3Store(service, parts.netloc, unquote(parts.path))
 
 
 class S3Store:

@@ -6,14 +6,41 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import BinaryIO, cast
+from urllib.parse import SplitResult, unquote
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import stored_files
-from maint.errors import CannotReach, StoreFailed
+from maint.adapters.stores.open import Access
+from maint.config.actor import account
+from maint.config.schema import HostSettings, SshSettings
+from maint.errors import CannotReach, Invalid, StoreFailed
 from maint.retry import briefly
 
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
+
+
+def opened(parts: SplitResult, access: Access) -> "SftpStore":
+    """Return the store at sftp://USER@HOST/PATH; Invalid where that names no host or no folder."""
+    location, path = parts.geturl(), unquote(parts.path)
+    if not parts.hostname or path in ("", "/"):
+        raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
+    ssh = access.ssh or SshSettings(user=account())
+    own = access.backup.sftp
+    changes = {
+        "user": unquote(parts.username) if parts.username else ssh.user,
+        "key": own.key or ssh.key,
+        "known_hosts": own.known_hosts or ssh.known_hosts,
+        "jump": None,  # the way to the site's hosts; not to a backup host
+        "sudo": False,
+    }
+    settings = ssh.model_copy(update=changes)
+    connections = Connections(settings)
+    host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
+    kept = KeptConnection(connections, connections.address(host))
+    root = path.removeprefix("/~/") if path.startswith("/~/") else path
+    return SftpStore(Sessions(kept, settings.command_timeout), root, location, shared=access.shared)
 
 
 class SftpStore:
