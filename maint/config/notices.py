@@ -21,7 +21,6 @@ from maint.config.fields import (
 from maint.model.notice import verb_of
 
 HOOKS = ("before_run", "after_run", "on_failure")
-WAYS = ("webhook", "mail", "ping", "exec", "plugin")
 _PINGED = ("start", "success", "failure", "stopped")
 _DIRECT = ("message", "test")
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -164,3 +163,6 @@ class NoticeSettings(Strict):
         keys = (("webhook", "url"), ("webhook", "token"), ("mail", "password"), ("ping", "url"))
         found = {f"notify.{self.name}.{way}.{key}": getattr(getattr(self, way), key, None) for way, key in keys}
         return {key: value for key, value in found.items() if value and not is_address(value)}
+
+
+WAYS = tuple(key for key, field in NoticeSettings.model_fields.items() if field.default is None)

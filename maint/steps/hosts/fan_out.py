@@ -102,7 +102,7 @@ def ask_script(shell: ShellSight, host: str, script: bytes, *, timeout: float | 
 
 
 def run_script(shell: Shell, host: str, script: bytes, *, timeout: float) -> bytes:
-    """Tell one host to do something that must succeed, and return its answer; see `asked`."""
+    """Tell one host to do something that must succeed, and return its answer; see `ask_script`."""
     return _answer(output_of(host, shell.run(host, SHELL, stdin=_BEGIN + script, timeout=timeout)))
 
 
