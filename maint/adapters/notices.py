@@ -39,7 +39,7 @@ class Say(msgspec.Struct, frozen=True):
     proxy: str | None = None
 
 
-def send(one: NoticeSettings, notice: Notice, say: Say) -> None:
+def _mail(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Send the notice as a mail; CannotReach: no trusted connection, WorkFailed: account or mail refused."""
     mail = one.mail
     assert mail is not None
@@ -134,7 +134,7 @@ def _text(said: bytes | str) -> str:
     return " ".join(text.split())[:200]
 
 
-def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
+def _webhook(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Post the event in the webhook's format; raises WorkFailed, CannotReach or Invalid."""
     hook = one.webhook
     assert hook is not None
@@ -144,8 +144,8 @@ def post(one: NoticeSettings, notice: Notice, say: Say) -> None:
     _sent(call, hook.ca, say.proxy, auth)
 
 
-def ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
-    """Tell the dead man's switch; raises as `post` does."""
+def _ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
+    """Tell the dead man's switch; raises as `_webhook` does."""
     switch = one.ping
     assert switch is not None
     ends = {Kind.START: switch.start, Kind.SUCCESS: switch.success}
@@ -192,13 +192,13 @@ Way: TypeAlias = Callable[[NoticeSettings, Notice, Say], None]
 OfPackage: TypeAlias = Callable[[Mapping[str, str], Notice, Say], None]
 
 
-def _run(one: NoticeSettings, notice: Notice, say: Say) -> None:
+def _exec(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Run a program of the operator's; WorkFailed: it did not start, ended with another status than 0, or too late."""
     assert one.exec is not None
     LocalPrograms().run(one.exec.command, say.body("json", notice), one.timeout)
 
 
-def _hand_over(one: NoticeSettings, notice: Notice, say: Say) -> None:
+def _plugin(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Hand the notice to an installed package; raises Invalid where that cannot be loaded, and what it raises."""
     assert one.plugin is not None
     kind, known = one.plugin.kind, plugins.offered(plugins.NOTIFY)
@@ -213,7 +213,7 @@ def _function(found: object) -> OfPackage | None:
     return cast(OfPackage, found) if callable(found) else None
 
 
-_WAYS: Mapping[str, Way] = {"webhook": post, "mail": send, "ping": ping, "exec": _run, "plugin": _hand_over}
+_WAYS: Mapping[str, Way] = {"webhook": _webhook, "mail": _mail, "ping": _ping, "exec": _exec, "plugin": _plugin}
 
 
 class NoticeSender:

@@ -122,7 +122,7 @@ COMMANDS = {
     "playbook show": ("playbook:show", "Print a playbook.", "retire-cluster"),
     "playbook lint": ("playbooks.lint:lint", "Check playbooks: all mistakes at once, with their places.", "own.yaml"),
     "playbook test": (
-        "playbooks.trying:test",
+        "playbooks.test:test",
         "Try playbooks in a lab, and compare with what test files expect.",
         "tests/stop-base.yaml",
     ),

@@ -1,4 +1,4 @@
-"""How a function becomes a command: its options, its help, and the one wrapper through which every command runs."""
+"""How functions become commands, and commands a tree: options, help, wrong words, one wrapper that runs them all."""
 
 import gc
 import inspect

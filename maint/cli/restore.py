@@ -1,4 +1,4 @@
-"""`maint restore plan|run`: the way from an empty manager back to a snapshot."""
+"""`maint restore plan|run`: bring a manager back to a snapshot, or a snapshot's clusters back to a manager."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from maint.restore.select_snapshot import chosen
 from maint.snapshots.verify import verdict_of
 from maint.steps.hosts.fan_out import texts
 from maint.steps.restore.deployment import AddClusters, PutDeployment, outgoing_of
-from maint.steps.virtual_clusters.locate import FindCluster, contents_of
+from maint.steps.virtual_clusters.recover import FindCluster, contents_of
 
 _SHORTEST = 8  # characters of a digest that still tell plans apart
 

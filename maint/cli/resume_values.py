@@ -129,7 +129,7 @@ def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:
 
 def _trust_own(site: ConfiguredSite, names: Sequence[str]) -> None:
     for name in names:
-        from maint.steps.virtual_clusters.locate import trust_own  # most runs have nothing to do with virtual clusters
+        from maint.steps.virtual_clusters.recover import trust_own  # most runs have nothing to do with virtual clusters
 
         trust_own(site, name)
 

@@ -24,10 +24,10 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
-from maint.snapshots.beside import judging_copy
 from maint.snapshots.catalogue import files, load, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
+from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.parts import drain, open_part
 from maint.snapshots.records import DEPTHS, KEY, TIME, Verification, write_record

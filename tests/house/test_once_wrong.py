@@ -380,7 +380,7 @@ mistakes were told one a round
     cli/playbooks/test_writing.py::test_all_mistakes_of_all_files_are_told_at_once_with_their_places
     cli/playbooks/test_writing.py::test_hosts_and_names_are_held_against_the_config
 a runbook could not be tried, rolled or scheduled
-    cli/playbooks/test_trying.py::test_a_shipped_playbook_does_what_its_test_says
+    cli/playbooks/test_playbook_test.py::test_a_shipped_playbook_does_what_its_test_says
     steps/hosts/test_rolling.py::test_a_step_is_planned_for_so_many_hosts_at_a_time
     cli/playbooks/test_schedule.py::test_a_timer_runs_the_playbook_with_what_it_was_given
     engine/test_repeat.py::test_it_looks_again_until_it_holds

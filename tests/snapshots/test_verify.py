@@ -224,7 +224,7 @@ def test_a_small_copy_is_worth_no_process_and_no_further_reading(
     place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.store = Liar(place.store, lambda *_: None)
-    monkeypatch.setattr("maint.snapshots.beside._PROGRAM", ())
+    monkeypatch.setattr("maint.snapshots.judge_copy._PROGRAM", ())
     assert verify(place, taken.id).result is Trust.VERIFIED
     assert place.store.read[f"prod/{taken.id}/{REDACTED_COPY}"] == 2
 
@@ -236,7 +236,7 @@ def test_where_that_process_does_not_say_what_it_found_the_copy_is_judged_here(
     place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch, program: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
-    monkeypatch.setattr("maint.snapshots.beside._PROGRAM", program)
+    monkeypatch.setattr("maint.snapshots.judge_copy._PROGRAM", program)
     assert verify(place, taken.id).result is Trust.VERIFIED
     assert place.seen[f"judging {REDACTED_COPY}"][0] == taken.part(REDACTED_COPY).content_bytes
 

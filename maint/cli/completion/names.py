@@ -1,4 +1,4 @@
-"""The names of a site's objects and the tree of commands, for completion: read from files, cached between Tabs."""
+"""What a shell offers at a Tab: commands, options, a site's names; read from files alone, cached between Tabs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Facts about a lab's virtual clusters, lost ones included, for scripts and for the toolkit's configuration."""
+"""Which virtual clusters a lab has and has lost: losing them all, and what `lab status` and the config say of both."""
 
 import json
 from pathlib import Path

@@ -49,7 +49,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     put_back,
     record_of,
 )
-from maint.steps.virtual_clusters.locate import refuse_other_name, trust_own
+from maint.steps.virtual_clusters.recover import refuse_other_name, trust_own
 from maint.steps.virtual_clusters.safety_net import keep_replaced, note_replaced, way_back
 
 _APPLY, _SCRIPT = "server-side apply", "the utility script"

@@ -19,7 +19,7 @@ from maint.snapshots.catalogue import entries
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
-from maint.steps.virtual_clusters.locate import RecoverCluster
+from maint.steps.virtual_clusters.recover import RecoverCluster
 from maint.steps.virtual_clusters.resources import UploadArguments, UploadFiles
 from maint.steps.virtual_clusters.restore import (
     ClusterRestorer,

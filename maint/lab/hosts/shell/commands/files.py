@@ -1,4 +1,4 @@
-"""Files and file systems: mkdir, rm, mv, ln, touch, mktemp, chmod, ls, stat, readlink, df, du, sync, mount, findmnt."""
+"""Commands about files, folders and file systems, `mount` and `df` among them; what files hold is in `filters.py`."""
 
 import errno
 import os

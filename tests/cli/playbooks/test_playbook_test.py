@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from maint.cli.help.topics import text_of
-from maint.cli.playbooks.trying import Worlds, try_out
+from maint.cli.playbooks.test import Worlds, try_out
 from maint.config.paths import playbooks
 from maint.engine.expectations import compared, fits, read
 from tests.steps.operator import Said, maint

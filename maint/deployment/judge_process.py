@@ -1,4 +1,4 @@
-"""Judge the document on our input, in a process beside the one that judges another."""
+"""The program that judges the document on its input, in a process of its own; `snapshots/judge_copy.py` begins it."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Have the redacted copy judged by a process of its own, while this one judges the deployment."""
+"""Judge a large redacted copy in a process of its own, while this one judges its deployment."""
 
 import subprocess
 import sys
@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from maint.deployment.judged import Found
+from maint.deployment.judge_process import Found
 from maint.deployment.reader import blocks
 from maint.errors import WorkFailed
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.snapshots import parts
 
-_PROGRAM = (sys.executable, "-P", "-m", "maint.deployment.judged")  # -P: never what lies in the working folder
+_PROGRAM = (sys.executable, "-P", "-m", "maint.deployment.judge_process")  # -P: never what lies in the working folder
 
 
 @contextmanager
