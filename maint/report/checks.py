@@ -10,7 +10,7 @@ from maint.model.fleet import Contact, Finding, State
 from maint.model.formatting import fold, show_count
 from maint.model.json import Json, as_json
 from maint.render import from_file
-from maint.report.junit import HEAD, escaped, quoted
+from maint.report.junit import Case, junit
 
 ORDER = (State.FAIL, State.ERROR, State.WARN, State.SKIP, State.PASS)
 LOUD = (State.FAIL, State.ERROR, State.WARN)
@@ -130,37 +130,25 @@ def _plain(text: str) -> str:
     return _CONTROL.sub("", " ".join(text.split())).replace("|", "/")
 
 
-def junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
+def to_junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return a JUnit file: a suite a host, a case a check; warnings are cases that passed, with their words."""
-    suites = []
-    unreached = {contact.name: contact.reason for contact in contacts if not contact.reached}
-    of_host: dict[str, list[Finding]] = {contact.name: [] for contact in contacts}
+    suites: dict[str, list[Case]] = {contact.name: [] for contact in contacts}
     for finding in told(findings, contacts):
-        of_host.setdefault(finding.host, []).append(finding)
-    for name, own in of_host.items():
-        count = Counter(finding.state for finding in own)
-        cases = "".join(_case(finding) for finding in own)
-        errors = count[State.ERROR]
-        if name in unreached:
-            errors += 1
-            inner = f"<error message={quoted(unreached[name])}/>"
-            cases += f'<testcase classname={quoted(name)} name="reached">{inner}</testcase>\n'
-        suites.append(
-            f'<testsuite name={quoted(name or "site")} tests="{len(own) + (name in unreached)}" '
-            f'failures="{count[State.FAIL]}" errors="{errors}" skipped="{count[State.SKIP]}">\n{cases}</testsuite>\n'
-        )
-    return f'{HEAD}<testsuites name="maint host check">\n{"".join(suites)}</testsuites>\n'
+        suites.setdefault(finding.host or "site", []).append(_case(finding))
+    for contact in contacts:
+        if not contact.reached:
+            suites[contact.name].append(Case("reached", "error", contact.reason))
+    return junit("maint host check", suites)
 
 
-def _case(finding: Finding) -> str:
+def _case(finding: Finding) -> Case:
     words = f"{finding.observed}; expected: {finding.expected}"
-    inner = {
-        State.FAIL: f"<failure message={quoted(words)}>{escaped(finding.remedy)}</failure>",
-        State.ERROR: f"<error message={quoted(finding.observed)}/>",
-        State.SKIP: f"<skipped message={quoted(finding.observed)}/>",
-        State.WARN: f"<system-out>warning: {escaped(words)}</system-out>",
-    }.get(finding.state, "")
-    return f"<testcase classname={quoted(finding.host or 'site')} name={quoted(finding.check)}>{inner}</testcase>\n"
+    return {
+        State.FAIL: Case(finding.check, "failure", words, finding.remedy),
+        State.ERROR: Case(finding.check, "error", finding.observed),
+        State.SKIP: Case(finding.check, "skipped", finding.observed),
+        State.WARN: Case(finding.check, text=f"warning: {words}"),
+    }.get(finding.state, Case(finding.check))
 
 
 def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mapping[str, str]) -> str:

@@ -159,7 +159,7 @@ def shown(text: str) -> None:
     findings = judge(list(CHECKS.values()), known)
     contacts = [Contact(one.name, one.reached, one.reason) for one in known.hosts]
     assert json.dumps(reports.to_json(findings, contacts)).encode("utf-8")
-    assert reports.junit(findings, contacts).encode("utf-8")
+    assert reports.to_junit(findings, contacts).encode("utf-8")
     assert reports.nagios(findings, contacts)[0].encode("utf-8")
 
 

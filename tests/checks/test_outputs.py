@@ -37,7 +37,7 @@ def test_each_form_tells_the_same(
     assert (shown, text.startswith(f"HOSTS {word} - ")) == (status, True)
     told = reports.to_json(findings, contacts)
     assert [host["name"] for host in json.loads(json.dumps(told))["hosts"]] == [contact.name for contact in contacts]
-    suites = ET.fromstring(reports.junit(findings, contacts)).findall("testsuite")
+    suites = ET.fromstring(reports.to_junit(findings, contacts)).findall("testsuite")
     for kind, tag in (("tests", "testcase"), ("failures", ".//failure"), ("errors", ".//error")):
         assert sum(int(suite.attrib[kind]) for suite in suites) == sum(len(suite.findall(tag)) for suite in suites)
     assert sum(int(suite.attrib["failures"]) for suite in suites) == sum(f.state is State.FAIL for f in findings)
@@ -59,5 +59,5 @@ def test_a_host_that_was_not_reached_is_one_line_in_every_form() -> None:
     assert "1 of 2 hosts answered" in text and "error=9" in text
     page = reports.html(findings, contacts, {"site": "s", "taken_at": "now"})
     assert (page.count("<td>b</td>"), "no: refused" in page) == (1, True)
-    cases = ET.fromstring(reports.junit(findings, contacts)).findall(".//testcase[@classname='b']")
+    cases = ET.fromstring(reports.to_junit(findings, contacts)).findall(".//testcase[@classname='b']")
     assert [case.attrib["name"] for case in cases] == ["reached"]

@@ -279,7 +279,7 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
         screen.raw(text)
         return status
     if screen.output == "junit":
-        screen.raw(reports.junit(findings, contacts))
+        screen.raw(reports.to_junit(findings, contacts))
         return reports.exit_code(findings, contacts)
     people = screen.output == "table"
     screen.emit({} if people else reports.to_json(findings, contacts), _told(screen, findings, contacts))
