@@ -21,7 +21,7 @@ from maint.checks.check import (
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
-from maint.checks.tls import without_auto_tls
+from maint.checks.tls import require_auto_tls
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
 
@@ -280,8 +280,7 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     remedy="restore the folder from a backup: without it no host gets a certificate again",
 ).host_rule  # fmt: skip
 def _certmanager(host: HostFacts) -> Verdict:
-    if not any("cm-auto-" in line for line in host.lines("tls_files")):
-        raise without_auto_tls(host.lines("tls_files"))
+    require_auto_tls(host)
     lines = host.lines("certmanager")
     if "denied" in lines:
         raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")

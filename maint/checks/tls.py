@@ -49,7 +49,7 @@ QUESTIONS = {
 def _files(host: HostFacts) -> Verdict:
     rows = {row[0]: row[1:] for row in (line.split() for line in host.lines("tls_files")) if len(row) == 3}
     if not rows:
-        raise without_auto_tls(host.lines("tls_files"))
+        raise _without_auto_tls(host.lines("tls_files"))
     missing = [f"{name} missing" for name in FILES if name not in rows]
     owners = [f"{name} belongs to {row[0]}" for name, row in rows.items() if row[0] != _OWNER]
     key = rows.get("cm-auto-host_key.pem")
@@ -60,8 +60,13 @@ def _files(host: HostFacts) -> Verdict:
     return broken(wrong, f"in {_FOLDER}: chown {_OWNER} the files, chmod 0440 the key")
 
 
-def without_auto_tls(lines: Sequence[str]) -> CouldNotTell | NotApplicable:
-    """Return why nothing was seen of Auto-TLS: it is off, or closed to this account."""
+def require_auto_tls(host: HostFacts) -> None:
+    """Raise NotApplicable where a host has no file of Auto-TLS, CouldNotTell where this account may not look."""
+    if not any("cm-auto-" in line for line in host.lines("tls_files")):
+        raise _without_auto_tls(host.lines("tls_files"))
+
+
+def _without_auto_tls(lines: Sequence[str]) -> CouldNotTell | NotApplicable:
     if "denied" in lines:
         return CouldNotTell(f"this account may not read what is in {_FOLDER}")
     return NotApplicable("Auto-TLS is off")
@@ -118,7 +123,7 @@ def _term(end: datetime, host: HostFacts) -> tuple[str, float]:
 def _own(host: HostFacts) -> Verdict:
     lines = host.lines("certificate")
     if "denied" in lines or not lines:
-        raise without_auto_tls(lines)
+        raise _without_auto_tls(lines)
     shown_end = next((line for line in lines if line.startswith("notAfter=")), "")
     if not shown_end:
         raise CouldNotTell("openssl cannot read the certificate")
@@ -154,8 +159,7 @@ def _mistakes(lines: list[str], full: str) -> list[str]:
     remedy="let the manager make the certificate anew",
 ).host_rule  # fmt: skip
 def _match(host: HostFacts) -> Verdict:
-    if not any("cm-auto-" in line for line in host.lines("tls_files")):
-        raise without_auto_tls(host.lines("tls_files"))
+    require_auto_tls(host)
     seen = host.fields("tls_match")
     nothing = "e3b0c44298fc1c14"  # the digest of nothing: OpenSSL could not read it
     if not seen or any(value.startswith(nothing) for value in seen.values()) or len(seen) < 2:

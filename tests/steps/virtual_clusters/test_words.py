@@ -1,23 +1,16 @@
 """What is said of virtual clusters: what comes back by name, and the last words of a run."""
 
 from contextlib import nullcontext
-from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 
-from maint.adapters.clock import SystemClock
-from maint.adapters.manager import decoding
-from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
 from maint.model import secret
-from maint.model.formatting import show_time
-from maint.model.manager import Host
 from maint.model.virtual_cluster import Job, Resource
 from maint.ports import Ran
 from maint.restore.conflicts import Resolution
 from maint.snapshots.virtual_clusters.document import ClusterDocument
-from maint.steps.hosts import units
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets
 from maint.steps.virtual_clusters.restore import words_of
 from maint.steps.virtual_clusters.runs import last_words
@@ -68,28 +61,6 @@ def test_what_kubectl_prints_and_is_no_secret_is_a_failure_with_a_way_out(out):
     with pytest.raises(WorkFailed) as failure:
         KubernetesSecrets("ecs-1", "space").read(shell, ["one"])
     assert failure.value.hint
-
-
-@pytest.mark.parametrize("beat", ["soon", "2026-11-22T10:00:00", 7, "9" * 50])
-def test_a_heartbeat_that_is_no_time_is_a_late_one(beat):
-    listed = [decoding.host({"hostname": "one", "lastHeartbeat": beat})]
-    hosts = [HostSettings(name="one", address="one")]
-    manager = SimpleNamespace(hosts=lambda: listed)
-    site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
-    assert "heard it last" in units._heard(site)["one"]
-
-
-def test_an_agent_is_late_by_the_clock_of_the_manager_that_heard_it():
-    now = SystemClock().now()
-    listed = [
-        Host("", name, "", heard=show_time(now), listed=show_time(now + ahead))
-        for name, ahead in (("one", timedelta(minutes=5)), ("two", timedelta(seconds=5)))
-    ]
-    hosts = [HostSettings(name=name, address=name) for name in ("one", "two")]
-    manager = SimpleNamespace(hosts=lambda: listed)
-    site = SimpleNamespace(manager=manager, clock=SystemClock(), settings=SimpleNamespace(hosts=hosts))
-    late = units._heard(site)
-    assert "heard it last" in late["one"] and not late["two"]
 
 
 def test_a_folder_among_the_files_to_upload_is_said_to_be_none_and_how_its_files_are_named(tmp_path):
