@@ -1,8 +1,8 @@
-"""kill -9 before and after any request, command on a host and write of a file of each command that acts, and of what
-resumes it: the end is that of an undisturbed run, nothing is sent twice, nothing is left behind.
+"""kill -9 before and after any request, command on a host and write of a file of each command that acts, at random
+instants too, and of what resumes it: the end is that of an undisturbed run, nothing is sent twice, nothing is left.
 
-The calls of an undisturbed run are counted, and a child of this process dies at the n-th. With MAINT_CAMPAIGN set, 40
-runs of each command are killed, or MAINT_CAMPAIGN_TRIES; `MAINT_CAMPAIGN_SEED` chooses other calls.
+The calls of an undisturbed run are counted, and a child of this process dies at the n-th, or after a time. With
+MAINT_CAMPAIGN set, 40 runs of each command are killed, or MAINT_CAMPAIGN_TRIES; MAINT_CAMPAIGN_SEED chooses others.
 """
 
 import json
@@ -71,8 +71,11 @@ def counted(strike: Callable[[], None]) -> None:
         setattr(place, name, struck)
 
 
-def carried_out(operator: Operator, words: list[str], at: int | None, answer: Path) -> tuple[Said, int]:
-    """Carry a command out in a child that dies at its n-th call, if any; return what it said, and how many it made."""
+def carried_out(operator: Operator, words: list[str], at: float | None, answer: Path) -> tuple[Said, int]:
+    """Carry a command out in a child that dies at its n-th call, after a time (`float`), or not.
+
+    Return what it said, and how many calls it made.
+    """
     answer.unlink(missing_ok=True)
     child = os.fork()
     if not child:
@@ -86,14 +89,21 @@ def carried_out(operator: Operator, words: list[str], at: int | None, answer: Pa
         try:
             counted(strike)
             said = operator(*words)
-            answer.write_text(json.dumps([said.code, said.out, said.err, seen[0]]))
+            whole = answer.with_suffix(".new")
+            whole.write_text(json.dumps([said.code, said.out, said.err, seen[0]]))
+            whole.rename(answer)
         except BaseException:
             answer.write_text(json.dumps([70, "", traceback.format_exc(), seen[0]]))
         finally:
             os._exit(0)
+    if isinstance(at, float):
+        end = time.monotonic() + at
+        while time.monotonic() < end and not answer.exists():
+            time.sleep(0.001)
+        os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if not answer.exists():
-        return Said(KILLED, "", ""), at or 0
+        return Said(KILLED, "", ""), 0
     code, out, err, calls = json.loads(answer.read_text())
     assert "bug in maint" not in err and "Traceback" not in err, (words, at, err)
     return Said(code, out, err), calls
@@ -158,20 +168,22 @@ class Place:
             ground.operator.forget_requests()
             yield ground.operator, [*line.split(), "--yes", "--confirm", confirmed(self.line)]
 
-    def undisturbed(self) -> tuple[int, int, dict[str, Any]]:
-        """Return how the command ends, how many calls it makes, and what is there afterwards."""
+    def undisturbed(self) -> tuple[int, tuple[int, float], dict[str, Any]]:
+        """Return how the command ends, how many calls and seconds that takes, and what is there afterwards."""
         with self.ready() as (operator, words):
+            begun = time.monotonic()
             said, calls = carried_out(operator, words, None, self.folder / "answer")
+            took = time.monotonic() - begun
             a_night_later(operator)
-            return said.code, calls, found(operator)
+            return said.code, (calls, took), found(operator)
 
-    def killed(self, chance: random.Random, calls: int) -> tuple[list[int], Said, dict[str, Any]]:
+    def killed(self, chance: random.Random, calls: int, took: float) -> tuple[list[float], Said, dict[str, Any]]:
         """Return where the command and what took it up were killed, what the last one said, and what is there."""
         with self.ready() as (operator, words):
-            known, struck = {one["id"] for one in runs(operator)}, list[int]()
+            known, struck = {one["id"] for one in runs(operator)}, list[float]()
             kills, again = chance.choice((1, 1, 2, 5)), words
             while True:
-                at = chance.randint(1, calls) if len(struck) < kills else None
+                at = chance.choice((chance.randint(1, calls), chance.uniform(0, took))) if len(struck) < kills else None
                 said, _ = carried_out(operator, again, at, self.folder / "answer")
                 if said.code != KILLED:
                     break
@@ -198,12 +210,12 @@ def test_a_command_killed_at_any_call_ends_once_it_is_taken_up_as_if_undisturbed
     line: str, template: Template, tmp_path: Path
 ) -> None:
     place, chance = Place(template, tmp_path, line), random.Random(f"{SEED} {line}")
-    code, calls, wanted = place.undisturbed()
+    code, span, wanted = place.undisturbed()
     _, _, other = place.undisturbed()
     same = {key for key in wanted if wanted[key] == other.get(key)}  # the rest holds times, keys, numbers
     for _ in range(TRIES):
-        struck, said, there = place.killed(chance, calls)
-        told = (line, calls, struck, said)
+        struck, said, there = place.killed(chance, *span)
+        told = (line, span, struck, said)
         assert said.code == code or (struck and "is there already" in said.err), told  # the file of the first attempt
         assert there.keys() == wanted.keys(), (told, there.keys() ^ wanted.keys())
         differs = {key: (there[key], wanted[key]) for key in same if there[key] != wanted[key]}
