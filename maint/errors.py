@@ -171,14 +171,14 @@ class UnknownName(UsageError):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place in a text file; lines and columns count from 1."""
+    """A place in a text file; lines and columns count from 1. An option or a variable has none: 0."""
 
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 class Invalid(MaintError):
@@ -191,8 +191,10 @@ class Invalid(MaintError):
     ) -> None:
         super().__init__(f"{at}: {message}" if at else message, detail=detail, hint=hint)
         self.at = at
+        if at and at.file.startswith("--"):  # what an option gives is wrong usage
+            self.exit_code = UsageError.exit_code
         self.otherwise = (
-            f"correct {at.file} at that place, then run it again" if at else "correct it, then run it again"
+            f"correct {at.file} at that place, then run it again" if at and at.line else "correct it, then run it again"
         )
 
 

@@ -34,6 +34,24 @@ _UNSAID = "unsaid"  # stands for a site's name until the store has told it
 _NOWHERE = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
 _PASSWORD = "env:MANAGER_PASSWORD"
 _NOBODY = f"age1{'q' * 58}"  # has a recipient's form, and encrypting for it fails: a config must name one
+_OPTIONS = {
+    "manager.host": "--manager",
+    "manager.plain_port": "--manager",
+    "manager.tls_port": "--manager",
+    "manager.username": "--username",
+    "manager.password": "--password",
+    "manager.bootstrap": "--bootstrap",
+    "manager.ca": "--ca",
+    "manager.license": "--license",
+    "ssh.user": "--ssh-user",
+    "ssh.port": "--ssh-port",
+    "ssh.key": "--ssh-key",
+    "ssh.known_hosts": "--known-hosts",
+    "backup.store": "--store",
+    "backup.trusted_keys": "--signed-by",
+    "backup.identity": "--identity",
+    "backup.s3": "--s3",
+}  # which option a mistake in such a key is told of
 _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
@@ -106,33 +124,36 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
     path = home / f"{site}.yaml"
     if "/" in site or site.startswith("."):
         raise UsageError(f"{site!r} is not a name of a site", hint="small letters, digits and dashes, such as prod-1")
-    document: Mapping[str, Json] = {"state": str(home), "sites": {site: _site(connection)}}
+    settings = _site(connection)
+    given = {f"{group}.{key}": value for group, part in settings.items() for key, value in part.items()}
+    named = ConfigFlags(site=site, values={key: (given[key], _OPTIONS[key]) for key in given.keys() & _OPTIONS.keys()})
+    document: Mapping[str, Json] = {"state": str(home), "sites": {site: settings}}
     if flags.dry_run:  # nothing is written but into a private temporary folder
         with TemporaryDirectory() as temporary:
-            return _written(Path(temporary) / f"{site}.yaml", document, site)
+            return _written(Path(temporary) / f"{site}.yaml", document, named)
     fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
     try:
         # A mistake is kept nowhere, and replaces nothing that an unfinished run needs.
-        _written(fresh, document, site)
+        _written(fresh, document, named)
         with writing(path, "remove what stands there, then again"):
             fresh.replace(path)
     finally:
         remove(fresh)
-    return _read(path, site)
+    return _read(path, named)
 
 
-def _written(path: Path, document: Mapping[str, Json], site: str) -> Settings:
+def _written(path: Path, document: Mapping[str, Json], named: ConfigFlags) -> Settings:
     write_file(path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())  # JSON is YAML too
-    return _read(path, site)
+    return _read(path, named)
 
 
-def _read(path: Path, site: str) -> Settings:
+def _read(path: Path, named: ConfigFlags) -> Settings:
     # The environment of another installation has no say where everything comes from flags.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
-    return load_settings(ConfigFlags(config=str(path), site=site), environ)
+    return load_settings(replace(named, config=str(path)), environ)
 
 
-def _site(connection: Connection) -> Mapping[str, Json]:
+def _site(connection: Connection) -> Mapping[str, Mapping[str, Json]]:
     backup: dict[str, Json] = {
         "store": location(connection.store),
         "trusted_keys": list(connection.signed_by),

@@ -109,8 +109,8 @@ class _Complaint(msgspec.Struct):
 
     @property
     def line(self) -> str:
-        """The complaint without its place."""
-        where = dotted(self.path)
+        """The complaint without its place; an option or a variable tells by its name which key is meant."""
+        where = dotted(self.path) if self.at.line else ""
         return f"{where}: {self.words}" if where else self.words
 
 

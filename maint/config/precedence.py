@@ -227,7 +227,7 @@ def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
             replaced[where] = giver
             for file, one in documents.items():
                 if isinstance(one, Document) and chosen in site_names(one):
-                    documents[file] = one.with_value(where, value, Position(giver, 1, 1))
+                    documents[file] = one.with_value(where, value, Position(giver, 0, 0))
     main = documents.pop("")
     assert isinstance(main, Document)
     found = gather(main, documents, lambda text: path.parent / expanded(text, environ))

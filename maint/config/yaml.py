@@ -70,7 +70,7 @@ class Document:
         return path in self._places
 
     def with_value(self, path: KeyPath, value: Json, place: Position) -> "Document":
-        """Return a copy with a scalar put at a path of keys; `place` tells where that value came from."""
+        """Return a copy with a value put at a path of keys; `place` tells where that came from."""
         data = copy.deepcopy(self.data)
         inner = data
         for step in path[:-1]:
@@ -82,7 +82,8 @@ class Document:
         if not isinstance(inner, dict):
             return self
         inner[str(path[-1])] = value
-        return Document(self.name, data, {**self._places, path: (place, place)})
+        others = {at: places for at, places in self._places.items() if at[: len(path)] != path}
+        return Document(self.name, data, {**others, path: (place, place)})
 
     def with_parts(self, parts: Mapping[KeyPath, tuple["Document", KeyPath]]) -> "Document":
         """Return a copy with parts of other documents, each at a path whose folder is a mapping; they keep places."""

@@ -1,5 +1,6 @@
 """A machine that has no config of ours: the store, the key, and what the operator types."""
 
+import json
 import stat
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,29 @@ def test_what_is_no_public_key_is_told_by_its_flag(bare: Bare) -> None:
     said = bare("backup", "list", *bare.store, "--signed-by", "signing.pub", "-o", "json")
     assert said.code == 2
     assert said.error["message"] == "--signed-by 'signing.pub' is not a public key"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--store", "ftp://host/x", "must be a path, sftp://HOST/PATH or s3://BUCKET/PREFIX"),
+        ("--signed-by", "ssh-ed25519 AAAA", "must be an OpenSSH public key"),
+        ("--s3", "endpoint=nowhere", "must be "),
+        ("--manager", "a/b", "must be a host name or an address"),
+    ],
+)
+def test_a_wrong_value_is_told_by_its_option_and_names_no_file_of_ours(
+    bare: Bare, option: str, value: str, words: str
+) -> None:
+    said = bare("restore", "plan", *bare.everything, option, value, "-o", "json")
+    assert said.code == 2
+    assert said.error["message"].startswith(f"{option}: {words}")
+    assert "yaml" not in json.dumps(said.error)
+
+
+def test_a_store_that_is_named_beside_a_config_is_told_by_its_option(bare: Bare) -> None:
+    said = bare.lab("backup", "list", "--store", "ftp://host/x", "-o", "json")
+    assert (said.code, said.error["message"].startswith("--store: must be a path")) == (2, True)
 
 
 def test_a_snapshot_signed_by_somebody_else_is_not_restored(bare: Bare) -> None:
