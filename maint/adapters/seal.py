@@ -84,7 +84,7 @@ class Pipe:
 
 
 @contextmanager
-def beside(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
+def in_a_thread(work: Callable[[], None], pipe: Pipe) -> Iterator[None]:
     """Run work in a thread beside the block; the thread has ended when the block is left, however it is left.
 
     Whichever side fails breaks the pipe off, so that the other one ends too. A failure of the work is raised
@@ -147,7 +147,7 @@ class AgeSeal:
         """Give the decrypted stream of what `encrypt` wrote; see `unwrap`."""
         keys = _parse_all(identities)
         pipe = Pipe()
-        with beside(lambda: _decrypt(source.read, pipe, keys), pipe):
+        with in_a_thread(lambda: _decrypt(source.read, pipe, keys), pipe):
             try:
                 yield as_file(pipe.read, _BLOCK)
             finally:
@@ -165,7 +165,7 @@ class AgeSeal:
             _compress(plain.read, packed.write)
             packed.end()
 
-        with beside(lambda: _encrypt(packed.read, target, keys), packed), beside(pack, plain):
+        with in_a_thread(lambda: _encrypt(packed.read, target, keys), packed), in_a_thread(pack, plain):
             while block := source(_BLOCK):
                 plain.write(block)
             plain.end()
@@ -184,8 +184,8 @@ class AgeSeal:
         packed, plain = Pipe(), Pipe()
 
         with (
-            beside(lambda: _decrypt(source.read, packed, keys), packed),
-            beside(lambda: _decompress(packed.read, plain), plain),
+            in_a_thread(lambda: _decrypt(source.read, packed, keys), packed),
+            in_a_thread(lambda: _decompress(packed.read, plain), plain),
             _read_from(plain, packed) as stream,
         ):
             yield stream
@@ -193,7 +193,7 @@ class AgeSeal:
     def compress(self, source: Read, target: BinaryIO) -> None:
         """Pull from `source` until b'', compress in a thread beside, and write to `target`."""
         plain = Pipe()
-        with beside(lambda: _compress(plain.read, target.write), plain):
+        with in_a_thread(lambda: _compress(plain.read, target.write), plain):
             while block := source(_BLOCK):
                 plain.write(block)
             plain.end()
@@ -202,7 +202,7 @@ class AgeSeal:
     def decompress(self, source: BinaryIO) -> Iterator[BinaryIO]:
         """Give the decompressed stream, which may be left early; WorkFailed, at a read or the end: it is damaged."""
         plain = Pipe()
-        with beside(lambda: _decompress(source.read, plain), plain), _read_from(plain) as stream:
+        with in_a_thread(lambda: _decompress(source.read, plain), plain), _read_from(plain) as stream:
             yield stream
 
 

@@ -21,7 +21,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect, Parameter, ParameterSource, Phase, Plan, Playbook, StepText
 from maint.ports import Sight
 from maint.render import expression, holds, template
-from maint.restore.conflicts import beside
+from maint.restore.conflicts import recovery_source
 from maint.restore.select_snapshot import chosen
 from maint.steps.registry import STEPS, source_of
 from maint.steps.step import WAIVER, Arguments, Step
@@ -35,7 +35,7 @@ def kept_clusters(sight: Sight, values: Mapping[str, Json]) -> Sequence[str]:
     if not known:
         return ()
     snapshot = chosen(sight, str(values.get("snapshot") or ""))
-    return [name for name in known if beside(sight, snapshot, name) is not None]
+    return [name for name in known if recovery_source(sight, snapshot, name) is not None]
 
 
 def cluster_users(sight: Sight, values: Mapping[str, Json]) -> Sequence[str]:

@@ -44,7 +44,7 @@ Values = Mapping[str, object]
 _UNKNOWN = Moment("not known")
 
 
-def write_site(folder: Path, site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
+def write_site(folder: Path, site: site_facts.PageFacts, drawn: Mapping[str, Plot], now: datetime) -> Path:
     """Write the page of a site, with its plots, and of each day; return the site's page. Raises OSError.
 
     Pages of its earlier days go.
@@ -59,7 +59,7 @@ def write_site(folder: Path, site: site_facts.SiteFacts, drawn: Mapping[str, Plo
     return path
 
 
-def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.SiteFacts | None]], now: datetime) -> Path:
+def write_estate(folder: Path, sites: Iterable[tuple[str, site_facts.PageFacts | None]], now: datetime) -> Path:
     """Write the page of all sites, by name; one without facts is named as such. Return it. Raises OSError.
 
     Pages of other sites, which the config has no more, go.
@@ -112,7 +112,7 @@ def _head(path: Path) -> bytes:
     return b""
 
 
-def _write_day(path: Path, site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> None:
+def _write_day(path: Path, site: site_facts.PageFacts, day: site_facts.Day, now: datetime) -> None:
     """Write the page of a day, unless it stands there and would say the same."""
     at = moment(day.at, now, whole_days=True)
     said = f"{maint.__version__} {site.name} {at.words} {day.before} {day.count} {day.problem} {site.config}"
@@ -148,7 +148,7 @@ def _badness(row: Values) -> tuple[int, tuple[int, int, int]]:
     return (FAIL, WARN, OK).index(str(row["worst"])), told.rank
 
 
-def _row(site: site_facts.SiteFacts, now: datetime) -> dict[str, object]:
+def _row(site: site_facts.PageFacts, now: datetime) -> dict[str, object]:
     found, told = troubles(site, now), answer(site, now)
     return {
         "name": site.name, "here": site.here, "manager": site.manager,
@@ -166,7 +166,7 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
     return [{"state": state_of(some), "troubles": some, "command": some[0].command} for some in alike]
 
 
-def _site(site: site_facts.SiteFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
+def _site(site: site_facts.PageFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
     loud = [one for one in site.shots if one.kind == site_facts.DAMAGED or one.held or one.goes]
     return {
@@ -227,7 +227,7 @@ def _run(one: site_facts.Run, now: datetime) -> Values:
     }  # fmt: skip
 
 
-def _gaps(site: site_facts.SiteFacts, now: datetime) -> Sequence[Values]:
+def _gaps(site: site_facts.PageFacts, now: datetime) -> Sequence[Values]:
     good = [one.taken_at for one in site.shots if one.good]
     pairs = list(zip(good, [*good[1:], now], strict=False))[-_ROWS:]
     return [
@@ -237,13 +237,13 @@ def _gaps(site: site_facts.SiteFacts, now: datetime) -> Sequence[Values]:
     ]  # fmt: skip
 
 
-def _link(site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> Values:
+def _link(site: site_facts.PageFacts, day: site_facts.Day, now: datetime) -> Values:
     words = day.problem or (show_count(day.count, "change") if day.changes else "nothing changed")
     state = WARN if day.problem else "skip" if day.changes else OK
     return {"page": f"{site.name}-{day.page}", "at": moment(day.at, now), "words": words, "state": state}
 
 
-def _day(site: site_facts.SiteFacts, day: site_facts.Day, now: datetime) -> dict[str, object]:
+def _day(site: site_facts.PageFacts, day: site_facts.Day, now: datetime) -> dict[str, object]:
     """Return a day's changes: cluster → service → role group → property."""
     ordered = sorted(day.changes, key=lambda one: (one.cluster, one.service, one.group, one.property))
     groups: list[Values] = [

@@ -10,7 +10,7 @@ import msgspec
 
 from maint.model.formatting import show_duration, show_size
 from maint.model.json import Json
-from maint.report.site_facts import AUDIT_ONLY, DAMAGED, KINDS, OTHER, RESTORABLE, SiteFacts
+from maint.report.site_facts import AUDIT_ONLY, DAMAGED, KINDS, OTHER, RESTORABLE, PageFacts
 
 MARKS = 400  # of a plot, the newest
 LACKING = "there are no plots: `pip install 'maint[page]'` brings what draws them"
@@ -56,7 +56,7 @@ def available() -> bool:
     return find_spec("vl_convert") is not None
 
 
-def plots(site: SiteFacts) -> dict[str, Plot]:
+def plots(site: PageFacts) -> dict[str, Plot]:
     """Return the plots of a site, by what they show; those without anything to show are left out."""
     good = [*(one.taken_at for one in site.shots if one.good), *([site.seen] if site.late else [])]
     shown = {
@@ -69,7 +69,7 @@ def plots(site: SiteFacts) -> dict[str, Plot]:
     return _drawn({name: one for name, one in shown.items() if one.points})
 
 
-def _timeline(site: SiteFacts) -> _Shown:
+def _timeline(site: PageFacts) -> _Shown:
     shots = site.shots[-MARKS:]
     rows = [kind for kind in KINDS if any(one.kind == kind for one in shots)]
     looks: Looks = {key: {"field": key} for key in ("fill", "shape", "size", "stroke")}
@@ -87,7 +87,7 @@ def _line(points: Points, words: Callable[[float], str]) -> _Shown:
     return _Shown(points, top, [words(top), "0"], marks)
 
 
-def _drills(site: SiteFacts) -> _Shown:
+def _drills(site: PageFacts) -> _Shown:
     """Return a line of the drills that passed, and a cross where one failed, at the foot where it has no time."""
     drills = [one for one in site.drills if one.seconds is not None or not one.passed][-MARKS:]
     shown = _line([(one.at, one.seconds or 0) for one in drills], show_duration)

@@ -17,9 +17,9 @@ from maint.report.site_facts import (
     OTHER,
     RESTORABLE,
     ROTTEN,
+    PageFacts,
     Run,
     Shot,
-    SiteFacts,
 )
 
 FAIL, WARN, OK = "fail", "warn", "pass"
@@ -40,7 +40,7 @@ class Trouble(msgspec.Struct, frozen=True):
         return self.words.partition(": ")[0]
 
 
-def troubles(site: SiteFacts, now: datetime) -> Sequence[Trouble]:
+def troubles(site: PageFacts, now: datetime) -> Sequence[Trouble]:
     """Return what is wrong with a site, failures before warnings."""
     return sorted(_found(site, now), key=lambda one: one.state != FAIL)
 
@@ -50,7 +50,7 @@ def state_of(found: Sequence[Trouble]) -> str:
     return found[0].state if found else OK
 
 
-def _found(site: SiteFacts, now: datetime) -> Iterator[Trouble]:
+def _found(site: PageFacts, now: datetime) -> Iterator[Trouble]:
     here = site.here
     if site.unusable:
         words = f"its config cannot be used: {site.unusable}; {known_from(site, now)}"
@@ -91,7 +91,7 @@ def _how(code: int) -> str:
     return f"ended with {code}" + (f" ({_ENDED[code]})" if code in _ENDED else "")
 
 
-def unfinished(run: Run, site: SiteFacts) -> Trouble:
+def unfinished(run: Run, site: PageFacts) -> Trouble:
     """Return what is wrong with a run that is not finished, and the command that deals with it."""
     words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
     if any(run.id in one for one in site.windows):
@@ -103,7 +103,7 @@ def unfinished(run: Run, site: SiteFacts) -> Trouble:
     return Trouble(FAIL, words, f"maint playbook resume {run.id} {site.here}")
 
 
-def known_from(site: SiteFacts, now: datetime) -> str:
+def known_from(site: PageFacts, now: datetime) -> str:
     """Return where and when what is told of backups was read, for a site of which not all can be seen."""
     if site.read is None:
         return "nothing is known of its backups"
@@ -115,13 +115,13 @@ def known_from(site: SiteFacts, now: datetime) -> str:
 _BACKUP, _OPENING = "maint backup create", "--open-window takes one with its passwords, and restarts the manager twice"
 
 
-def _backup(site: SiteFacts) -> str:
+def _backup(site: PageFacts) -> str:
     """Return what takes a backup that can be restored."""
     redacted = not site.unknown and (site.newer.get(AUDIT_ONLY) or _last_sound(site) is None)
     return f"{_BACKUP} --open-window" if redacted else _BACKUP
 
 
-def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
+def _of_backups(site: PageFacts, now: datetime, here: str) -> Iterator[Trouble]:
     newest, drill, last = site.newest, site.drilled, _last_sound(site)
     if newest is None and last is not None and not last.good:
         yield Trouble(FAIL, "no restorable backup is verified", f"maint backup verify {last.id} {here}")
@@ -152,7 +152,7 @@ def _of_backups(site: SiteFacts, now: datetime, here: str) -> Iterator[Trouble]:
         yield Trouble(FAIL, f"the last drill failed: {site.drills[-1].reason}", f"maint backup drill {here}")
 
 
-def _of_hosts(site: SiteFacts, here: str) -> Iterator[Trouble]:
+def _of_hosts(site: PageFacts, here: str) -> Iterator[Trouble]:
     if site.checks is None:
         return
     silent = [name for name, why in site.checks.hosts.items() if why]
@@ -266,7 +266,7 @@ class Answer(msgspec.Struct, frozen=True):
         return next(iter([*self.doubts, *stale[:1], *self.warnings]), None)
 
 
-def answer(site: SiteFacts, now: datetime) -> Answer:
+def answer(site: PageFacts, now: datetime) -> Answer:
     """Return when and from what a site can be back, as far as is known."""
     named = (one for one in reversed(site.shots) if one.note == BY_NAME)
     shot, drill = site.newest or _last_sound(site) or next(named, None), site.drilled
@@ -307,7 +307,7 @@ def _worst(states: Collection[str]) -> str:
     return next((one for one in (FAIL, WARN) if one in states), OK)
 
 
-def _doubts(site: SiteFacts, now: datetime) -> Iterator[Said]:
+def _doubts(site: PageFacts, now: datetime) -> Iterator[Said]:
     for run in site.restores[:1]:
         of = f", of snapshot {run.snapshot}" if run.snapshot else ""
         first = "resume it first" if run.state != ROTTEN else "its journal is damaged, so look at the server first"
@@ -339,11 +339,11 @@ def _sound(one: Shot) -> bool:
     return one.kind == RESTORABLE and one.meant
 
 
-def _last_sound(site: SiteFacts) -> Shot | None:
+def _last_sound(site: PageFacts) -> Shot | None:
     return next((one for one in reversed(site.shots) if _sound(one)), None)
 
 
-def _none(site: SiteFacts) -> Said:
+def _none(site: PageFacts) -> Said:
     """Return what is said where no backup is seen that is restorable: there may be one where nobody could look."""
     kinds = Counter(one.kind if one.kind != OTHER else one.note.partition(":")[0] or OTHER for one in site.shots)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
@@ -357,12 +357,12 @@ def _none(site: SiteFacts) -> Said:
     return Said(FAIL, "No way back", words)
 
 
-def _unread(site: SiteFacts, now: datetime) -> str:
+def _unread(site: PageFacts, now: datetime) -> str:
     """Return how long ago a store was read, where none could be read when the site was seen."""
     return moment(site.read, now).words if site.problem and site.read and site.read != site.seen else ""
 
 
-def _warnings(site: SiteFacts, now: datetime) -> Iterator[Said]:
+def _warnings(site: PageFacts, now: datetime) -> Iterator[Said]:
     if site.windows:
         yield Said(FAIL, "The redaction window is open", SEEN_BY_ALL)
     if site.problem not in ("", NO_BACKUP) and not site.unknown and not _unread(site, now):

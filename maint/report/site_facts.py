@@ -126,7 +126,7 @@ class HostChecks(msgspec.Struct, frozen=True):
     hosts: Mapping[str, str]  # name → why it did not answer; empty: it did
 
 
-class SiteFacts(msgspec.Struct, frozen=True):
+class PageFacts(msgspec.Struct, frozen=True):
     """All facts of one site."""
 
     name: str

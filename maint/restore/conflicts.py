@@ -82,7 +82,7 @@ def planned_cluster(sight: Sight, action: Action, cluster: str) -> Snapshot:
     return as_planned(sight, action, chosen_cluster(sight, str(action.arguments["snapshot"]), cluster))
 
 
-def beside(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
+def recovery_source(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot | None:
     """Return what a virtual cluster is recovered from when the manager is recovered from a snapshot."""
     # Beside the newest one: the newest with the virtual cluster, which may have been taken alone since. The operator
     # had a reason to choose an older one: then that one, or none.

@@ -24,7 +24,7 @@ from maint.snapshots.records import (
     write_record,
 )
 from maint.snapshots.replicate import with_store
-from maint.snapshots.retention_policy import LEVEL, Candidate, Verdict, decide, newest_of_clusters
+from maint.snapshots.retention_policy import LEVEL, Candidate, Retention, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
@@ -81,7 +81,7 @@ def newest_good(known: Sequence[Entry], now: datetime) -> Snapshot | None:
     return max((one for one in fitting if one.taken_at <= now), key=lambda one: (one.taken_at, one.id), default=None)
 
 
-def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Verdict:
+def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Retention:
     """Return what the site's policy makes of its snapshots now; Refused where the site has no retention policy.
 
     Args:
@@ -280,12 +280,12 @@ def _remove_files(site: Site, snapshot_id: str) -> None:
         site.store.remove(f"{site.settings.name}/{snapshot_id}/{name}")
 
 
-def by_id(decided: Verdict) -> Mapping[str, Sequence[str]]:
+def by_id(decided: Retention) -> Mapping[str, Sequence[str]]:
     """Return the reasons of those that go, by id."""
     return {one.id: one.reasons for one in decided.decisions if not one.keep}
 
 
-def lines(decided: Verdict) -> Iterator[tuple[str, str, str]]:
+def lines(decided: Retention) -> Iterator[tuple[str, str, str]]:
     """Yield id, `keep` or `remove`, and the reasons, for a table."""
     for one in decided.decisions:
         yield one.id, "keep" if one.keep else "remove", "; ".join(one.reasons)

@@ -277,7 +277,7 @@ def _write_restore(site: Site, snapshot_id: str, state: str, run: str, by: str) 
 
 
 def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
-    """End all holds of a snapshot; return the name of the record. See `hold` for the arguments."""
+    """End all holds of a snapshot; return the name of the record. See `add_hold` for the arguments."""
     return write_record(site, RELEASE, snapshot_id, {"reason": reason, "by": by})
 
 

@@ -51,7 +51,7 @@ class Decision(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Retention(msgspec.Struct, frozen=True):
     """What becomes of every snapshot, the oldest first."""
 
     decisions: tuple[Decision, ...]
@@ -87,7 +87,7 @@ def decide(
     holds: Mapping[str, Sequence[Hold]],
     frozen: str | None = None,
     damaged: bool = False,
-) -> Verdict:
+) -> Retention:
     """Return what becomes of each snapshot by the module's rules; Refused where the policy would keep nothing.
 
     Args:
@@ -110,7 +110,7 @@ def decide(
         why += [f"the newest that holds {what}" for what, id_ in last if id_ == one.id]
         why += [f"nothing is removed now: {frozen}"] if frozen else []
         decisions.append(Decision(one.id, bool(why), tuple(why) or (_gone(one),)))
-    return Verdict(tuple(decisions))
+    return Retention(tuple(decisions))
 
 
 def newest_of_clusters(snapshots: Iterable[Candidate], now: datetime) -> Sequence[tuple[str, str]]:

@@ -27,9 +27,9 @@ from maint.report.site_facts import (
     Ended,
     HostChecks,
     HostResult,
+    PageFacts,
     Run,
     Shot,
-    SiteFacts,
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -53,14 +53,14 @@ def shot(age: timedelta, **more: Any) -> Shot:
     return Shot(f"{at:%Y%m%dT%H%M%S}.000000Z-{'a' * 8}", at, **facts)
 
 
-def well(name: str = "well", **more: Any) -> SiteFacts:
+def well(name: str = "well", **more: Any) -> PageFacts:
     shots = [shot(number * DAY + timedelta(hours=3)) for number in range(9, -1, -1)]
     drills = [Drill(NOW - 4 * DAY, shots[4].id, True, 42.0, "read back as sent")]
-    facts = SiteFacts(name, "cm.example.internal", SEEN, {"region": "eu"}, shots=shots, drills=drills)
+    facts = PageFacts(name, "cm.example.internal", SEEN, {"region": "eu"}, shots=shots, drills=drills)
     return msgspec.structs.replace(facts, **more)
 
 
-def ill(name: str = "ill") -> SiteFacts:
+def ill(name: str = "ill") -> PageFacts:
     shots = [
         *(shot(number * DAY, goes=NOW + DAY if number == 40 else None) for number in range(40, 3, -1)),
         shot(2 * DAY, kind="damaged", good=False, note="its verification failed"),
@@ -125,7 +125,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     for site in (well(), ill()):
         write_site(folder, site, plots.plots(site) if plots.available() else {}, NOW)
-    broken = SiteFacts("broken", "cm3", NOW, problem="cannot list in /b")
+    broken = PageFacts("broken", "cm3", NOW, problem="cannot list in /b")
     write_site(folder, broken, {}, NOW)
     write_estate(folder, [*((one.name, one) for one in (well(), ill(), broken)), ("new", None)], NOW)
     write(of_run(), folder)["md"].unlink()
@@ -180,7 +180,7 @@ def test_a_run_that_failed_is_told_with_its_reason_and_nothing_to_verify_with_wh
         Ended("backup create", 4, NOW - DAY, "cm: lets in none of the configured accounts", "7-r"),
         Ended("backup verify", 5, NOW, "there is no snapshot of new yet"),
     ]
-    found = troubles(SiteFacts("new", "cm", SEEN, read=SEEN, runs=[run], ended=ended), NOW)
+    found = troubles(PageFacts("new", "cm", SEEN, read=SEEN, runs=[run], ended=ended), NOW)
     assert found[0].words == "run 7-r (export) has failed: cm: lets in none of the configured accounts"
     assert {one.command for one in found[1:]} == {"maint backup create --open-window --site new"}
 

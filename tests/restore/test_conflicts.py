@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from maint.errors import Refused
 from maint.model.virtual_cluster import Job, Resource
-from maint.restore.conflicts import Resolution, beside, dags_of, decide, definition_of
+from maint.restore.conflicts import Resolution, dags_of, decide, definition_of, recovery_source
 from maint.snapshots.capture import take
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.virtual_clusters.dag_source import Dag
@@ -77,9 +77,9 @@ def test_beside_an_older_snapshot_comes_what_that_one_holds_though_a_newer_one_c
     place.clock.sleep(60)
     newest = run(take(place)).snapshot
     (place.folder(newest.id) / MANIFEST).write_bytes(b"{}")
-    assert beside(place, older, "vc") is None
+    assert recovery_source(place, older, "vc") is None
     holding = replace(older, parts=(*older.parts, replace(older.parts[0], name=part_name("vc"))))
-    assert beside(place, holding, "vc") == holding
+    assert recovery_source(place, holding, "vc") == holding
 
 
 def test_of_a_dag_whose_file_the_snapshot_does_not_hold_nobody_knows_what_it_calls(place: Any) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from maint.config.schema import Keep
 from maint.errors import Refused
 from maint.snapshots.records import Hold
-from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Verdict, decide
+from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Retention, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KINDS = ("good", "safety copy", "audit-only", "not verified to level 3", "damaged")
@@ -43,7 +43,7 @@ holdings = st.dictionaries(
 
 def judge(
     snapshots: list[Candidate], keep: Keep, minimum: int = 1, holds: Mapping[str, tuple[Hold, ...]] | None = None
-) -> Verdict:
+) -> Retention:
     return decide(snapshots, keep, NOW, minimum=minimum, holds=holds or {})
 
 
@@ -53,7 +53,7 @@ def counted(snapshots: list[Candidate]) -> list[Candidate]:
     return sorted(fitting, key=lambda one: (one.taken_at, one.id), reverse=True)
 
 
-def reasons(verdict: Verdict) -> dict[str, str]:
+def reasons(verdict: Retention) -> dict[str, str]:
     return {one.id: "; ".join(one.reasons) for one in verdict.decisions}
 
 

@@ -36,9 +36,9 @@ from maint.report.site_facts import (
     Ended,
     HostChecks,
     HostResult,
+    PageFacts,
     Run,
     Shot,
-    SiteFacts,
 )
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
@@ -60,7 +60,7 @@ _DAY = timedelta(days=1)
 _YEAR = 366 * 86400.0  # seconds; a clock that was far off must not lead beyond the calendar
 
 
-def gather(site: ConfiguredSite, unasked: str = "") -> SiteFacts:
+def gather(site: ConfiguredSite, unasked: str = "") -> PageFacts:
     """Return what is known now: of the first store, else of a copy that answers, else of the stores as last seen.
 
     Where the first holds no way back, it is looked for in the copies, in their order.
@@ -112,18 +112,18 @@ def _worth(known: Sequence[Entry], now: datetime) -> int:
     return 2 if any(one.offered for one in known) else min(len(known), 1)
 
 
-def seen(state: Path) -> SiteFacts | None:
+def seen(state: Path) -> PageFacts | None:
     """Return what a site's page told last, with the last check of its hosts; None where there is none."""
-    facts = kept_record(state / KEPT, SiteFacts)
+    facts = kept_record(state / KEPT, PageFacts)
     return msgspec.structs.replace(facts, checks=kept_record(state / CHECKS, HostChecks)) if facts else None
 
 
-def _here(site: ConfiguredSite, *, ask: bool) -> SiteFacts:
+def _here(site: ConfiguredSite, *, ask: bool) -> PageFacts:
     """Return what no store has to be read for, but for windows, of which they are asked where `ask`."""
     settings, backup = site.settings, site.settings.backup
     ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
     windows, doubts = _windows(site, ask=ask)
-    return SiteFacts(
+    return PageFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
@@ -141,8 +141,8 @@ def _kept(backup: BackupSettings) -> str:
 
 
 def _told(
-    facts: SiteFacts, store: Site, known: Sequence[Entry], copies: Sequence[Store], problems: list[str]
-) -> SiteFacts:
+    facts: PageFacts, store: Site, known: Sequence[Entry], copies: Sequence[Store], problems: list[str]
+) -> PageFacts:
     """Return what a store tells, each part by itself."""
     now, further = facts.seen, [one for one in copies if one.location != store.store.location]
     goes, policy = _going(store, known, now)
@@ -297,7 +297,7 @@ def days_of(site: Site, known: Sequence[Entry]) -> Sequence[Day]:
     return [_day(site, before, after) for before, after in itertools.pairwise(chosen)]
 
 
-def _changed(facts: SiteFacts, days: Sequence[Day], known: Sequence[Entry]) -> Sequence[tuple[datetime, int]]:
+def _changed(facts: PageFacts, days: Sequence[Day], known: Sequence[Entry]) -> Sequence[tuple[datetime, int]]:
     """Return how many changes each day had, also of days that were told earlier, as far back as snapshots go."""
     since = min((one.snapshot.taken_at for one in known if one.snapshot is not None), default=datetime.now(UTC))
     told = [*facts.changed, *((one.at, one.count) for one in days if not one.problem)]

@@ -17,7 +17,7 @@ from maint.files import keep_record, kept_record, locked, replace
 from maint.report import plots
 from maint.report.pages import tells_no_use, write_estate, write_site
 from maint.report.plots import Plot
-from maint.report.site_facts import SiteFacts
+from maint.report.site_facts import PageFacts
 
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
 
@@ -45,7 +45,7 @@ def after(site: ConfiguredSite, unasked: str = "") -> None:
             write_estate(folder, _beside(site, folder, now), now)
 
 
-def _beside(site: ConfiguredSite, folder: Path, now: datetime) -> Iterator[tuple[str, SiteFacts | None]]:
+def _beside(site: ConfiguredSite, folder: Path, now: datetime) -> Iterator[tuple[str, PageFacts | None]]:
     """Yield each site's facts; of one whose config cannot be used, or was mended, its page is written as well."""
     for name, wrong in site.settings.beside.items():
         state = site.state.parent / name
@@ -66,7 +66,7 @@ def after_all(settings: Settings, folder: Path, since: float) -> None:
 
 def others(
     folder: Path, settings: Settings, written: list[str], now: datetime, *, anew: bool
-) -> Iterator[tuple[str, SiteFacts | None]]:
+) -> Iterator[tuple[str, PageFacts | None]]:
     """Yield each site's facts, the pages of those written that lack one as new as these; `written` gets their names.
 
     Args:
@@ -86,9 +86,9 @@ def others(
         yield name, facts
 
 
-def _seen(state: Path, unusable: str, config: str) -> SiteFacts | None:
+def _seen(state: Path, unusable: str, config: str) -> PageFacts | None:
     """Return what was seen of a site last, why its config cannot be used, and what a command is told to find that."""
-    facts = seen(state) or (SiteFacts(state.name, "-", datetime.now(UTC)) if unusable else None)
+    facts = seen(state) or (PageFacts(state.name, "-", datetime.now(UTC)) if unusable else None)
     return msgspec.structs.replace(facts, unusable=unusable, config=config) if facts else None
 
 
@@ -98,23 +98,23 @@ def _is_older(page: Path, state: Path) -> bool:
     return not page.exists() or page.stat().st_mtime_ns < max(kept, default=0) or tells_no_use(page)
 
 
-def of_site(site: ConfiguredSite, folder: Path, facts: SiteFacts) -> Path:
+def of_site(site: ConfiguredSite, folder: Path, facts: PageFacts) -> Path:
     """Keep the facts of a site, and write its pages; return the first of them. Raises OSError."""
     with suppress(OSError):  # a reader of the store need not own the state folder
         keep(site, facts)
     return _written(folder, site.state, facts, datetime.now(UTC))
 
 
-def _written(folder: Path, state: Path, facts: SiteFacts, now: datetime) -> Path:
+def _written(folder: Path, state: Path, facts: PageFacts, now: datetime) -> Path:
     return write_site(folder, facts, _drawn(state, facts), now)
 
 
-def keep(site: ConfiguredSite, facts: SiteFacts) -> None:
+def keep(site: ConfiguredSite, facts: PageFacts) -> None:
     """Keep the facts of a site for the process that writes the pages; NotWritten."""
     replace(site.state / KEPT, msgspec.json.encode(facts))
 
 
-def _drawn(state: Path, facts: SiteFacts) -> dict[str, Plot]:
+def _drawn(state: Path, facts: PageFacts) -> dict[str, Plot]:
     """Return a site's plots: those that were drawn of the same facts, else drawn now; none where nothing draws."""
     if not plots.available():
         return {}

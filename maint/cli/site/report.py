@@ -18,7 +18,7 @@ from maint.errors import DeadlinePassed, UsageError
 from maint.files import locked, writing
 from maint.model.formatting import show_count
 from maint.report.pages import write_estate
-from maint.report.site_facts import SiteFacts
+from maint.report.site_facts import PageFacts
 
 
 @command(several=LOOKS)
@@ -57,7 +57,7 @@ def report(
     screen.emit({"folder": str(given), "pages": list(written)}, f"{written[0]}: {show_count(len(written), 'page')}")
 
 
-def _looked(flags: Flags, site: ConfiguredSite) -> SiteFacts:
+def _looked(flags: Flags, site: ConfiguredSite) -> PageFacts:
     try:
         with limited(flags, site, "looking at the stores"):
             return gather(site)

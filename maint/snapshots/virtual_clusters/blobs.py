@@ -34,7 +34,7 @@ _KEY = 48  # hexadecimal digits of an id that its content decides
 _CHANCE = 8  # bytes of an id that are chance
 
 
-class Stopped(Exception):
+class NotWanted(Exception):
     """The work as a whole has ended: nobody waits for this file any more."""
 
 
@@ -175,7 +175,7 @@ class _Arriving:
 
     def read(self, size: int) -> bytes:
         if self._stop.is_set():
-            raise Stopped
+            raise NotWanted
         block = self._read(size)
         self._hash.update(block)
         self._size += len(block)

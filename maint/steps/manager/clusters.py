@@ -171,8 +171,8 @@ class DeleteCluster(Step[DeleteArguments]):
             proofs += guards.contents_words(sight, args, contents) + carried(sight, cluster, args)
         yield self.action(
             f"cluster {cluster.name}",
-            f"delete cluster {cluster.name} with {show_count(services, 'service')}{beside(sight.manager, cluster)}"
-            f"{proofs}{guards.plan_to_keep(sight, args)}",
+            f"delete cluster {cluster.name} with {show_count(services, 'service')}"
+            f"{dependents_warning(sight.manager, cluster)}{proofs}{guards.plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name, **named(contents)},
             undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
             facts={
@@ -237,7 +237,7 @@ def _computes(cluster: Cluster) -> bool:
     return cluster.type == "COMPUTE_CLUSTER"
 
 
-def beside(manager: ManagerSight, cluster: Cluster) -> str:
+def dependents_warning(manager: ManagerSight, cluster: Cluster) -> str:
     """Return a warning of clusters that would lose, or may lose, the base cluster they work with, else nothing."""
     if cluster.is_ecs or _computes(cluster):
         return ""

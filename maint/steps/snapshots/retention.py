@@ -14,7 +14,7 @@ from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
 from maint.snapshots.catalogue import committed_ids, entries, find_id
 from maint.snapshots.in_progress import refuse_clock_ahead
-from maint.snapshots.retention_policy import Verdict
+from maint.snapshots.retention_policy import Retention
 from maint.snapshots.virtual_clusters.blobs import collect, unused
 from maint.steps.hosts.fan_out import texts
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
@@ -106,7 +106,7 @@ def _refuse_lost(sight: Sight, thaw: str) -> None:
         )
 
 
-def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Verdict:
+def _verdict(sight: Sight, *, thaw: str, damaged: bool) -> Retention:
     doubt = None if thaw else prune.doubt(entries(sight), sight.clock.now())
     if doubt:
         raise Refused(

@@ -14,7 +14,15 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
-from maint.restore.conflicts import Resolution, beside, dags_of, decide, left_out, planned_cluster, refuse_live_source
+from maint.restore.conflicts import (
+    Resolution,
+    dags_of,
+    decide,
+    left_out,
+    planned_cluster,
+    recovery_source,
+    refuse_live_source,
+)
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -47,7 +55,7 @@ class FindCluster(VcStep[FindArguments]):
 
     def plan(self, args: FindArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)
-        snapshot = beside(sight, chosen(sight, args.snapshot), settings.name)
+        snapshot = recovery_source(sight, chosen(sight, args.snapshot), settings.name)
         if snapshot is None:
             raise Refused(
                 f"no snapshot to choose from holds virtual cluster {settings.name}",
@@ -192,7 +200,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
     def plan(self, args: RecoverArguments, sight: Sight) -> Iterable[Action]:
         """Decide what comes back by the snapshot alone; `vc.find` and the run itself look at the virtual cluster."""
         name = sight.settings.virtual_cluster(args.vc).name
-        snapshot = beside(sight, chosen(sight, args.snapshot), name)
+        snapshot = recovery_source(sight, chosen(sight, args.snapshot), name)
         if snapshot is None:
             raise Refused(f"no snapshot to choose from holds virtual cluster {name}", hint="`maint backup list`")
         document = read_document(sight, snapshot, name)

@@ -17,7 +17,7 @@ from maint.config.yaml import load
 from maint.files import keep_record, kept_record
 from maint.lab.running import Lab
 from maint.model.snapshot import Judgement, Part, Purpose, Redaction, Snapshot
-from maint.report.site_facts import SiteFacts
+from maint.report.site_facts import PageFacts
 from maint.snapshots.catalogue import Entry
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from tests.steps.conftest import copy
@@ -88,13 +88,13 @@ def test_changes_of_days_that_were_told_earlier_are_told_as_long_as_snapshots_go
     words = ("site", "report", "--site", SITE, "--config", operator.config)
     assert maint(*words).code == 0
     kept = operator.state / KEPT
-    facts = kept_record(kept, SiteFacts)
+    facts = kept_record(kept, PageFacts)
     assert facts is not None
     oldest = facts.shots[0].taken_at
     told = [(oldest - timedelta(days=1), 7), (oldest + timedelta(days=2), 8), (oldest + timedelta(days=3), 0)]
     keep_record(kept, msgspec.structs.replace(facts, changed=told))
     assert maint(*words).code == 0
-    after = kept_record(kept, SiteFacts)
+    after = kept_record(kept, PageFacts)
     assert after is not None and [(at, n) for at, n in after.changed if at > oldest] == told[1:]
 
 

@@ -23,7 +23,7 @@ from maint.snapshots.parts import object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
 from maint.snapshots.verify import record, verify
-from maint.snapshots.virtual_clusters.blobs import Objects, Stopped, retry_truncated
+from maint.snapshots.virtual_clusters.blobs import NotWanted, Objects, retry_truncated
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.document import clusters_in, decode, drift_of, part_name
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -220,7 +220,7 @@ def test_a_file_that_nobody_waits_for_any_more_is_left_half_way(ground: Ground) 
     stop.set()
     resource = cluster.resource("etl-scripts")
     assert resource is not None
-    with pytest.raises(Stopped):
+    with pytest.raises(NotWanted):
         objects.fetch(cluster, resource.name, resource.files[0], stop)
     assert list(ground.store.names("prod/objects")) == []
 
