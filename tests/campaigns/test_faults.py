@@ -203,7 +203,12 @@ def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run
 
 
 UNNAMED = "a new file"  # which has no name before it is whole
-OURS = ("state/", "backups/", "metrics/")  # all else is written by the lab's servers, which have a disk of their own
+OURS = (
+    "state/",
+    "backups/",
+    "second/",
+    "metrics/",
+)  # all else is written by the lab's servers, which have a disk of their own
 
 
 class FilesOfOurs(Disk):
@@ -262,12 +267,16 @@ class FilesOfOurs(Disk):
         return f"{name} {re.sub('[0-9]{8}T[0-9.]+Z(-[0-9a-f]+)?|[0-9a-f]{12,}', '*', below)}"
 
 
-# What is written by it is kept in files of each kind; `@` is another value each time.
+# What is written by it is kept in files of each kind; `@` is another value each time, `%` the folder of metrics.
 WRITING = {
     "a backup through a window": "backup create --open-window --yes",
     "a job that can be undone": "vc job update --name daily-vacuum --cron-expression '@ 5 * * *' --yes",
     "a setting": "setting set dfs_replication @ --service hdfs --yes",
     "a verification": "backup verify",
+    "a hold": "backup hold latest --reason @",
+    "a list made anew": "backup list --rebuild",
+    "pages": "site report --to %/pages",
+    "facts of hosts": "host check --check os.thp --save-facts %/facts.json --report %/hosts.html",
 }
 
 
@@ -276,16 +285,20 @@ def test_where_a_file_of_ours_cannot_be_written_a_command_says_so_and_leaves_not
     loaded: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     disk, config, options = FilesOfOurs(loaded.lab.folder), Path(loaded.config), loaded.options.read_bytes()
-    config.write_text(config.read_text().replace("    backup:\n", "    metrics: metrics/maint.prom\n    backup:\n"))
+    more = "    metrics: metrics/maint.prom\n    backup:\n      copies: [second]\n"
+    config.write_text(config.read_text().replace("    backup:\n", more))
     for layer in (*LAYERS, "maint.engine.journal", "maint.engine.lock", Path.unlink.__module__):
         monkeypatch.setattr(f"{layer}.os", disk)
-    turns = itertools.count(2)
+    turns = itertools.chain((2,), itertools.cycle(range(3, 20)))  # the first one stays in what is put back
+    (loaded.lab.folder / "metrics").mkdir()
 
     def typed() -> Said:
-        return loaded(*shlex.split(WRITING[what].replace("@", str(next(turns) % 20))))
+        line = WRITING[what].replace("@", str(next(turns))).replace("%", f"{loaded.lab.folder}/metrics")
+        return loaded(*shlex.split(line))
 
     assert typed().code == 0
-    begin = Begin(tmp_path / "begin", *(loaded.lab.folder / name for name in OURS))  # keys are made once
+    there = [folder for name in OURS if (folder := loaded.lab.folder / name).exists()]
+    begin = Begin(tmp_path / "begin", *there)  # keys are made once
     disk.choose("", 0, lasting=False)
     assert typed().code == 0
     seen = [one for one in disk.seen if not one.endswith(UNNAMED)]
