@@ -1,18 +1,24 @@
 """Compress with zstd and encrypt with age, as streams that stock `zstd` and `age` read and write."""
 
 import io
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol, cast
 
-import pyrage
 import zstandard
 
 from maint.errors import Invalid, NoKeyFits, WorkFailed
 from maint.files import as_file
 from maint.model.secret import Secret
+
+_MASK = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+try:
+    import pyrage  # which panics where a signal raises while it is read in: such a one waits that long
+finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _MASK)
 
 _AHEAD = 1 << 20  # bytes
 
@@ -139,8 +145,16 @@ class AgeSeal:
         return str(_parse_identities(identity)[0].to_public())
 
     def encrypt(self, source: Read, target: BinaryIO, recipients: Sequence[str]) -> None:
-        """Pull from `source` until b'', encrypt and write; Invalid for missing or malformed recipients."""
-        _encrypt(source, target, _parse_recipients(recipients))
+        """Pull from `source` until b'', encrypt and write; Invalid for missing or malformed recipients.
+
+        pyrage is called in a thread beside: in the main one it takes what a signal raises for a failed read, or loses
+        it.
+        """
+        keys, plain = _parse_recipients(recipients), Pipe()
+        with beside(lambda: _encrypt(plain.read, target, keys), plain):
+            while block := source(_BLOCK):
+                plain.write(block)
+            plain.end()
 
     @contextmanager
     def decrypt(self, source: BinaryIO, identities: Sequence[Secret]) -> Iterator[BinaryIO]:

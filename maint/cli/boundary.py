@@ -92,7 +92,9 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
         return error.exit_code
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a library in Rust panics with what is no Exception
         failure = _stopped(error) or foreseen(error)
         shown.error(failure)
         return failure.exit_code
@@ -146,8 +148,10 @@ def _let_go_of_lost_terminals() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), handle)
 
 
-def _stopped(error: Exception) -> MaintError | None:
+def _stopped(error: BaseException) -> MaintError | None:
     """Return what asked to end where Python or a library made another failure of it, None where this is a bug."""
+    if _received[0] and not all(isinstance(one, Exception) for one in (error, error.__cause__) if one):
+        return Interrupted(_received[0])
     if isinstance(error.__cause__, Stopped):  # up to Python 3.11 what is raised while a class is made: RuntimeError
         return error.__cause__
     where = traceback.extract_tb(error.__traceback__)[-1].filename
@@ -155,7 +159,7 @@ def _stopped(error: Exception) -> MaintError | None:
     return error.__context__ if elsewhere and isinstance(error.__context__, Stopped) else None
 
 
-def foreseen(error: Exception) -> MaintError:
+def foreseen(error: BaseException) -> MaintError:
     """Return a failure as it is shown: what nobody has foreseen as a bug whose crash report is written."""
     if isinstance(error, MaintError):
         return error
@@ -164,7 +168,7 @@ def foreseen(error: Exception) -> MaintError:
     return _without_room(error) or shortage(error) or _bug(error)
 
 
-def _without_room(error: Exception) -> MaintError | None:
+def _without_room(error: BaseException) -> MaintError | None:
     """Return the failure of a machine on which nothing temporary can be made, None where this is something else."""
     frames = traceback.extract_tb(error.__traceback__)
     if not (isinstance(error, OSError) and frames and frames[-1].filename == tempfile.__file__):
@@ -173,7 +177,7 @@ def _without_room(error: Exception) -> MaintError | None:
     return WorkFailed(words, hint="make room in the folder for temporary files (/tmp), or name another one in TMPDIR")
 
 
-def _bug(error: Exception) -> MaintError:
+def _bug(error: BaseException) -> MaintError:
     """Write a crash report without any values, and return the failure that names it, or holds it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [

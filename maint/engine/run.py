@@ -214,8 +214,7 @@ class Runner:
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
-        noted = past.records.values() if past is not None else ()
-        self._lost = LostHosts([record.notes.get(LOST) for record in noted])
+        self._lost = LostHosts([record.notes.get(LOST) for record in (past.records.values() if past else ())])
         self._unwritten: WorkFailed | None = None  # why the journal lacks lines about final steps
         self.partly: list[Result] = []
 
@@ -262,11 +261,11 @@ class Runner:
             raise together(list(held.values()))
 
     def _cleaning_up(self, past: RunState) -> bool:
-        # Where the last attempt was killed among the steps that follow a failure, they are finished first.
+        """Whether the last attempt was killed among the steps that follow a failure: they are finished first."""
         failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
-        begun = any(record.begun for record in cleaning)
-        return failed and begun and past.ended is None and not all(record.settled for record in cleaning)
+        failed = failed and any(record.begun for record in cleaning)
+        return failed and past.ended is None and not all(record.settled for record in cleaning)
 
     def _in(self, phase: Phase) -> Iterator[tuple[int, Action]]:
         return ((index, action) for index, action in enumerate(self._plan.actions) if action.phase is phase)
@@ -345,7 +344,9 @@ class Runner:
             outcome = Outcome.WAITING if isinstance(error, Unfinished) else Outcome.FAILED
             yield from self._outcome(index, action, Result(outcome, _words(error)))
             yield self._event(index, Happening.FINISHED, _words(error), outcome)
-            raise
+            if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):
+                raise
+            raise RuntimeError("a library has panicked") from error  # a bug: what was opened is closed
         result = replace(result, detail=scrub(result.detail))
         yield from self._outcome(index, action, result)
         self._remember(action, result)
@@ -431,8 +432,7 @@ class Runner:
         )
 
     def _write(self, index: int, action: Action, what: str, **fields: Json) -> Iterator[Event]:
-        # What puts things back is done even where the disk takes no line.
-        try:
+        try:  # what puts things back is done even where the disk takes no line
             self._journal.write(what, index=index, time=self._now(), **fields)
         except WorkFailed as error:
             if action.phase is not Phase.FINALLY:

@@ -4,6 +4,7 @@ import io
 import os
 import random
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maint.adapters.seal import AgeSeal
-from maint.errors import Invalid, WorkFailed
+from maint.errors import Interrupted, Invalid, WorkFailed
 from maint.model.secret import Secret
 
 SEAL = AgeSeal()
@@ -306,3 +307,26 @@ def test_stock_age_keygen_agrees_about_keys(identity_file: Path) -> None:
     assert shown.stdout.strip() == RECIPIENT == SEAL.recipient_of(IDENTITY)
     made = subprocess.run(["age-keygen"], capture_output=True, check=True, text=True)
     assert SEAL.recipient_of(Secret(made.stdout)) in made.stdout
+
+
+def test_a_signal_is_neither_lost_nor_taken_for_a_failure_of_the_encryption() -> None:
+    rung: list[int] = []
+
+    def ring(number: int, _frame: object) -> None:
+        rung.append(number)
+        raise Interrupted(number)
+
+    content, caught = random.Random(1).randbytes(3_000_000), 0
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for tries in range(60):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0003 * (tries % 20 + 1))
+                SEAL.encrypt(io.BytesIO(content).read, io.BytesIO(), [RECIPIENT])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                caught += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert caught == len(rung) > 0

@@ -110,3 +110,54 @@ def test_a_run_whose_signal_was_swallowed_begins_nothing_more(tmp_path: Path, mo
     book.write_text(f"name: two\nsummary: X.\nsteps:\n{steps}")
     said = maint("playbook", "run", str(book), "--config", str(tmp_path / "config.yaml"))
     assert (said.code, begun) == (143, ["first"])
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_a_library_that_panics_keeps_nothing_from_being_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signalled: bool
+) -> None:
+    class Panic(BaseException):  # as that of pyo3
+        pass
+
+    begun: list[str] = []
+
+    def panicking(self: Pause, action: Action, site: object, work: object) -> Progress:
+        yield "waiting"
+        begun.append(action.name)
+        if action.name == "first":
+            if signalled:
+                with suppress(Exception):
+                    signal.raise_signal(signal.SIGTERM)
+            raise Panic
+        return done("waited")
+
+    monkeypatch.setattr(Pause, "apply", panicking)
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    book = tmp_path / "two.yaml"
+    step = "  - {{name: {}, do: pause, with: {{duration: 1s}}}}\n"
+    book.write_text(f"name: two\nsummary: X.\nsteps:\n{step.format('first')}finally:\n{step.format('last')}")
+    said = maint("playbook", "run", str(book), "--config", str(tmp_path / "config.yaml"))
+    assert (said.code, begun) == (143 if signalled else 70, ["first", "last"]), said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_signal_waits_until_what_panics_has_been_read_in() -> None:
+    """Struck at each of many moments while the module that encrypts is imported, Python's own words never come."""
+    program = """
+import os, signal, sys
+from maint.errors import Interrupted
+def interrupt(number, frame):
+    raise Interrupted(number)
+signal.signal(signal.SIGALRM, interrupt)
+import maint.adapters, maint.files, zstandard
+signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
+try:
+    import maint.adapters.seal
+except Interrupted:
+    sys.exit(3)
+"""
+    for tries in range(1, 25):
+        words = [sys.executable, "-c", program, str(tries * 0.0004)]
+        ended = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+        assert ended.returncode in (0, 3, -signal.SIGALRM), ended.stderr
+        assert "panic" not in ended.stderr, ended.stderr
