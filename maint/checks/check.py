@@ -53,9 +53,14 @@ def failed(observed: str, remedy: str = "") -> Verdict:
     return Verdict(State.FAIL, observed, remedy)
 
 
-def held(kept: bool, observed: str) -> Verdict:
-    """Return whether the rule is kept."""
-    return good(observed) if kept else broken(observed)
+def held(kept: bool, observed: str, remedy: str = "") -> Verdict:
+    """Return whether the rule is kept, and what mends it where the check's own remedy does not."""
+    return good(observed) if kept else broken(observed, remedy)
+
+
+def setting_kernel(*settings: str) -> str:
+    """Return the commands that set `NAME=VALUE` of the kernel at each boot, whatever other files say, and now."""
+    return "; ".join([*(f"echo {one} >> /etc/sysctl.conf" for one in settings), f"sysctl -w {' '.join(settings)}"])
 
 
 HostRule = Callable[[HostFacts], Verdict]
@@ -71,7 +76,7 @@ class Check(msgspec.Struct, frozen=True):
     asks: Sequence[str]  # the questions whose answers it reads
     expected: str
     why: str
-    remedy: str  # a command where there is one
+    remedy: str  # a line for a shell where a command mends it, words for people behind `#`
     source: str  # keys of `SOURCES`
     rule: HostRule | None = None
     site_rule: SiteRule | None = None  # judges all hosts together

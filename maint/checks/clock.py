@@ -8,6 +8,7 @@ from maint.checks.facts import CouldNotTell, HostFacts, SiteFacts, usual_of
 
 _WARN_AFTER, _FAIL_AFTER = 1.0, 300.0  # seconds; Kerberos refuses more than five minutes
 _MOST_OFFSET, _NO_STRATUM = 0.1, 16
+_STEP_NTP = "systemctl stop ntpd; ntpd -gq; systemctl start ntpd"
 _CLOSE = 1.0  # seconds between the least and the most, within which the middle says enough
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?(?!\d)", re.ASCII)
 QUESTIONS = {
@@ -24,7 +25,7 @@ QUESTIONS = {
     id="time.sync", profiles="", severity=FAIL, asks=("sync", "units"), source="PS EXE HI",
     expected="synchronised within 100 ms, by exactly one of chronyd and ntpd",
     why="Tickets, tokens and logs of a host with its own idea of time are worthless elsewhere.",
-    remedy="chronyc sources -v, or ntpq -pn, shows which servers answer; name ones that do in its configuration",
+    remedy="name servers that answer in its configuration: `chronyc sources -v`, or `ntpq -pn`, shows which do",
 ).host_rule  # fmt: skip
 def _sync(host: HostFacts) -> Verdict:
     running = [name for name in ("chronyd", "ntpd") if host.active(name)]
@@ -48,14 +49,14 @@ def _sync(host: HostFacts) -> Verdict:
 def _chrony(lines: list[str]) -> Verdict:
     seen = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if not seen:
-        return broken("chronyd does not answer")
+        return broken("chronyd does not answer", "systemctl restart chronyd")
     stratum, leap = int(seen.get("Stratum", "0")), seen.get("Leap status", "")
     offset = re.match(r"[\d.]+", seen.get("System time", ""))
     shown = f"stratum {stratum}, {seen.get('System time', 'offset unknown')}"
     kept = leap != "Not synchronised" and 0 < stratum < _NO_STRATUM and offset is not None
-    return held(
-        kept and offset is not None and float(offset[0]) < _MOST_OFFSET, shown if kept else f"not synchronised: {shown}"
-    )
+    if not kept or offset is None:
+        return broken(f"not synchronised: {shown}")
+    return held(float(offset[0]) < _MOST_OFFSET, shown, "chronyc makestep")
 
 
 def _ntp(lines: list[str]) -> Verdict:
@@ -63,14 +64,14 @@ def _ntp(lines: list[str]) -> Verdict:
     if not chosen:
         return broken("ntpd has chosen no server")
     row = chosen[0]
-    return held(
-        abs(float(row[8])) < _MOST_OFFSET * 1000 and int(row[2]) < _NO_STRATUM, f"stratum {row[2]}, {row[8]} ms"
-    )
+    shown, away = f"stratum {row[2]}, {row[8]} ms", abs(float(row[8])) >= _MOST_OFFSET * 1000
+    return held(not away and int(row[2]) < _NO_STRATUM, shown, _STEP_NTP if away else "")
 
 
 def _timedate(lines: list[str]) -> Verdict:
     synced = "NTPSynchronized=yes" in lines
-    return held(synced, "synchronised" if synced else "not synchronised")
+    shown = "synchronised" if synced else "not synchronised"
+    return held(synced, shown, "dnf install -y chrony && systemctl enable --now chronyd")
 
 
 def skew(host: HostFacts) -> tuple[float, float]:
@@ -93,12 +94,12 @@ def _stamp(text: str) -> float:
     id="time.skew", profiles="", severity=FAIL, asks=("clock_begin", "clock_end"), source="HI own",
     expected="less than a second from ours; five minutes at the very most",
     why="Kerberos refuses tickets from hosts that are five minutes off.",
-    remedy="chronyc makestep",
+    remedy=f"chronyc makestep # where ntpd keeps the clock: {_STEP_NTP}; all hosts off alike: this machine's is wrong",
 ).host_rule  # fmt: skip
 def _time_skew(host: HostFacts) -> Verdict:
     least, most = skew(host)
     if least > most:
-        return warned("its clock was set while we looked")
+        return warned("its clock was set while we looked", "look again: `maint host check --check time.skew`")
     certain = least if least > 0 else most if most < 0 else 0.0
     away, middle = abs(certain), (least + most) / 2
     shown = f"{middle:+.1f} s" if most - least < _CLOSE else f"between {least:+.1f} and {most:+.1f} s"
@@ -111,11 +112,14 @@ def _time_skew(host: HostFacts) -> Verdict:
     id="os.tz", profiles="BEM", severity=WARN, asks=("zone",), source="HI EXE",
     expected="the same time zone on all hosts",
     why="Schedules and logs are read in the host's own time zone.",
-    remedy="timedatectl set-timezone ZONE",
+    remedy="`timedatectl set-timezone` with the zone of the other hosts",
 ).cross_rule  # fmt: skip
 def _zone(site: SiteFacts) -> Mapping[str, Verdict]:
     seen = {h.name: h.text("zone") for h in site.answering("zone")}
     usual = usual_of(seen.values())
+    model = next((name for name, value in seen.items() if value == usual), "")
+    remedy = f"`timedatectl set-timezone` with what `timedatectl show -p Timezone --value` prints on {model}"
     return {
-        n: held(value == usual, value if value == usual else f"{value}, others {usual}") for n, value in seen.items()
+        name: held(value == usual, value if value == usual else f"{value}, others {usual}", remedy)
+        for name, value in seen.items()
     }

@@ -55,7 +55,8 @@ def _reached(host: HostFacts) -> Verdict:
     if "to" not in seen:
         raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
     answers = seen.get("status") == "0"
-    return held(answers, f"{seen['to']} {'answers' if answers else 'does not answer'}")
+    shown = f"{seen['to']} {'answers' if answers else 'does not answer'}"
+    return held(answers, shown, f"start the database of {seen['to']}, and open the way there from this host")
 
 
 def _present(host: HostFacts, question: str, name: str) -> dict[str, str]:
@@ -77,21 +78,25 @@ def _postgresql(host: HostFacts) -> Verdict:
     seen = _present(host, "db_pg", "PostgreSQL")
     databases = max(1, int(seen.get("databases") or "3") - 3)  # templates and postgres itself do not count
     least = 100 * databases + 50
-    wrong = [] if int(seen["max_connections"]) >= least else [f"max_connections {seen['max_connections']} of {least}"]
-    wrong += [] if seen.get("ssl") == "on" else ["ssl off"]
-    wrong += [] if seen.get("server_encoding") == "UTF8" else [f"encoding {seen.get('server_encoding')}"]
     version = (seen.get("server_version") or "unknown").split()[0]
     known = supported(host.site.setting.matrix, "postgresql", version)
-    wrong += [f"version {version}, which the support matrix does not list"] if known is False else []
+    few, most = int(seen["max_connections"]) < least, seen["max_connections"]
+    wrong = {f"max_connections {most} of {least}": f"max_connections = {least} in postgresql.conf"} if few else {}
+    wrong |= {} if seen.get("ssl") == "on" else {"ssl off": "ssl = on there, with server.crt and server.key"}
+    encoding = seen.get("server_encoding")
+    wrong |= {} if encoding == "UTF8" else {f"encoding {encoding}": "a cluster made anew with initdb -E UTF8"}
+    unlisted = f"version {version}, which the support matrix does not list"
+    wrong |= {unlisted: "an upgrade to a version that the matrix lists"} if known is False else {}
     unsaid = f"; {UNKNOWN}" if known is None else ""
-    return held(not wrong, ", ".join(wrong) or f"{version}, {seen['max_connections']} connections{unsaid}")
+    shown = ", ".join(wrong) or f"{version}, {most} connections{unsaid}"
+    return held(not wrong, shown, f"{', '.join(wrong.values())}; then restart PostgreSQL")
 
 
 @Check(
     id="db.oracle", profiles="D", severity=FAIL, asks=("db_oracle",), source="FX",
     expected="processes at least 250, sessions at least 1.5 times as many",
     why="A full process table refuses the manager's connections.",
-    remedy="alter system set processes=1000 scope=spfile; restart the database",
+    remedy="alter system set processes=1000 scope=spfile; alter system set sessions=1500 scope=spfile; restart it then",
 ).host_rule  # fmt: skip
 def _oracle(host: HostFacts) -> Verdict:
     seen = _present(host, "db_oracle", "Oracle")
@@ -99,23 +104,27 @@ def _oracle(host: HostFacts) -> Verdict:
     shown = f"processes {processes}, sessions {sessions}"
     if processes < threshold("oracle.processes"):
         return failed(shown)
-    return warned(shown) if sessions < 1.5 * processes else good(shown)
+    more = f"alter system set sessions={processes * 3 // 2 + 1} scope=spfile; restart the database then"
+    return warned(shown, more) if sessions < 1.5 * processes else good(shown)
+
+
+_NEWER = "upgrade MySQL to a version that the support matrix lists"
 
 
 @Check(
     id="db.mysql", profiles="D", severity=FAIL, asks=("db_mysql",), source="PS",
     expected="a version that the support matrix lists, O_DIRECT, 250 connections",
     why="Old versions lose transactions of the manager.",
-    remedy="innodb_flush_method=O_DIRECT and max_connections in my.cnf",
+    remedy="innodb_flush_method = O_DIRECT and max_connections = 250 below [mysqld] in my.cnf; then restart it",
 ).host_rule  # fmt: skip
 def _mysql(host: HostFacts) -> Verdict:
     seen = _present(host, "db_mysql", "MySQL")
     shown = f"{seen.get('version')}, {seen.get('flush')}, {seen.get('connections')} connections"
     if re.match(r"5\.[0-6]\.", seen.get("version", "")):
-        return broken(shown)
+        return broken(shown, _NEWER)
     known = supported(host.site.setting.matrix, "mysql", seen.get("version", "").partition("-")[0])
     if known is False:
-        return broken(f"{shown}; the support matrix does not list this version")
+        return broken(f"{shown}; the support matrix does not list this version", _NEWER)
     shown += f"; {UNKNOWN}" if known is None else ""
     kept = seen.get("flush") == "O_DIRECT" and int(seen.get("connections") or 0) >= 250
     return good(shown) if kept else warned(shown)

@@ -1,6 +1,7 @@
 """Checks of disks: room, inodes, how data is mounted, what became read-only."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 
 import msgspec
 
@@ -55,25 +56,29 @@ def rooms(host: HostFacts) -> list[Room]:
     id="disk.space", profiles="", severity=FAIL, asks=("space",), source="HM own",
     expected="no file system over 90 %; agent logs 2 GiB, parcels 10 GiB, state folders 5 GiB free",
     why="A full disk stops databases and agents in the middle of what they write.",
-    remedy="du -xk FOLDER | sort -n | tail shows what takes the room",
+    remedy="make room in the folder: `du -xk FOLDER | sort -n | tail` shows what takes it",
 ).host_rule  # fmt: skip
 def _space(host: HostFacts) -> Verdict:
-    worst: list[tuple[int, str]] = []
+    worst: list[tuple[int, str, str]] = []
     for room in rooms(host):
         low, lowest = FLOORS.get(room.path, (5, 0) if room.path.startswith(_STATE) else (0, 0))
         free = room.free / (1 << 20)
         level = 2 if room.percent > 95 or free < lowest else 1 if room.percent > 90 or free < low else 0
-        worst.append((level, f"{room.path} {room.percent} % full, {free:.1f} GiB free"))
+        worst.append((level, room.path, f"{room.path} {room.percent} % full, {free:.1f} GiB free"))
     level = max(item[0] for item in worst)
-    shown = "; ".join(words for own, words in worst if own and own == level)
-    return (good(show_count(len(worst), "folder")), warned(shown), failed(shown))[level]
+    if not level:
+        return good(show_count(len(worst), "folder"))
+    shown = "; ".join(words for own, _, words in worst if own == level)
+    folders = " ".join(quote(path) for own, path, _ in worst if own == level)
+    remedy = f"make room there: `du -xk {folders} | sort -n | tail` shows what takes it"
+    return (warned, failed)[level - 1](shown, remedy)
 
 
 @Check(
     id="disk.inodes", profiles="", severity=WARN, asks=("inodes",), source="own",
     expected="over 10 % of the inodes free",
     why="Without inodes no file can be made, however much room there is.",
-    remedy="find FOLDER -xdev -type d -size +1M shows folders with very many files",
+    remedy="remove files: `find FOLDER -xdev -type d -size +1M` shows folders with very many",
 ).host_rule  # fmt: skip
 def _inodes(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.text("inodes").splitlines()]
@@ -81,7 +86,9 @@ def _inodes(host: HostFacts) -> Verdict:
     if not used:
         raise CouldNotTell("df shows no inodes")
     full = [f"{path} {percent} %" for path, percent in used.items() if percent >= 90]
-    return held(not full, ", ".join(full) or f"{show_count(len(used), 'file system')}")
+    folders = " ".join(quote(path) for path, percent in used.items() if percent >= 90)
+    remedy = f"remove files there: `find {folders} -xdev -type d -size +1M` shows folders with very many"
+    return held(not full, ", ".join(full) or f"{show_count(len(used), 'file system')}", remedy)
 
 
 def _mounts(host: HostFacts) -> list[tuple[str, str, str, list[str]]]:
@@ -101,15 +108,22 @@ def _data_mounts(host: HostFacts) -> Verdict:
     data = [row for row in _mounts(host) if row[1].startswith(("/data", "/grid", "/hadoop", "/dfs"))]
     if not data:
         raise NotApplicable("no data volumes below /data, /grid, /hadoop or /dfs")
-    wrong = []
+    wrong, anew, timed = [], [], []
     for source, target, kind, options in data:
         if kind not in ("ext4", "xfs"):
             wrong.append(f"{target} is {kind}")
+            anew.append(target)
         if "noatime" not in options:
             wrong.append(f"{target} without noatime")
+            timed.append(quote(target))
         if source.startswith(("/dev/mapper/", "/dev/dm-", "/dev/md")):
             wrong.append(f"{target} on {source}")
-    return held(not wrong, "; ".join(wrong) or show_count(len(data), "volume"))
+            anew.append(target)
+    remedy = f"for d in {' '.join(timed)}; do mount -o remount,noatime $d; done # and in /etc/fstab" if timed else ""
+    if anew:  # what is on them goes
+        moved = f"have the manager take {', '.join(dict.fromkeys(anew))} out of use, then make xfs on a bare disk"
+        remedy = "; ".join([moved, *([f"noatime in /etc/fstab for {', '.join(timed)}"] if timed else [])])
+    return held(not wrong, "; ".join(wrong) or show_count(len(data), "volume"), remedy)
 
 
 @Check(
@@ -119,10 +133,10 @@ def _data_mounts(host: HostFacts) -> Verdict:
     remedy="dmesg shows why; repair the file system",
 ).host_rule  # fmt: skip
 def _read_only(host: HostFacts) -> Verdict:
-    found = [
-        t for s, t, kind, options in _mounts(host) if s.startswith("/dev/") and kind in _REAL and options[0] == "ro"
-    ]
-    return held(not found, ", ".join(found) or "none")
+    rows = [row for row in _mounts(host) if row[0].startswith("/dev/") and row[2] in _REAL and row[3][0] == "ro"]
+    disks = ", ".join(row[0] for row in rows)
+    remedy = f"`dmesg` shows why; unmount {disks}, repair (xfs_repair, e2fsck -f) or replace it, mount it again"
+    return held(not rows, ", ".join(row[1] for row in rows) or "none", remedy)
 
 
 @Check(
@@ -164,7 +178,7 @@ def not_alone(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     id="os.tmp", profiles="BEM", severity=WARN, asks=("tmp",), source="PS EXE",
     expected="mode 1777, without noexec",
     why="Installers and Java unpack programs there.",
-    remedy="mount -o remount,exec /tmp; chmod 1777 /tmp",
+    remedy="chmod 1777 /tmp",
 ).host_rule  # fmt: skip
 def _tmp(host: HostFacts) -> Verdict:
     seen = host.fields("tmp")
@@ -172,4 +186,6 @@ def _tmp(host: HostFacts) -> Verdict:
     if not mode:
         raise CouldNotTell("stat says nothing about /tmp")
     noexec = "noexec" in options.split(",")
-    return held(mode == "1777" and not noexec, f"mode {mode}{', noexec' if noexec else ''}")
+    lasting = "take noexec out of /etc/fstab, or of tmp.mount, for the next boot"
+    remedy = f"mount -o remount,exec /tmp; chmod 1777 /tmp # {lasting}" if noexec else ""
+    return held(mode == "1777" and not noexec, f"mode {mode}{', noexec' if noexec else ''}", remedy)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from shlex import quote
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, WARN, Check, Verdict, broken, good, held, warned
 from maint.checks.facts import NOT_ASKED, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
@@ -52,7 +53,7 @@ _VCPU, _MEMORY, _STORAGE = 7.0, 15.0, 110.0  # what the service needs: processor
     id="ecs.packages", profiles="E", severity=FAIL, asks=("ecs_packages", "units"), source="CC EXE FX",
     expected=f"{', '.join(PACKAGES)} installed, iscsid enabled",
     why="Volumes of pods are attached with them.",
-    remedy=f"dnf install {' '.join(PACKAGES)}; systemctl enable --now iscsid",
+    remedy=f"dnf install -y {' '.join(PACKAGES)}; systemctl enable --now iscsid",
 ).host_rule  # fmt: skip
 def _packages(host: HostFacts) -> Verdict:
     lines = host.lines("ecs_packages")
@@ -73,8 +74,10 @@ def _packages(host: HostFacts) -> Verdict:
     phases=(BEFORE_INSTALL,),
     expected="no rules beyond the default policies, in either back end",
     why="Rules of an earlier cluster, or of a firewall, cut pods off.",
-    remedy="save the rules, then flush all tables (-F, -X, for filter, nat, mangle, raw and security) by"
-    " iptables-legacy and by iptables-nft",
+    remedy="for i in iptables iptables-legacy iptables-nft; do command -v $i > /dev/null || continue;"
+    " $i-save > /root/$i.$(date +%s); for c in INPUT FORWARD OUTPUT; do $i -P $c ACCEPT; done;"
+    " for t in filter nat mangle raw security; do $i -t $t -F; $i -t $t -X; done; done"
+    " # what loads rules at the boot (iptables.service) is to be disabled, too",
 ).host_rule  # fmt: skip
 def _rules(host: HostFacts) -> Verdict:
     lines = host.lines("iptables_rules")
@@ -96,7 +99,7 @@ def _rules(host: HostFacts) -> Verdict:
     id="ecs.iptables.backend", profiles="E", severity=WARN, asks=("iptables_version", "os_release"), source="IPT EXE",
     expected="legacy on RHEL 9 (the guides contradict each other: see the one for your version)",
     why="Rules in both back ends are both applied, and only one of them is seen.",
-    remedy="update-alternatives --set iptables /usr/sbin/iptables-legacy",
+    remedy="dnf install -y iptables-legacy && update-alternatives --set iptables /usr/sbin/iptables-legacy",
 ).host_rule  # fmt: skip
 def _backend(host: HostFacts) -> Verdict:
     shown = host.text("iptables_version")
@@ -111,8 +114,8 @@ def _backend(host: HostFacts) -> Verdict:
     id="ecs.nm", profiles="E", severity=FAIL, asks=("nm_config", "units"), source="RKE2 CC EXE",
     expected="NetworkManager leaves cali* and flannel* alone",
     why="It takes the pods' interfaces over, and their network breaks at random.",
-    remedy="write [keyfile] unmanaged-devices=interface-name:cali*;interface-name:flannel* into"
-    " /etc/NetworkManager/conf.d/rke2-canal.conf (only *.conf is read), then systemctl reload NetworkManager",
+    remedy="printf '[keyfile]\\nunmanaged-devices+=interface-name:cali*;interface-name:flannel*\\n'"
+    " > /etc/NetworkManager/conf.d/rke2-canal.conf; systemctl reload NetworkManager # only *.conf is read",
 ).host_rule  # fmt: skip
 def _network_manager(host: HostFacts) -> Verdict:
     if not host.active("NetworkManager"):
@@ -130,7 +133,8 @@ def _network_manager(host: HostFacts) -> Verdict:
 ).host_rule  # fmt: skip
 def _cloud_setup(host: HostFacts) -> Verdict:
     found = [name for name in ("nm-cloud-setup.service", "nm-cloud-setup.timer") if host.enabled(name)]
-    return held(not found, f"{', '.join(found)} enabled" if found else "disabled or absent")
+    shown = f"{', '.join(found)} enabled" if found else "disabled or absent"
+    return held(not found, shown, f"systemctl disable --now {' '.join(found)}")
 
 
 @Check(
@@ -146,13 +150,15 @@ def _wildcard(site: SiteFacts) -> Mapping[str, Verdict]:
     usual = usual_of(" ".join(found) for found in seen.values() if found)
     servers = [own_addresses(h) for h in site.answering("own_addresses") if "E" in h.profiles]
     strange = bool(servers) and not set().union(*servers) & set(usual.split())
-    return {name: _leads(found, usual, strange) for name, found in seen.items()}
+    record = f"let the DNS that this host asks (/etc/resolv.conf) have a record *.{site.setting.app_domain}"
+    record += f" that leads to {usual or 'the ECS server'} (/etc/hosts knows no wildcards)"
+    return {name: _leads(found, usual, strange, record) for name, found in seen.items()}
 
 
-def _leads(found: list[str], usual: str, strange: bool) -> Verdict:
+def _leads(found: list[str], usual: str, strange: bool, record: str) -> Verdict:
     shown = ", ".join(found) or "does not resolve"
     if not found or " ".join(found) != usual:
-        return broken(shown)
+        return broken(shown, record)
     if strange:
         return warned(f"{shown}, which none of the ECS hosts has: is it the load balancer's?", _BALANCER)
     return good(shown)
@@ -182,11 +188,14 @@ def _domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
     id="ecs.port53", profiles="E", severity=WARN, asks=("port_53",), source="PS",
     expected="nobody listens on UDP 53 but systemd-resolved on 127.0.0.53",
     why="The cluster's own name service needs the port.",
-    remedy="stop the name server that runs there (ss -lnup shows it)",
+    remedy="stop and disable the name server there: `ss -lnup 'sport = :53'` shows which program it is",
 ).host_rule  # fmt: skip
 def _port_53(host: HostFacts) -> Verdict:
     found = [row[3] for row in sockets(host, "port_53") if not row[3].startswith(("127.0.0.53", "127.0.0.54"))]
     return held(not found, ", ".join(found) or "free")
+
+
+_UNMOUNTED = "for m in $(mount | grep kubelet | sed 's/.* on //;s/ type .*//' | sort -r); do umount $m; done"
 
 
 @Check(
@@ -201,7 +210,9 @@ def _leftovers(host: HostFacts) -> Verdict:
     found = [line for line in lines if line.startswith("/")]
     mounted = next((int(line) for line in lines if line.isdigit()), 0)
     shown = [*found, *([f"{show_count(mounted, 'mount')} of kubelet"] if mounted else [])]
-    return held(not shown, ", ".join(shown) or "nothing")
+    commands = [_UNMOUNTED] if mounted else []
+    commands += [f"rm -r --one-file-system {' '.join(map(quote, found))}"] if found else []
+    return held(not shown, ", ".join(shown) or "nothing", "; ".join(commands))
 
 
 @Check(
@@ -209,7 +220,8 @@ def _leftovers(host: HostFacts) -> Verdict:
     phases=(RUNNING, BEFORE_INSTALL),
     expected="at most 3 name servers, none of them 127.*, at most 6 search domains",
     why="Pods inherit the file; to a pod 127.0.0.1 is itself.",
-    remedy="name the real servers in /etc/resolv.conf",
+    remedy="name 1 to 3 servers in /etc/resolv.conf, none of them 127.*, and 6 search domains at most; where"
+    " NetworkManager writes the file, in its connection (nmcli)",
 ).host_rule  # fmt: skip
 def _resolv(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.text("resolv").splitlines() if line.strip() and line.strip()[0] not in "#;"]
@@ -224,7 +236,8 @@ def _resolv(host: HostFacts) -> Verdict:
     )
     if wrong:
         return broken("; ".join(wrong))
-    return warned(f"{shown}; the stub of systemd-resolved, which pods cannot use") if stub else good(shown)
+    unstubbed = "ln -sf /run/systemd/resolve/resolv.conf /etc/resolv.conf"
+    return warned(f"{shown}; the stub of systemd-resolved, which pods cannot use", unstubbed) if stub else good(shown)
 
 
 def _server_only(host: HostFacts, question: str) -> str:
@@ -259,18 +272,21 @@ def _of(item: Json, *path: str) -> Json:
 ).host_rule  # fmt: skip
 def _kubelet_nodes(host: HostFacts) -> Verdict:
     found = nodes(host)
-    wrong = []
+    wrong, odd = [], []
     for node in found:
         conditions = _of(node, "status", "conditions")
         states = {
             str(_of(c, "type")): str(_of(c, "status")) for c in (conditions if isinstance(conditions, list) else [])
         }
-        name = _of(node, "metadata", "name")
-        wrong += [f"{name} is not Ready"] if states.get("Ready") != "True" else []
-        wrong += [f"{name}: {kind}" for kind, value in states.items() if kind.endswith("Pressure") and value == "True"]
+        name = str(_of(node, "metadata", "name"))
+        said = [f"{name} is not Ready"] if states.get("Ready") != "True" else []
+        said += [f"{name}: {kind}" for kind, value in states.items() if kind.endswith("Pressure") and value == "True"]
+        wrong += said
+        odd += [quote(name)] if said else []
     if not found:
-        return broken("no nodes")
-    return held(not wrong, "; ".join(wrong) or f"{show_count(len(found), 'node')} Ready")
+        return broken("no nodes", "start the ECS service in the manager: its agents register as nodes")
+    remedy = f"`kubectl describe node {' '.join(odd)}` shows why: start its kubelet (the ECS agent) or give it room"
+    return held(not wrong, "; ".join(wrong) or f"{show_count(len(found), 'node')} Ready", remedy)
 
 
 @Check(
@@ -312,7 +328,9 @@ def _capacity(host: HostFacts) -> Verdict:
         return broken(shown) if short else good(shown)
     room = _storage(host)
     shown = f"{shown}, {room:.0f} GB of volumes"
-    return broken(shown) if short or room < _STORAGE else good(shown)
+    if short or room >= _STORAGE:
+        return broken(shown) if short else good(shown)
+    return broken(shown, "give Longhorn another disk, or remove volumes that nobody uses")
 
 
 def _storage(host: HostFacts) -> float:

@@ -14,6 +14,7 @@ from maint.model.fleet import Finding, State
 from maint.model.secret import scrub
 
 _FINE = Verdict(State.PASS, "")
+_UNTOLD = "see to it that this can be told, then check again"  # what mends a broken rule may harm one that is kept
 
 
 def acceptances(listed: Sequence[object]) -> tuple[Accepted, ...]:
@@ -48,9 +49,10 @@ def judge(
         for name, verdict in _verdicts(check, site):
             if name in elsewhere:
                 continue
+            remedy = verdict.remedy or (_UNTOLD if verdict.state is State.ERROR else check.remedy)
             finding = Finding(
                 check.id, check.severity, verdict.state or State.ERROR, scrub(verdict.observed), check.expected,
-                check.reference, scrub(verdict.remedy or check.remedy), name,
+                check.reference, scrub(remedy), name,
             )  # fmt: skip
             found.append(_settled(finding, accepted, site.taken_at.date()))
     return [_unproven(finding) for finding in found] if _silence(site) else found

@@ -1,7 +1,8 @@
 """Checks of Java: which one, how new, and its security settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import msgspec
 
@@ -9,7 +10,8 @@ from maint.checks.check import FAIL, WARN, Check, Verdict, broken, good, held, w
 from maint.checks.facts import NOT_ASKED, CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.checks.thresholds import JAVA, REFERRALS
 
-_ORAI18N = "where the database has such a one, put orai18n.jar beside the driver and onto CMF_JDBC_DRIVER_JAR"
+_ORAI18N = "put orai18n.jar into /usr/share/java and onto CMF_JDBC_DRIVER_JAR; accept it where no database needs that"
+_NO_REFERRALS = "sun.security.krb5.disableReferrals=true"
 
 QUESTIONS = {
     "java": 'for j in /usr/java/* /usr/lib/jvm/*; do [ -x $j/bin/java ] && [ ! -L $j ] || continue; echo "home=$j";'
@@ -82,49 +84,61 @@ def _some(host: HostFacts) -> list[Java]:
     id="jdk.present", profiles="BM", severity=FAIL, asks=("java",), source="PS EXE",
     expected="a supported JDK (8 from u181 or u232, 11, 17), the same major version on all hosts",
     why="Everything here runs on Java, and the oldest ones no longer speak today's TLS.",
-    remedy="dnf install java-17-openjdk-devel",
+    remedy="dnf install -y java-17-openjdk-devel",
 ).cross_rule  # fmt: skip
 def _present(site: SiteFacts) -> Mapping[str, Verdict]:
     hosts = {h.name: javas(h) for h in site.answering("java") if set("BM") & set(h.profiles)}
     newest = [max(j.major for j in found if j.supported) for found in hosts.values() if any(j.supported for j in found)]
     usual = max(sorted(set(newest)), key=newest.count, default=0)
     result = {}
+    package = {0: "java-17", 8: "java-1.8.0"}.get(usual, f"java-{usual}")
+    remedy = f"dnf install -y {package}-openjdk-devel"
     for name, found in hosts.items():
         shown = ", ".join(map(str, found)) or "none"
         usable = {java.major for java in found if java.supported}
         if not usable:
-            result[name] = broken(f"{shown}: none that is supported")
+            result[name] = broken(f"{shown}: none that is supported", remedy)
         else:
-            result[name] = good(shown) if usual in usable else broken(f"{shown}, the others have {usual}")
+            shown += "" if usual in usable else f", the others have {usual}"
+            result[name] = held(usual in usable, shown, remedy)
     return result
+
+
+def _written(homes: Sequence[str], line: str) -> str:
+    """Return what adds a line to `java.security` of some JDKs, where the last one of a name counts."""
+    return (
+        f"find -L {' '.join(map(quote, homes))} -name java.security |"
+        f" while read -r f; do printf '\\n%s\\n' {line} >> \"$f\"; done"
+    )
 
 
 @Check(
     id="jdk.jce", profiles="BM", severity=WARN, asks=("java",), source="PS EXE",
     expected="crypto.policy=unlimited (JDK 8)",
     why="Without it there is no AES-256, which Kerberos uses.",
-    remedy="crypto.policy=unlimited in java.security, or a newer update",
+    remedy="write crypto.policy=unlimited into java.security, or take a newer update",
 ).host_rule  # fmt: skip
 def _strong_crypto(host: HostFacts) -> Verdict:
     old = [java for java in _some(host) if java.major < 10]
     if not old:
         raise NotApplicable("newer JDKs have it always")
     weak = [j.home for j in old if j.settings.get("crypto.policy", "unlimited").strip() != "unlimited"]
-    return held(not weak, ", ".join(weak) or "unlimited")
+    return held(not weak, ", ".join(weak) or "unlimited", _written(weak, "crypto.policy=unlimited"))
 
 
 @Check(
     id="jdk.krb_referrals", profiles="K", severity=WARN, asks=("java", "krb5_conf"), source="EXE",
     expected="sun.security.krb5.disableReferrals=true",
     why="Newer JDKs follow referrals (JDK-8215032), which not every KDC understands.",
-    remedy="sun.security.krb5.disableReferrals=true in java.security",
+    remedy=f"write {_NO_REFERRALS} into java.security",
 ).host_rule  # fmt: skip
 def _referrals(host: HostFacts) -> Verdict:
     if not host.realm:
         raise NotApplicable("no realm")
     touched = [j for j in _some(host) if j.major in REFERRALS and j.update >= REFERRALS[j.major]]
     wrong = [j.home for j in touched if j.settings.get("sun.security.krb5.disableReferrals", "").strip() != "true"]
-    return held(not wrong, f"not set in {', '.join(wrong)}" if wrong else "set, or not needed")
+    shown = f"not set in {', '.join(wrong)}" if wrong else "set, or not needed"
+    return held(not wrong, shown, _written(wrong, _NO_REFERRALS))
 
 
 @Check(
@@ -144,8 +158,9 @@ def _jdbc(host: HostFacts) -> Verdict:
     there = host.lines("jdbc")
     # PostgreSQL's comes with the software.
     drivers = {(who, f"{kind}-connector-java") for who, kind in needs if kind != "postgresql"}
-    if missing := sorted(f"{who}: no {driver}" for who, driver in drivers if driver not in there):
-        return broken(", ".join(missing))
+    if missing := sorted((who, driver) for who, driver in drivers if driver not in there):
+        jars = " and ".join(sorted({f"/usr/share/java/{driver}.jar" for _, driver in missing}))
+        return broken(", ".join(f"{who}: no {one}" for who, one in missing), f"put the vendor's JAR there as {jars}")
     if "denied" in [*host.lines("db_properties"), *host.lines("jdbc_roles")]:
         raise CouldNotTell("this account may not read which databases are configured")
     if not needs:

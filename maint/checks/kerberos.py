@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from shlex import quote
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
@@ -58,8 +59,9 @@ _LOOK_AT_KDC = "look at the KDC, and at the way from this host to its port 88"
 # What kinit says, and what mends that: new credentials mend none of it.
 _MENDS = {
     "cannot contact any kdc": _LOOK_AT_KDC,
+    "ended with 124": _LOOK_AT_KDC,  # it waited for one
     "cannot find kdc": "name the realm's KDC in /etc/krb5.conf, or its SRV record in DNS",
-    "clock skew too great": "set the clock: chronyc makestep",
+    "clock skew too great": "chronyc makestep",
 }
 _RENEWING = (
     "raise max_renewable_life of the realm in the KDC, and maxrenewlife of the principal and of krbtgt (modprinc)"
@@ -71,16 +73,19 @@ _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
     id="krb.conf", profiles="K", severity=WARN, asks=("krb5_conf",), source="EXE own",
     expected="default_realm and renew_lifetime set, no KEYRING or KCM cache, udp_preference_limit = 1",
     why="Java reads neither of those caches, and large tickets do not fit into UDP.",
-    remedy="mend /etc/krb5.conf, or let the manager keep it",
+    remedy="mend /etc/krb5.conf and what it includes, or let the manager keep it",
 ).host_rule  # fmt: skip
 def _configured(host: HostFacts) -> Verdict:
     realm = host.realm
     seen = host.fields("krb5_conf")
-    wrong = [] if seen.get("renew_lifetime") else ["renew_lifetime not set"]
+    wrong = {} if seen.get("renew_lifetime") else {"renew_lifetime not set": "renew_lifetime = 7d"}
     cache = seen.get("default_ccache_name", "")
-    wrong += [f"default_ccache_name = {cache}"] if cache.startswith(("KEYRING", "KCM")) else []
-    wrong += [] if seen.get("udp_preference_limit") == "1" else ["udp_preference_limit is not 1"]
-    return held(not wrong, f"{realm}: {', '.join(wrong)}" if wrong else realm)
+    elsewhere = "no default_ccache_name, there or in a file that it includes"
+    wrong |= {f"default_ccache_name = {cache}": elsewhere} if cache.startswith(("KEYRING", "KCM")) else {}
+    small = seen.get("udp_preference_limit") == "1"
+    wrong |= {} if small else {"udp_preference_limit is not 1": "udp_preference_limit = 1"}
+    remedy = f"in [libdefaults] of /etc/krb5.conf: {'; '.join(wrong.values())}; or let the manager keep it"
+    return held(not wrong, f"{realm}: {', '.join(wrong)}" if wrong else realm, remedy)
 
 
 def _given(host: HostFacts, question: str) -> list[str]:
@@ -112,7 +117,7 @@ def _keytab(host: HostFacts) -> Verdict:
     wrong += ["weak keys alone"] if all(any(weak in key.lower() for weak in _WEAK) for key in keys) else []
     if int(mode, 8) & 0o077:
         path = next((line.partition("=")[2] for line in lines if line.startswith("keytab=")), "KEYTAB")
-        closing = f"chmod go= {path}; new credentials, too, where somebody else may have read it"
+        closing = f"chmod go= {quote(path)} # new credentials, too, {'for the rest' if wrong else 'where it was read'}"
         return broken(", ".join([f"mode {mode}", *wrong]), closing)
     return held(not wrong, ", ".join(wrong) or f"{show_count(len(keys), 'key')}")
 
@@ -194,7 +199,8 @@ def _kdc(host: HostFacts) -> Verdict:
         raise CouldNotTell(f"neither krb5.conf nor DNS names a KDC of {realm}")
     if answering := [name for name in own if seen[name] == "0"]:
         return good(f"{', '.join(answering)} {'answers' if len(answering) == 1 else 'answer'}")
-    return broken(f"{', '.join(own)} {'does' if len(own) == 1 else 'do'} not answer")
+    remedy = f"start the KDC on {' or '.join(own)}, and open the way there from this host"
+    return broken(f"{', '.join(own)} {'does' if len(own) == 1 else 'do'} not answer", remedy)
 
 
 @Check(

@@ -3,8 +3,21 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
+from shlex import quote
 
-from maint.checks.check import BEFORE_INSTALL, FAIL, INFORM, WARN, Check, Verdict, broken, good, held, warned
+from maint.checks.check import (
+    BEFORE_INSTALL,
+    FAIL,
+    INFORM,
+    WARN,
+    Check,
+    Verdict,
+    broken,
+    good,
+    held,
+    setting_kernel,
+    warned,
+)
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import threshold
 from maint.model.formatting import show_count, show_some
@@ -33,11 +46,14 @@ QUESTIONS = {
 }
 
 
+_NAMED = "let `hostnamectl set-hostname NAME` and the first name at its address, in /etc/hosts or DNS, be one full name"
+
+
 @Check(
     id="net.hostname", profiles="", severity=FAIL, asks=("names", "krb5_conf"), source="NET PS",
     expected="a full name of lower-case labels, the same from `hostname` and `hostname -f`",
     why="Certificates, principals and the manager all know a host by its full name.",
-    remedy="hostnamectl set-hostname FULL.NAME",
+    remedy=_NAMED,
 ).host_rule  # fmt: skip
 def _hostname(host: HostFacts) -> Verdict:
     seen = host.fields("names")
@@ -49,12 +65,14 @@ def _hostname(host: HostFacts) -> Verdict:
         wrong.append("upper case")
     if len(full) > 253 or not all(_LABEL.fullmatch(label) for label in full.lower().split(".")):
         wrong.append("not a valid name")
+    remedy = _NAMED if wrong else f"hostnamectl set-hostname {quote(full)}"
     if plain != full:
         wrong.append(f"`hostname` says {plain or 'nothing'}")
     short = full.partition(".")[0]
     if not wrong and len(short) > _DIRECTORY_MOST and _has_realm(host):
-        return warned(f"{full}: {len(short)} characters before the first dot, of which Active Directory takes 15")
-    return held(not wrong, ": ".join([full or "no name", *([", ".join(wrong)] if wrong else [])]))
+        shown = f"{full}: {len(short)} characters before the first dot, of which Active Directory takes 15"
+        return warned(shown, "give the host a shorter name; where the KDC is none of Active Directory's, accept it")
+    return held(not wrong, ": ".join([full or "no name", *([", ".join(wrong)] if wrong else [])]), remedy)
 
 
 def _has_realm(host: HostFacts) -> bool:
@@ -78,29 +96,31 @@ def _entries(host: HostFacts) -> list[tuple[str, list[str]]]:
 def _hosts_file(host: HostFacts) -> Verdict:
     entries = _entries(host)
     full = host.fields("names").get("full", "")
-    wrong = []
+    wrong: dict[str, str] = {}
     if not any(address == "127.0.0.1" and names[0] == "localhost" for address, names in entries):
-        wrong.append("127.0.0.1 is not localhost first")
+        wrong["127.0.0.1 is not localhost first"] = "begin its line with `127.0.0.1 localhost`"
     for address, names in entries:
         if any(name.startswith("*") for name in names):
-            wrong.append(f"a wildcard for {address} does nothing")
+            wrong[f"a wildcard for {address} does nothing"] = "take it out, and give DNS a wildcard record"
         if any(name != name.lower() for name in names):
-            wrong.append(f"upper case at {address}")
+            wrong[f"upper case at {address}"] = f"write the names of {address} in lower case"
         dotted = ["." in name for name in names]
         if True in dotted and dotted[0] is False and not address.startswith(("127.", "::")):
-            wrong.append(f"{address}: the short name stands before the full one")
+            wrong[f"{address}: the short name stands before the full one"] = f"turn the names of {address} round"
         if address.startswith("127.") and full and full in names:
-            wrong.append(f"{full} on {address}")
-    often = Counter(address for address, _ in entries)
-    wrong += [f"{address} stands {count} times" for address, count in often.items() if count > 1]
-    return held(not wrong, "; ".join(wrong) or f"entries: {len(entries)}")
+            wrong[f"{full} on {address}"] = f"move {full} to a line with an address of the host's interfaces"
+    for address, count in Counter(address for address, _ in entries).items():
+        if count > 1:
+            wrong[f"{address} stands {count} times"] = f"join the lines of {address} into one"
+    remedy = f"in /etc/hosts: {'; '.join(wrong.values())}"
+    return held(not wrong, "; ".join(wrong) or f"entries: {len(entries)}", remedy)
 
 
 @Check(
     id="net.localhost", profiles="", severity=FAIL, asks=("localhost",), source="HI PS",
     expected="127.0.0.1",
     why="Agents and supervisors talk to themselves over localhost.",
-    remedy="put `127.0.0.1 localhost` first in /etc/hosts",
+    remedy="let localhost stand in /etc/hosts in the line of 127.0.0.1, and at no other IPv4 address",
 ).host_rule  # fmt: skip
 def _localhost(host: HostFacts) -> Verdict:
     found = sorted({line.split()[0] for line in host.lines("localhost")})
@@ -116,7 +136,7 @@ def own_addresses(host: HostFacts) -> set[str]:
     id="net.dns.fwd", profiles="", severity=FAIL, asks=("forward", "own_addresses"), source="NET PS HI",
     expected="one IPv4 address, on an interface of this host, the same from the system and from DNS",
     why="Services register the address that the host's own name resolves to; others connect there.",
-    remedy="mend the A record, or the line in /etc/hosts",
+    remedy="let the host's name lead to its address alone: its A record, and its line in /etc/hosts where it has one",
 ).host_rule  # fmt: skip
 def _forward(host: HostFacts) -> Verdict:
     lines = host.lines("forward")
@@ -124,15 +144,17 @@ def _forward(host: HostFacts) -> Verdict:
     system = sorted({line.split()[1] for line in lines if line.startswith("nss ") and len(line.split()) > 1})
     dns = sorted({w for w in (line.partition(" ")[2] for line in lines if line.startswith("dns ")) if w[:1].isdigit()})
     own = own_addresses(host)
+    lead = " or ".join(sorted(own - {"127.0.0.1"})) or "the host's address"
+    remedy = f"let {name} lead to {lead} alone: its A record in DNS, and its line in /etc/hosts where it has one"
     if not system:
-        return broken(f"{name} does not resolve")
+        return broken(f"{name} does not resolve", remedy)
     wrong = []
     if len(system) > 1:
         wrong.append("more than one address")
     wrong += [f"{a} is on no interface ({', '.join(sorted(own - {'127.0.0.1'}))} are)" for a in system if a not in own]
     wrong += ["a loopback address"] if any(a.startswith("127.") for a in system) else []
     wrong += [f"DNS says {', '.join(dns)}"] if dns and dns != system else []
-    return held(not wrong, f"{name} is {', '.join(system)}" + (f": {'; '.join(wrong)}" if wrong else ""))
+    return held(not wrong, f"{name} is {', '.join(system)}" + (f": {'; '.join(wrong)}" if wrong else ""), remedy)
 
 
 @Check(
@@ -145,16 +167,22 @@ def _reverse(host: HostFacts) -> Verdict:
     full = host.fields("names").get("full", "")
     rows = [line.split() for line in host.lines("reverse")]
     if not rows:
-        return broken(f"{full or 'the own name'} has no address to look up")
-    wrong = [f"{r[0]} is {r[1] if len(r) > 1 else 'nobody'}" for r in rows if len(r) < 2 or r[1] != full]
-    return held(not wrong, "; ".join(wrong) or f"{', '.join(row[0] for row in rows)} is {full}")
+        return broken(f"{full or 'the own name'} has no address to look up", "give it one: net.dns.fwd says which")
+    odd = [row for row in rows if len(row) < 2 or row[1] != full]
+    shown = "; ".join(f"{row[0]} is {row[1] if len(row) > 1 else 'nobody'}" for row in odd)
+    places = ", ".join(row[0] for row in odd)
+    remedy = f"let the PTR record of {places} name {full}, or let {full} stand first in its line of /etc/hosts"
+    return held(not odd, shown or f"{', '.join(row[0] for row in rows)} is {full}", remedy)
+
+
+_SLOW = "take name servers that answer late out of /etc/resolv.conf (`dig NAME @SERVER` shows the time), or start nscd"
 
 
 @Check(
     id="net.dns.peers", profiles="", severity=FAIL, asks=("peers", "own_addresses"), source="HI",
     expected="all hosts agree on the addresses of all, and learn them in a second",
     why="Two hosts that see a third in different places do not form one cluster.",
-    remedy="mend DNS, or give all hosts the same /etc/hosts",
+    remedy="let each of these names lead to an address of its host here as elsewhere: in DNS and in /etc/hosts",
 ).cross_rule  # fmt: skip
 def _peers(site: SiteFacts) -> Mapping[str, Verdict]:
     hosts = {h.name: _resolved(h) for h in site.answering("peers") if h.answers["peers"].out.strip()}
@@ -179,9 +207,9 @@ def _spoken(wrong: list[str], seen: Mapping[str, str], took: int | None) -> Verd
     if wrong:
         return broken(show_some(wrong, 5, "; "))
     if took is not None and took >= 1000 * max(1, len(seen)):
-        return broken(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s")
+        return broken(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s", _SLOW)
     if took is not None and took >= 1000:
-        return warned(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s together")
+        return warned(f"{show_count(len(seen), 'name')} took {took / 1000:.1f} s together", _SLOW)
     return good(f"{show_count(len(seen), 'name')}")
 
 
@@ -210,7 +238,7 @@ ROLE_PORTS = {"B": (9000,), "M": (7180, 7182, 7183), "E": (53, 80, 443, 2379, 50
     id="net.ipv6", profiles="BE", severity=FAIL, asks=("ipv6",), source="NET PS CC",
     expected="IPv6 disabled, no address of its own",
     why="Services that find an IPv6 address listen there, and their peers look elsewhere.",
-    remedy="sysctl -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
+    remedy=setting_kernel("net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"),
 ).host_rule  # fmt: skip
 def _ipv6(host: HostFacts) -> Verdict:
     seen = host.fields("ipv6")
@@ -229,7 +257,7 @@ def _ipv6(host: HostFacts) -> Verdict:
     id="net.multihome", profiles="B", severity=WARN, asks=("global_addresses",), source="NET",
     expected="one address",
     why="Services bind to the first address they find, and that is not always the same.",
-    remedy="keep one address, or bind the services to all",
+    remedy="keep one address; or bind the services to all, and accept it in the config",
 ).host_rule  # fmt: skip
 def _multihome(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.lines("global_addresses")]
@@ -243,11 +271,16 @@ def _virtual(row: list[str]) -> bool:
     return len(row) > 1 and row[1].startswith(("docker", "virbr", "cni", "flannel", "cali"))
 
 
+_CACHES_LESS = (
+    "sed -i -E 's/^(\\s*enable-cache\\s+(passwd|group|netgroup)\\s+)yes/\\1no/' /etc/nscd.conf; systemctl restart nscd"
+)
+
+
 @Check(
     id="net.nscd", profiles="B", severity=WARN, asks=("units", "nscd_conf", "os_release"), source="PS CC EXE",
     expected="nscd active; with sssd, its passwd, group and netgroup caches off (not on releases without nscd)",
     why="Thousands of processes ask for the same names again and again.",
-    remedy="systemctl enable --now nscd",
+    remedy="dnf install -y nscd && systemctl enable --now nscd",
 ).host_rule  # fmt: skip
 def _nscd(host: HostFacts) -> Verdict:
     if not threshold("nscd.wanted", str(host.major)):
@@ -257,7 +290,7 @@ def _nscd(host: HostFacts) -> Verdict:
     rows = [line.split() for line in host.lines("nscd_conf") if not line.startswith("#")]
     cached = [row[1] for row in rows if len(row) > 2 and row[2] == "yes" and row[1] in ("passwd", "group", "netgroup")]
     if host.active("sssd") and cached:
-        return broken(f"active, and caches {', '.join(cached)} beside sssd")
+        return broken(f"active, and caches {', '.join(cached)} beside sssd", _CACHES_LESS)
     return good("active")
 
 
@@ -315,7 +348,7 @@ def sockets(host: HostFacts, question: str) -> list[list[str]]:
     phases=(BEFORE_INSTALL,),
     expected="nobody listens on the ports of the host's roles",
     why="A role whose port is taken does not start.",
-    remedy="ss -lntp shows who listens; stop it",
+    remedy="stop and disable what listens there: `ss -lntp` shows which program it is",
 ).host_rule  # fmt: skip
 def _ports_free(host: HostFacts) -> Verdict:
     wanted = {port for letter in host.profiles for port in ROLE_PORTS.get(letter, ())}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 
 from maint.checks.check import (
     BEFORE_BACKUP,
@@ -27,6 +28,8 @@ from maint.model.formatting import parse_time, show_count
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
+_UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {_OPTIONS}"
+_RESTART = "systemctl restart cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 _AGENT = "/var/run/cloudera-scm-agent"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
@@ -63,38 +66,45 @@ QUESTIONS = {
     id="cm.server", profiles="M", severity=FAIL, asks=("units",), source="FX",
     expected="active and running, not brought back by systemd since it was started",
     why="Without the server nothing is started, stopped or watched.",
-    remedy="systemctl start cloudera-scm-server; its log is /var/log/cloudera-scm-server/cloudera-scm-server.log",
+    remedy="systemctl enable --now cloudera-scm-server # its log is"
+    " /var/log/cloudera-scm-server/cloudera-scm-server.log",
 ).host_rule  # fmt: skip
 def _server(host: HostFacts) -> Verdict:
     unit = host.unit("cloudera-scm-server")
     if unit.get("LoadState") == "not-found":
-        return broken("not installed")
+        return broken("not installed", "dnf install -y cloudera-manager-server # then give it its database")
     again = show_count(unit.get("NRestarts") or 0, "restart")
     shown = f"{unit.get('ActiveState')}, {unit.get('SubState') or 'unknown'}, {again}"
     if unit.get("ActiveState") != "active" or unit.get("SubState", "running") not in ("running", "exited", ""):
         return broken(shown)
     if unit.get("NRestarts") not in (None, "", "0"):
-        return warned(f"{shown}: systemd had to bring it back", "its log tells why it ended; restart it then")
+        return warned(f"{shown}: systemd had to bring it back", f"{_RESTART} # once its log has told why it ended")
     return good(shown)
+
+
+_NO_AGENT = (
+    "dnf install -y cloudera-manager-agent # then server_host in /etc/cloudera-scm-agent/config.ini, and its start"
+)
 
 
 @Check(
     id="cm.agent", profiles="BEM", severity=FAIL, asks=("units",), source="FX",
     expected="agent and supervisord active",
     why="A host without its agent is one that the manager cannot reach.",
-    remedy="systemctl start cloudera-scm-agent",
+    remedy="systemctl enable --now cloudera-scm-supervisord cloudera-scm-agent",
 ).host_rule  # fmt: skip
 def _agent(host: HostFacts) -> Verdict:
     units = {name: host.unit(name) for name in ("cloudera-scm-agent", "cloudera-scm-supervisord")}
     wrong = [f"{n} {u.get('ActiveState')}" for n, u in units.items() if u.get("ActiveState") != "active"]
-    return held(not wrong, ", ".join(wrong) or "both active")
+    lacking = units["cloudera-scm-agent"].get("LoadState") == "not-found"
+    return held(not wrong, ", ".join(wrong) or "both active", _NO_AGENT if lacking else "")
 
 
 @Check(
     id="cm.agent.heartbeat", profiles="", severity=FAIL, asks=(), source="FX",
     expected="a sign of life within the last minute",
     why="The manager takes a silent host for dead.",
-    remedy="systemctl restart cloudera-scm-agent on the host; check 7182 from there",
+    remedy="systemctl restart cloudera-scm-agent # cm.ports tells whether it gets to the manager",
     needs_manager=True,
 ).cross_rule  # fmt: skip
 def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
@@ -110,7 +120,8 @@ def _heartbeat(site: SiteFacts) -> Mapping[str, Verdict]:
         found[name] = held(age < 60, f"{max(age, 0):.0f} s ago{whose}")
         if age < -60:  # by two clocks, of which one is wrong, a silent host looks alive
             ahead = f"{-age:.0f} s ahead of {'the manager' if own else 'this machine'}'s clock"
-            found[name] = Verdict(State.ERROR, ahead, "set the clock")
+            clock = "the manager's host" if own else "this machine"
+            found[name] = Verdict(State.ERROR, ahead, f"set the clock of {clock}, or wait that long")
     return found
 
 
@@ -124,10 +135,10 @@ def _unknown(host: HostFacts) -> Verdict:
     id="cm.ports", profiles="BEM", severity=FAIL, asks=("listening", "agents_tls", "agent_reach"), source="NET FX",
     expected="the server listens on 7183 and, with TLS, on 7182 (7180 alone: a warning), and every agent gets there",
     why="Agents report on 7182, people and programs on 7180 or 7183.",
-    remedy="ss -lnt on the manager's host; a firewall between, where it listens and agents do not get through",
+    remedy="systemctl enable --now cloudera-scm-server # its ports open minutes later: its log tells what keeps them",
 ).host_rule  # fmt: skip
 def _ports(host: HostFacts) -> Verdict:
-    wrong, shown, plain = [], [], False
+    wrong, shown, plain, remedy = [], [], False, ""
     if "M" in host.profiles:
         setting, heard = host.site.setting, listening(host)
         doors = {setting.plain_port, setting.tls_port} & heard
@@ -137,17 +148,24 @@ def _ports(host: HostFacts) -> Verdict:
         wrong += [f"{setting.plain_port} listens without TLS, and {setting.tls_port} does not"] if plain else []
         shown.append(f"listens on {', '.join(map(str, sorted(doors | ({7182} & heard))))}")
         if {setting.tls_port, 7182} <= heard and (shows := host.lines("agents_tls")):
-            wrong += ["7182 answers without TLS: what agents send can be read on the way"] if shows == ["0"] else []
+            if shows == ["0"]:
+                wrong += ["7182 answers without TLS: what agents send can be read on the way"]
+                remedy = "switch TLS for agents on (Administration, Settings, Security: or Auto-TLS), then restart all"
             shown.append("7182 has TLS")
     seen = host.tried("agent_reach")
     if "to" in seen:
-        wrong += [] if seen.get("status") == "0" else [f"{seen['to']} cannot be reached from here"]
+        if seen.get("status") != "0":
+            remedy = remedy if wrong else f"open the way from here to {seen['to']}, or mend server_host in config.ini"
+            wrong += [f"{seen['to']} cannot be reached from here"]
         shown.append(f"reaches {seen['to']}")
     if not shown:
         raise NotApplicable("neither server nor agent is installed")
     if plain and len(wrong) == 1:
         return warned(wrong[0], _SWITCH_TLS)
-    return held(not wrong, "; ".join(wrong or shown))
+    return held(not wrong, "; ".join(wrong or shown), _SWITCH_TLS if plain and not remedy else remedy)
+
+
+_OPENS = "`maint manager export --open-window` or `maint backup create --open-window` sets and removes it by itself"
 
 
 @Check(
@@ -156,25 +174,34 @@ def _ports(host: HostFacts) -> Verdict:
     expected="the option stands at most once, the same in the file and in the running server; `false` only while a"
     " backup that must restore is taken",
     why="With `false` everyone who may read the API sees passwords; without it a backup cannot be restored.",
-    remedy="keep one -Dcom.cloudera.api.redaction in CMF_JAVA_OPTS; `maint manager export --open-window` sets and"
-    " removes it by itself",
+    remedy=f"{_UNSET}; {_RESTART} # `maint manager export --close-window` does both for a window of its own",
 ).host_rule  # fmt: skip
 def _redaction(host: HostFacts) -> Verdict:
     written = [m[1] for line in host.lines("java_options") for m in _PROPERTY.finditer(line)]
     live_lines = host.lines("java_running")
     live = [m[1] for line in live_lines for m in _PROPERTY.finditer(line)]
+    # Closed without a restart where the server has it so already: with `false` in the file, a restart would open it.
+    closing = _UNSET if len(live) < 2 and set(live) <= {"true"} else ""
     if len(written) > 1 or len(live) > 1:
-        return failed(f"set {max(len(written), len(live))} times: {', '.join(written or live)}")
+        return failed(f"set {max(len(written), len(live))} times: {', '.join(written or live)}", closing)
     in_file, running = (values[0] if values else "true" for values in (written, live))
     if "file-there" not in host.lines("java_options"):
         raise CouldNotTell(f"there is no {_OPTIONS} that this account may read")
     if "running" not in live_lines:
         raise CouldNotTell(f"the file says {in_file}; the server's own command line cannot be read (does it run?)")
+    before = host.site.setting.phase == BEFORE_BACKUP
     if in_file != running:
-        return failed(f"the file says {in_file}, the running server has {running}: it waits for a restart")
-    if host.site.setting.phase == BEFORE_BACKUP:
-        return held(running == "false", running if running == "false" else f"{running}, and a backup needs `false` now")
+        return failed(
+            f"the file says {in_file}, the running server has {running}: it waits for a restart",
+            _RESTART if before else closing,
+        )
+    if before:
+        off = running == "false"
+        return held(off, running if off else f"{running}, and a backup needs `false` now", _OPENS)
     return held(running == "true", running)
+
+
+_UUID = "/etc/cloudera-scm-server/uuid"
 
 
 @Check(
@@ -182,25 +209,28 @@ def _redaction(host: HostFacts) -> Verdict:
     phases=(BEFORE_RESTORE,),
     expected="the server's uuid file is there, and equals the GUID of its database",
     why="A server whose file and database disagree does not start.",
-    remedy="put the file back from the snapshot's notes, or remove it when the database is new",
+    remedy=f"write CM_VERSION.GUID of its database into {_UUID}",
 ).host_rule  # fmt: skip
 def _uuid(host: HostFacts) -> Verdict:
     seen = host.fields("cm_uuid")
     kept, stored = seen.get("file", ""), seen.get("database")
+    copied = f"cp -p {_UUID} {_UUID}.$(date +%s); " if kept else ""
+    remedy = f"{copied}echo {quote(stored)} > {_UUID}; chown cloudera-scm: {_UUID}" if stored else ""
     if not kept:
-        return broken("no /etc/cloudera-scm-server/uuid")
+        return broken(f"no {_UUID}", remedy)
     if stored is None:
         raise CouldNotTell(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
     if not stored:
         return good(f"{kept}; its database has none yet")
-    return held(kept.lower() == stored.lower(), kept if kept == stored else f"{kept}, its database has {stored}")
+    same = kept.lower() == stored.lower()
+    return held(same, kept if kept == stored else f"{kept}, its database has {stored}", remedy)
 
 
 @Check(
     id="cm.heap", profiles="M", severity=WARN, asks=("java_options", "java_running"), source="own",
     expected="at least 2 GiB, 4 GiB over 100 hosts",
     why="A server that collects garbage all the time answers nobody.",
-    remedy="raise -Xmx in CMF_JAVA_OPTS",
+    remedy="raise -Xmx in CMF_JAVA_OPTS, then restart the server",
 ).host_rule  # fmt: skip
 def _heap(host: HostFacts) -> Verdict:
     lines = [*host.lines("java_options"), *host.lines("java_running")]
@@ -210,7 +240,8 @@ def _heap(host: HostFacts) -> Verdict:
         raise CouldNotTell("no -Xmx is to be seen")
     many = max(len(host.site.hosts), len(host.site.manager.hosts)) > 100
     least = threshold("heap.large" if many else "heap.least", host.site.manager.release)
-    return held(sizes[-1] >= least << 30, f"{sizes[-1] / (1 << 30):g} GiB")  # of several, Java takes the last
+    remedy = f"sed -i 's/-Xmx[0-9]*[kKmMgG]*/-Xmx{least}G/g' {_OPTIONS}; {_RESTART}"
+    return held(sizes[-1] >= least << 30, f"{sizes[-1] / (1 << 30):g} GiB", remedy)  # of several, Java takes the last
 
 
 @Check(
@@ -218,7 +249,8 @@ def _heap(host: HostFacts) -> Verdict:
     phases=(BEFORE_RESTORE,),
     expected="agents and supervisord stopped, the process folder empty or moved away",
     why="Agents that run go on with the processes of the old manager.",
-    remedy="systemctl stop cloudera-scm-agent cloudera-scm-supervisord; move the folder away",
+    remedy="systemctl stop cloudera-scm-agent cloudera-scm-supervisord;"
+    f" mv {_AGENT}/process {_AGENT}/process.$(date +%s)",
 ).host_rule  # fmt: skip
 def _process_folder(host: HostFacts) -> Verdict:
     if host.lines("procdir") == ["denied"]:
@@ -226,31 +258,35 @@ def _process_folder(host: HostFacts) -> Verdict:
     count = host.number("procdir")
     running = [name for name in ("cloudera-scm-agent", "cloudera-scm-supervisord") if host.active(name)]
     shown = [f"{name} runs" for name in running] + ([f"{show_count(count, 'process folder')}"] if count else [])
-    return held(not shown, ", ".join(shown) or "stopped and empty")
+    stopped = "" if count else "systemctl stop cloudera-scm-agent cloudera-scm-supervisord"
+    return held(not shown, ", ".join(shown) or "stopped and empty", stopped)
 
 
 @Check(
     id="cm.version", profiles="", severity=FAIL, asks=("cm_packages",), source="HI FX",
     expected="one version of the manager's packages on all hosts",
     why="An agent speaks with a server of its own version only.",
-    remedy="dnf install cloudera-manager-agent-VERSION on the odd hosts",
+    remedy="bring the odd packages to the server's version",
 ).cross_rule  # fmt: skip
 def _version(site: SiteFacts) -> Mapping[str, Verdict]:
     seen = {h.name: _versions(h) for h in site.answering("cm_packages")}
-    usual = usual_of(value for values in seen.values() for value in values)
+    # The server's counts: its database has been raised to it, and it cannot go back.
+    servers = [values["server"] for values in seen.values() if "server" in values]
+    usual = usual_of(servers or [value for values in seen.values() for value in values.values()])
     found = {}
     for name, values in seen.items():
-        odd = sorted(set(values) - {usual})
-        found[name] = held(not odd, f"{', '.join(odd)}, others {usual}" if odd else ", ".join(sorted(set(values))))
+        odd = sorted({value for value in values.values() if value != usual})
+        wanted = " ".join(f"cloudera-manager-{kind}-{usual}" for kind, value in values.items() if value != usual)
+        shown = f"{', '.join(odd)}, others {usual}" if odd else ", ".join(sorted(set(values.values())))
+        found[name] = held(not odd, shown, f"dnf install -y {wanted}")
         if not values:
             found[name] = Verdict(State.SKIP, "none of the manager's packages is installed by rpm")
     return found
 
 
-def _versions(host: HostFacts) -> list[str]:
-    return re.findall(
-        r"^cloudera-manager-(?:server|agent|daemons)-(\d+(?:\.\d+)+)", host.answer("cm_packages").out, re.M
-    )
+def _versions(host: HostFacts) -> Mapping[str, str]:
+    said = host.answer("cm_packages").out
+    return dict(re.findall(r"^cloudera-manager-(server|agent|daemons)-(\d+(?:\.\d+)+)", said, re.MULTILINE))
 
 
 @Check(
@@ -268,8 +304,13 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
         for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
+            odd = " ".join(sorted({*sets[name].split()} ^ {*usual.split()}))
+            mend = [f"in the manager (Hosts, Parcels) make {odd} here as elsewhere"] if wrong else []
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []
-            found[name] = held(not wrong, "; ".join(wrong) or sets[name] or "none")
+            mend += (
+                ["remove what is in /opt/cloudera/parcels/.flood, once nothing is being distributed"] if left else []
+            )
+            found[name] = held(not wrong, "; ".join(wrong) or sets[name] or "none", "; ".join(mend))
     return found
 
 
@@ -277,7 +318,8 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     id="cm.certmanager", profiles="M", severity=WARN, asks=("certmanager", "tls_files"), source="FX",
     expected="present where Auto-TLS is on",
     why="The authority of all hosts' certificates lies there.",
-    remedy="restore the folder from a backup: without it no host gets a certificate again",
+    remedy="put /var/lib/cloudera-scm-server/certmanager back from a backup of this host's files: without it no host"
+    " gets a certificate again",
 ).host_rule  # fmt: skip
 def _certmanager(host: HostFacts) -> Verdict:
     require_auto_tls(host)

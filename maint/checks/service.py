@@ -13,6 +13,10 @@ _TRUST = (
     "put the authority of the certificate (the virtual cluster's `ca`) into /etc/pki/ca-trust/source/anchors of the"
     " host, then update-ca-trust; nothing is wrong with the certificate where that authority is the right one"
 )
+_OTHER_TRUST = (
+    "where the authority that signed it is the right one: put that into /etc/pki/ca-trust/source/anchors of the host,"
+    " update-ca-trust, and name it as the virtual cluster's `ca`; else have the certificate issued by the right one"
+)
 QUESTIONS = {
     "endpoints": 'for e in $maint_endpoints; do echo "endpoint=$e"; $maint_limit openssl s_client -connect $e'
     " -servername ${e%:*} -verify_hostname ${e%:*} -verify_return_error < /dev/null > /dev/null; s=$?;"
@@ -36,7 +40,7 @@ QUESTIONS = {
     phases=(RUNNING, BEFORE_INSTALL),
     expected="the base cluster has Ozone, in good health",
     why="The service keeps its logs and files there.",
-    remedy="add or mend the Ozone service of the base cluster",
+    remedy="mend the service Ozone of the base cluster: the manager names its unhealthy roles",
 ).cross_rule  # fmt: skip
 def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     clusters = site.manager.must().clusters
@@ -52,7 +56,7 @@ def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     if not found and site.setting.phase == RUNNING:
         raise NotApplicable("no base cluster has Ozone, which only an installation of the service asks for")
     if not found:
-        return {"": broken("no base cluster has Ozone")}
+        return {"": broken("no base cluster has Ozone", "add the service Ozone to the base cluster in the manager")}
     health = ", ".join(str(service.get("health") or "unknown") for service in found)
     seen, shown = {service.get("health") for service in found}, f"Ozone: {health}"
     if seen - {"GOOD", "CONCERNING"}:
@@ -90,7 +94,8 @@ def _endpoint(host: HostFacts) -> Verdict:
         return broken(f"{', '.join(uncovered)} is in no certificate")
     strange = [block.splitlines()[0] for block in blocks if not {"status=0", "configured=0"} & set(block.splitlines())]
     if strange:
-        return broken(f"{', '.join(strange)}: the host does not trust the chain", _TRUST)
+        other = any("configured=1" in block for block in blocks if block.splitlines()[0] in strange)
+        return broken(f"{', '.join(strange)}: the host does not trust the chain", _OTHER_TRUST if other else _TRUST)
     foreign = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
     if foreign:
         return warned(f"{', '.join(foreign)}: the configured `ca` vouches for the chain, this host does not", _TRUST)

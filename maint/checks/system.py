@@ -2,8 +2,21 @@
 
 import re
 from collections.abc import Mapping
+from shlex import quote
 
-from maint.checks.check import FAIL, INFORM, WARN, Check, Verdict, broken, failed, good, held, warned
+from maint.checks.check import (
+    FAIL,
+    INFORM,
+    WARN,
+    Check,
+    Verdict,
+    broken,
+    failed,
+    good,
+    held,
+    setting_kernel,
+    warned,
+)
 from maint.checks.facts import NOT_FOUND, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.thresholds import UNKNOWN, supported, threshold
 from maint.model.fleet import State
@@ -27,7 +40,8 @@ QUESTIONS = {
     "umask": "umask",
     "packages_32bit": "command -v rpm > /dev/null || exit 127; rpm -qa --qf '%{ARCH}\\n' | grep -c 'i[3-6]86'; true",
     "reboot": "needs-restarting -r > /dev/null",
-    "python": 'for p in python3 python2; do command -v $p > /dev/null && echo "$p=$($p --version 2>&1)"; done;'
+    "python": "for p in python3 python3.8 python3.9 python3.11 python2; do command -v $p > /dev/null &&"
+    ' echo "$p=$($p --version 2>&1)"; done;'
     " if ls -d /run/cloudera-scm-agent/process/*-hue-* > /dev/null 2>&1; then found=no;"
     " for p in python3 python3.8 python3.9 python3.11; do $p -c 'import psycopg2' 2> /dev/null && found=yes; done;"
     " echo psycopg2=$found; fi; true",
@@ -40,7 +54,9 @@ QUESTIONS = {
     "overcommit": "cat /proc/sys/vm/overcommit_memory",
     "thp": f"for d in {_THP} /sys/kernel/mm/redhat_transparent_hugepage; do for f in enabled defrag; do"
     ' [ -f $d/$f ] && echo "$f=$(cat $d/$f)"; done; done; true',
-    "cmdline": "cat /proc/cmdline",
+    # What the loader is told counts from the next boot on.
+    "cmdline": "cat /proc/cmdline; command -v grubby > /dev/null && grubby --info=DEFAULT | sed -n 's/^args=/next /p';"
+    " true",
     "rc_local": "[ -x /etc/rc.d/rc.local ] && grep -v '^[[:space:]]*#' /etc/rc.d/rc.local |"
     " grep transparent_hugepage; true",
     "tuned": 'for n in $(cat /etc/tuned/active_profile 2>/dev/null); do echo "profile=$n";'
@@ -73,7 +89,9 @@ def _listed(site: SiteFacts, value: str) -> Verdict:
     known = supported(site.setting.matrix, "os", value)
     if known is None:
         return Verdict(State.SKIP, f"{value}; {UNKNOWN}")
-    return held(known, value if known else f"{value}, which the support matrix does not list")
+    if known:
+        return good(value)
+    return broken(f"{value}, which the support matrix does not list", "bring the host to a release that it lists")
 
 
 def _release_of(host: HostFacts) -> str:
@@ -92,11 +110,13 @@ def _selinux(host: HostFacts) -> Verdict:
     now, later = seen.get("now", ""), seen.get("file", "")
     if not now and not later:
         raise NotApplicable("there is no SELinux here")
+    if not now:
+        raise CouldNotTell(f"getenforce does not say what is now; at boot: {later}", "dnf install -y libselinux-utils")
     shown = f"{now or 'unknown'} now, {later or 'unset'} at boot"
-    if {now.lower(), later.lower() or "disabled"} - {"disabled", "permissive"}:
+    if now.lower() not in ("disabled", "permissive"):
         return broken(shown)
-    agree = later.lower() in ("", now.lower())
-    return good(shown) if agree else broken(shown, f"sed -i 's/^SELINUX=.*/SELINUX={now.lower()}/' {_SELINUX}")
+    agree = later.lower() in ("", now.lower())  # one that is off becomes permissive at no command, only at a boot
+    return held(agree, shown, f"sed -i 's/^SELINUX=.*/SELINUX={now.lower()}/' {_SELINUX}")
 
 
 @Check(
@@ -127,40 +147,52 @@ def _fapolicyd(host: HostFacts) -> Verdict:
     id="os.unneeded", profiles="B", severity=INFORM, asks=("units",), source="PS CC EXE",
     expected="bluetooth, cups, postfix and ip6tables inactive",
     why="What does not run needs no care.",
-    remedy="systemctl disable --now NAME",
+    remedy="systemctl disable --now bluetooth cups postfix ip6tables",
 ).host_rule  # fmt: skip
 def _unneeded(host: HostFacts) -> Verdict:
     running = [name for name in ("bluetooth", "cups", "postfix", "ip6tables") if host.active(name)]
     return held(not running, f"{', '.join(running)} active" if running else "none of them active")
 
 
-def _at_least(host: HostFacts, name: str, least: int) -> Verdict:
+def _at_least(host: HostFacts, name: str, least: int, unit: str) -> Verdict:
     # The agent's soft limit where an agent runs, else the session's.
     rows = [line for line in host.lines("limits") if line.startswith(name)]
     if not rows:
         raise CouldNotTell("no limits could be read")
     value = rows[-1].removeprefix(name).split()[0]
-    return held(value == "unlimited" or int(value) >= least, value)
+    kept = value == "unlimited" or int(value) >= least
+    return held(kept, value, _AGENT_LIMIT.format(unit, unit.lower()) if len(rows) > 1 else "")
+
+
+# No limits of sessions count for what systemd starts.
+_AGENT_LIMIT = (
+    "d=/etc/systemd/system/cloudera-scm-agent.service.d; mkdir -p $d;"
+    " printf '[Service]\\nLimit{}=65536\\n' > $d/90-{}.conf; systemctl daemon-reload;"
+    " systemctl restart cloudera-scm-agent"
+)
+_SESSION_LIMIT = (
+    "printf '* - {0} 65536\\nroot - {0} {1}\\n' > /etc/security/limits.d/95-{0}.conf # from the next login on"
+)
 
 
 @Check(
     id="os.nproc", profiles="BE", severity=WARN, asks=("limits",), source="FX",
     expected="at least 65536 processes",
     why="The default of 4096 for each user is soon used up by threads.",
-    remedy="raise nproc in /etc/security/limits.d/20-nproc.conf to 65536",
+    remedy=_SESSION_LIMIT.format("nproc", "unlimited"),
 ).host_rule  # fmt: skip
 def _nproc(host: HostFacts) -> Verdict:
-    return _at_least(host, "Max processes", 65536)
+    return _at_least(host, "Max processes", 65536, "NPROC")
 
 
 @Check(
     id="os.nofile", profiles="BE", severity=WARN, asks=("limits",), source="HI own",
     expected="at least 32768 open files",
     why="Every connection and every block is an open file.",
-    remedy="raise nofile in /etc/security/limits.d to 65536",
+    remedy=_SESSION_LIMIT.format("nofile", "65536"),
 ).host_rule  # fmt: skip
 def _nofile(host: HostFacts) -> Verdict:
-    return _at_least(host, "Max open files", 32768)
+    return _at_least(host, "Max open files", 32768, "NOFILE")
 
 
 @Check(
@@ -204,20 +236,20 @@ def _reboot(host: HostFacts) -> Verdict:
     id="os.python", profiles="BM", severity=WARN, asks=("python",), source="EXE",
     expected="a Python 3, of a version that the support matrix lists; where Hue runs, one that has psycopg2",
     why="Agents and Hue run on the host's Python.",
-    remedy="dnf install python3",
+    remedy="dnf install -y python3",
 ).host_rule  # fmt: skip
 def _python(host: HostFacts) -> Verdict:
     found = dict(host.fields("python"))
     driver = found.pop("psycopg2", "")
-    shown = ", ".join(found.values()) or "none"
+    shown = ", ".join(dict.fromkeys(found.values())) or "none"
     if "python3" not in found:
         return broken(shown)
     if driver == "no":
-        return broken(f"{shown}; Hue runs here, and no Python has psycopg2", "pip3 install psycopg2-binary")
+        return broken(f"{shown}; Hue runs here, and no Python has psycopg2", "python3 -m pip install psycopg2-binary")
     known = [supported(host.site.setting.matrix, "python", v.removeprefix("Python ")) for v in found.values()]
     if None in known:
         return Verdict(State.SKIP, f"{shown}; {UNKNOWN}")
-    return held(any(known), shown)
+    return held(any(known), shown, "dnf install -y python3.11 # or 3.8 or 3.9: one that the support matrix lists")
 
 
 @Check(
@@ -234,8 +266,21 @@ def _users(site: SiteFacts) -> Mapping[str, Verdict]:
     for host, accounts in hosts.items():
         wrong = [f"{name} missing" for name in sorted(known - accounts.keys())]
         wrong += [f"{n} is {u}, elsewhere {usual[n]}" for n, u in sorted(accounts.items()) if usual[n] != u]
-        found[host] = held(not wrong, ", ".join(wrong) or f"{show_count(len(accounts), 'user')} and groups")
+        shown = ", ".join(wrong) or f"{show_count(len(accounts), 'user')} and groups"
+        found[host] = held(not wrong, shown, _made_alike(accounts, known, usual))
     return found
+
+
+def _made_alike(accounts: Mapping[str, str], known: set[str], usual: Mapping[str, str]) -> str:
+    """Return what gives a host the users and groups that it lacks, and what then is to be done about other numbers."""
+    commands = []
+    for name in sorted(known - accounts.keys(), key=lambda one: not one.startswith("group ")):  # groups before users
+        user, number = quote(name.removeprefix("group ")), quote(usual.get(name, ""))
+        verb, option = ("groupadd", "-g") if name.startswith("group ") else (f"useradd -g {user}", "-u")
+        commands.append(f"{verb} -r {f'{option} {number} ' if usual.get(name) else ''}{user}")
+    other = sorted(name for name, number in accounts.items() if usual[name] != number)
+    words = [f"{name} must become {usual[name]} while nothing of it runs, and its files with it" for name in other]
+    return " # ".join(part for part in ("; ".join(commands), "; ".join(words)) if part)
 
 
 def _accounts(host: HostFacts) -> dict[str, str]:
@@ -256,16 +301,20 @@ def _machine(host: HostFacts) -> Verdict:
     return good(f"{cpus}, {memory >> 20} GiB, {seen.get('virt') or 'not known whether virtual'}")
 
 
+_BOOT = "boot another kernel: `grubby --info=ALL` shows them, `grubby --set-default=/boot/vmlinuz-RELEASE` chooses one"
+
+
 @Check(
     id="os.kernel", profiles="BE", severity=FAIL, asks=("uname",), source="HI",
     expected="x86_64, and no release that the support matrix calls bad",
     why="The parcels are built for x86_64 alone, and some kernels lose data or stand still under them.",
-    remedy="use a host with a supported processor, or boot another kernel",
+    remedy="use a host with an x86_64 processor",
 ).host_rule  # fmt: skip
 def _kernel(host: HostFacts) -> Verdict:
     release, machine = host.lines("uname")[:2]
     bad = supported(host.site.setting.matrix, "bad_kernels", release)
-    return held(machine == "x86_64" and not bad, f"{release} {machine}{', a bad one' if bad else ''}")
+    shown = f"{release} {machine}{', a bad one' if bad else ''}"
+    return held(machine == "x86_64" and not bad, shown, _BOOT if bad else "")
 
 
 @Check(
@@ -286,7 +335,7 @@ def _swappiness(host: HostFacts) -> Verdict:
     asks=("swappiness", "swappiness_files", "tuned"),
     expected="the running value is the one that the files set",
     why="What only runs is lost at the next boot.",
-    remedy="echo 'vm.swappiness = 1' > /etc/sysctl.d/90-swappiness.conf",
+    remedy=setting_kernel("vm.swappiness=1"),
 ).host_rule  # fmt: skip
 def _swappiness_persists(host: HostFacts) -> Verdict:
     running = host.number("swappiness")
@@ -294,14 +343,15 @@ def _swappiness_persists(host: HostFacts) -> Verdict:
     set_to = re.findall(r"^vm\.swappiness\s*=\s*(\d+)", "\n".join(lines), re.MULTILINE)
     if not set_to:
         return held(running == 60, f"runs with {running}, no file sets it")
-    return held(int(set_to[-1]) == running, f"runs with {running}, the files say {set_to[-1]}")
+    alone = f"sysctl -w vm.swappiness={best}" if int(set_to[-1]) == (best := threshold("swappiness.best")) else ""
+    return held(int(set_to[-1]) == running, f"runs with {running}, the files say {set_to[-1]}", alone)
 
 
 @Check(
     id="os.overcommit", profiles="B", severity=WARN, asks=("overcommit",), source="PS CC EXE",
     expected="1",
     why="Large heaps are reserved long before they are used; a strict kernel refuses them.",
-    remedy="sysctl -w vm.overcommit_memory=1",
+    remedy=setting_kernel("vm.overcommit_memory=1"),
 ).host_rule  # fmt: skip
 def _overcommit(host: HostFacts) -> Verdict:
     value = host.number("overcommit")
@@ -312,11 +362,16 @@ def _chosen(text: str) -> str:
     return text.partition("[")[2].partition("]")[0]
 
 
+_NEVER = "for f in /sys/kernel/mm/*transparent_hugepage/enabled /sys/kernel/mm/*transparent_hugepage/defrag;"
+_NEVER += " do echo never > $f; done"
+_FROM_BOOT = "grubby --update-kernel=ALL --args=transparent_hugepage=never"
+
+
 @Check(
     id="os.thp", profiles="BEM", severity=FAIL, asks=("thp", "db_properties"), source="THP HI PS",
     expected="[never] in enabled and in defrag",
     why="Transparent huge pages make the kernel move memory about while services wait.",
-    remedy="echo never > /sys/kernel/mm/transparent_hugepage/enabled; the same for defrag",
+    remedy=_NEVER,
 ).host_rule  # fmt: skip
 def _huge_pages(host: HostFacts) -> Verdict:
     found = {name: _chosen(text) for name, text in host.fields("thp").items()}
@@ -326,18 +381,21 @@ def _huge_pages(host: HostFacts) -> Verdict:
     if set(found.values()) == {"never"}:
         return good(shown)
     oracle = "M" in host.profiles and "oracle" in host.answers["db_properties"].out
-    return broken(shown + ("; with an Oracle database this leaks native memory (OPSAPS-77888)" if oracle else ""))
+    shown += "; with an Oracle database this leaks native memory (OPSAPS-77888)" if oracle else ""
+    lasting = "" if {"B", "E"} & set(host.profiles) else f"{_NEVER}; {_FROM_BOOT}"  # of others, os.thp.persist asks
+    return broken(shown, lasting)
 
 
 @Check(
     id="os.thp.persist", profiles="BE", severity=WARN, asks=("cmdline", "rc_local", "tuned", "units"), source="THP EXE",
     expected="transparent_hugepage=never on the kernel's command line, in rc.local or in the active tuned profile",
     why="What only runs is lost at the next boot.",
-    remedy="grubby --update-kernel=ALL --args=transparent_hugepage=never",
+    remedy=_FROM_BOOT,
 ).host_rule  # fmt: skip
 def _huge_pages_persist(host: HostFacts) -> Verdict:
-    if "transparent_hugepage=never" in host.text("cmdline"):
-        return good("on the kernel's command line")
+    now, *later = host.text("cmdline").split("\nnext ")
+    if "transparent_hugepage=never" in (later[-1] if later else now):
+        return good("on the kernel's command line" + (" of the next boot" if later else ""))
     if any("never" in line for line in host.lines("rc_local")):
         return good("in rc.local")
     if any(re.match(r"transparent_hugepages?\s*=\s*never", line) for line in host.lines("tuned")):
@@ -353,7 +411,7 @@ def _huge_pages_persist(host: HostFacts) -> Verdict:
     id="os.tuned", profiles="B", severity=WARN, asks=("units", "tuned"), source="PS CC",
     expected="inactive, or a profile that leaves huge pages off",
     why="Most profiles of tuned switch huge pages on again after the boot.",
-    remedy="systemctl disable --now tuned, or set transparent_hugepages=never in its profile",
+    remedy="systemctl disable --now tuned # or set transparent_hugepages=never in its profile",
 ).host_rule  # fmt: skip
 def _tuned(host: HostFacts) -> Verdict:
     if not host.active("tuned"):
@@ -368,7 +426,7 @@ def _tuned(host: HostFacts) -> Verdict:
     id="os.somaxconn", profiles="B", severity=WARN, asks=("somaxconn",), source="BEF",
     expected="at least 16000",
     why="A short queue drops connections when many clients come at once.",
-    remedy="sysctl -w net.core.somaxconn=16000",
+    remedy=setting_kernel("net.core.somaxconn=16000"),
 ).host_rule  # fmt: skip
 def _somaxconn(host: HostFacts) -> Verdict:
     value = host.number("somaxconn")
@@ -388,7 +446,7 @@ def _entropy_of(host: HostFacts) -> tuple[bool, str]:
     id="os.entropy", profiles="B", severity=WARN, asks=("entropy",), source="ENT PS",
     expected="over 500 bits, or a pool of 256 (kernel 5.18 and later)",
     why="Key generation waits where there is no entropy.",
-    remedy="systemctl enable --now rngd",
+    remedy="dnf install -y rng-tools && systemctl enable --now rngd",
 ).host_rule  # fmt: skip
 def _entropy(host: HostFacts) -> Verdict:
     return held(*_entropy_of(host))
@@ -398,7 +456,7 @@ def _entropy(host: HostFacts) -> Verdict:
     id="os.rngd", profiles="B", severity=INFORM, asks=("entropy", "units"), source="CC EXE FX",
     expected="active where entropy is low",
     why="A virtual machine has few sources of entropy of its own.",
-    remedy="systemctl enable --now rngd",
+    remedy="dnf install -y rng-tools && systemctl enable --now rngd",
 ).host_rule  # fmt: skip
 def _rngd(host: HostFacts) -> Verdict:
     if _entropy_of(host)[0]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from shlex import quote
 
 from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
@@ -21,6 +22,7 @@ _MIN_DAYS, _WARN_DAYS = 7, 30
 _OWNER = "cloudera-scm"
 _VERIFY = re.compile(r"error (\d+) at (\d+ depth.*)")
 _NOT_ISSUED = (2, 7, 18, 19, 20, 21)  # errors of verification: no issuer, another one's signature, its own issuer
+_ROTATE = "a new authority is needed, and certificates of it: Administration, Security, Rotate Auto-TLS Certificates"
 _RENEW_PORT = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 # Where a folder is closed to this account, nobody knows what is in it.
 _LOOK = f"for d in {_AGENT} {_FOLDER}; do [ -d $d ] && ! [ -x $d ] && echo denied; done;"
@@ -51,13 +53,16 @@ def _files(host: HostFacts) -> Verdict:
     if not rows:
         raise _without_auto_tls(host.lines("tls_files"))
     missing = [f"{name} missing" for name in FILES if name not in rows]
-    owners = [f"{name} belongs to {row[0]}" for name, row in rows.items() if row[0] != _OWNER]
+    foreign = [name for name, row in rows.items() if row[0] != _OWNER]
+    owners = [f"{name} belongs to {rows[name][0]}" for name in foreign]
     key = rows.get("cm-auto-host_key.pem")
     modes = [f"the key has mode {key[1]}"] if key and int(key[1], 8) & ~0o440 else []
     wrong = ", ".join([*missing, *owners, *modes])
     if missing or not wrong:
         return held(not wrong, wrong or f"{show_count(len(rows), 'file')}")
-    return broken(wrong, f"in {_FOLDER}: chown {_OWNER} the files, chmod 0440 the key")
+    commands = [f"chown {_OWNER} {' '.join(map(quote, foreign))}"] if foreign else []
+    commands += ["chmod 0440 cm-auto-host_key.pem"] if modes else []
+    return broken(wrong, " && ".join([f"cd {_FOLDER}", *commands]))
 
 
 def require_auto_tls(host: HostFacts) -> None:
@@ -135,7 +140,8 @@ def _own(host: HostFacts) -> Verdict:
         raise CouldNotTell(f"{words}, but the host does not say its own name")
     wrong = _mistakes(lines, full)
     if wrong:
-        return broken(f"{words}; {', '.join(wrong)}")
+        above = any(int(said[2].split()[0]) for line in lines if (said := _VERIFY.match(line)))
+        return broken(f"{words}; {', '.join(wrong)}", _ROTATE if above else "")
     return warned(words) if days < _WARN_DAYS else held(True, words)
 
 

@@ -182,9 +182,16 @@ every trouble with TLS was told as a missing file
     adapters/manager/test_hostile.py::test_each_kind_of_broken_tls_has_its_own_way_out
 a remedy cured another ailment
     checks/test_rules.py::test_a_remedy_mends_what_is_wrong
+    checks/test_remedies.py::test_what_a_verdict_says_mends_it
+    checks/test_remedies.py::test_every_check_that_can_fail_is_seen_to_be_mended
+    checks/test_remedies.py::test_what_could_not_be_told_is_not_mended_as_if_it_were_broken
+    cli/hosts/test_remedies.py::test_what_the_remedy_of_an_ailment_says_mends_it_when_typed
     checks/test_rules.py::test_a_chain_of_the_configured_authority_bends_the_rule_and_needs_no_new_certificate
     cli/hosts/test_check.py::test_a_planted_problem_is_found_and_no_other
     steps/virtual_clusters/test_hints.py::test_a_run_that_could_not_be_fitted_in_is_told_to_ask_for_less
+a remedy could not be pasted, or ran what a host had named a file
+    checks/test_remedies.py::test_whatever_is_a_command_can_be_pasted
+    checks/test_remedies.py::test_what_a_verdict_says_mends_it
 a stop that ended well did not mention that its command failed
     steps/test_clusters.py::test_a_stop_whose_command_failed_ends_well_where_all_is_stopped_and_says_that_it_failed
 # Virtual clusters

@@ -11,6 +11,7 @@ from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.commands import COMMANDS
 from maint.lab.hosts.shell.executor import run
+from maint.lab.manager.simulator import PlainUnit
 
 PURE = [
     ("printf 'b\\na\\nb\\n' | sort -u", "a\nb\n"),
@@ -207,6 +208,24 @@ def test_what_is_not_simulated_says_so(command: str, machine: Machine) -> None:
     ended = run(machine, command)
     assert ended.status != 0 and ended.err != b""
     assert ended.out == b""
+
+
+def test_settings_of_the_kernel_are_written_as_the_kernel_keeps_them(machine: Machine, ask: Ask) -> None:
+    assert ask("sysctl -w vm.swappiness=7 vm.overcommit_memory=0") == "vm.swappiness = 7\nvm.overcommit_memory = 0\n"
+    assert ask("cat /proc/sys/vm/swappiness /proc/sys/vm/overcommit_memory") == "7\n0\n"
+    assert run(machine, "sysctl -w vm.nothing=1").status == 1
+    pages = "/sys/kernel/mm/transparent_hugepage/defrag"
+    assert ask(f"echo madvise > {pages}; cat {pages}") == "always defer defer+madvise [madvise] never\n"
+    assert run(machine, f"echo nonsense > {pages}").status != 0
+    assert ask(f"cat {pages}") == "always defer defer+madvise [madvise] never\n"
+
+
+def test_others_lose_their_rights_and_a_clock_its_drift(machine: Machine, ask: Ask) -> None:
+    assert ask("chmod 4755 /etc/hosts; chmod go= /etc/hosts; stat -c %a /etc/hosts") == "4700\n"
+    machine.facts["clock_drift"] = "7"
+    machine.units["chronyd"] = PlainUnit()
+    machine.units["chronyd"].start()
+    assert (ask("chronyc makestep"), machine.fact("clock_drift")) == ("200 OK\n", "0")
 
 
 def test_a_full_disk_still_reads(machine: Machine) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _LINKS_AT_MOST = 40
+_CHOICES = "/sys/kernel/mm/transparent_hugepage/"
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -156,6 +157,24 @@ class _File(io.FileIO):
         return super().write(data)
 
 
+class _Choice(_File):
+    """A file of the kernel that shows its choices (`[always] never`): what is written becomes the chosen one."""
+
+    def write(self, data: Any, /) -> int:  # Any: whatever has bytes
+        self.seek(0)
+        words = self.readall().replace(b"[", b"").replace(b"]", b"").split()
+        if b"[" in data:  # the whole of it, as the lab lays it out
+            chosen = bytes(data)
+        elif bytes(data).strip() in words:
+            chosen = b" ".join(b"[%b]" % word if word == data.strip() else word for word in words) + b"\n"
+        else:
+            raise failure(errno.EINVAL, self._path)
+        self.seek(0)
+        self.truncate()
+        super().write(chosen)
+        return len(data)
+
+
 class Tree:
     """A host's files, by absolute paths of the host; with `full` writing fails with ENOSPC.
 
@@ -249,6 +268,8 @@ class Tree:
             if kind == stat.S_IFDIR:
                 raise failure(errno.EISDIR, path)
             fresh = not kind
+            choice = canonical.startswith(_CHOICES) and not fresh and flags & os.O_ACCMODE == os.O_WRONLY
+            flags = os.O_RDWR if choice else flags
             if fresh and flags & os.O_CREAT and self._full():
                 raise failure(errno.ENOSPC, path)
             try:
@@ -257,7 +278,7 @@ class Tree:
                 raise failure(error.errno or errno.EIO, path) from None
             if fresh:
                 self._owned.set(canonical, Owned(mode))
-        return _File(number, _python_mode(flags), path, self._full)
+        return (_Choice if choice else _File)(number, _python_mode(flags), path, self._full)
 
     @property
     def is_full(self) -> bool:

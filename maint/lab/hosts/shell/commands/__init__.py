@@ -72,6 +72,7 @@ COMMANDS: dict[str, Command] = {
     "stat": files.stat,
     "sudo": host.sudo,
     "sync": files.sync,
+    "sysctl": host.sysctl,
     "systemctl": systemctl.systemctl,
     "tail": filters.tail,
     "tar": filters.tar,

@@ -282,12 +282,17 @@ def mktemp(call: Call) -> int:
 
 
 def chmod(call: Call) -> int:
-    """`chmod MODE FILE…`, in octal."""
+    """`chmod MODE FILE…`, in octal; `chmod go= FILE…`."""
     operands = call.options().operands
     if len(operands) < 2:
         raise Failed("missing operand")
-    mode = _mode(operands[0])
-    return call.each(operands[1:], lambda operand: call.files.own(call.path(operand), mode))
+    mode = None if operands[0] == "go=" else _mode(operands[0])
+
+    def change(operand: str) -> None:
+        path = call.path(operand)
+        call.files.own(path, call.files.entry(path).mode & 0o5700 if mode is None else mode)
+
+    return call.each(operands[1:], change)
 
 
 def _mode(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What a host says of itself; date, sleep, timeout, sh, sudo, chronyc, NetworkManager, rpm, dnf and pg_dump."""
+"""What a host says of itself; date, sleep, timeout, sh, sudo, sysctl, chronyc, NetworkManager, rpm, dnf and pg_dump."""
 
 import posixpath
 import re
@@ -106,15 +106,35 @@ def zone_offset(zone: str) -> tuple[str, int]:
     return found[1], int(found[2] + "1") * (int(found[3]) * 3600 + int(found[4]) * 60)
 
 
+def sysctl(call: Call) -> int:
+    """`sysctl -w NAME=VALUE…`: until the next boot."""
+    options = call.options("w")
+    if "w" not in options:
+        raise NotSimulated("asking")
+
+    def put(operand: str) -> None:
+        name, _, value = operand.partition("=")
+        path = f"/proc/sys/{name.replace('.', '/')}"
+        call.files.entry(path)
+        call.files.write(path, f"{value}\n".encode())
+        call.out(f"{name} = {value}\n")
+
+    return call.each(options.operands, put)
+
+
 def chronyc(call: Call) -> int:
-    """`chronyc [-n] tracking`; the fact `clock_offset` is how far it believes to be off, in seconds."""
+    """`chronyc [-n] tracking`, `chronyc makestep`; the fact `clock_offset`: how far it believes to be off."""
     operands = call.options("n").operands
-    if operands != ["tracking"]:
+    if operands not in (["tracking"], ["makestep"]):
         raise NotSimulated(" ".join(operands))
     unit = call.machine.units.get("chronyd")
     if unit is None or not unit.active():
         call.stderr.write(b"506 Cannot talk to daemon\n")
         return 1
+    if operands == ["makestep"]:
+        call.machine.facts["clock_drift"] = "0"
+        call.out("200 OK\n")
+        return 0
     offset = float(call.machine.fact("clock_offset"))
     call.out("Reference ID    : C0000235 (192.0.2.53)\nStratum         : 3\n")
     call.out(f"System time     : {abs(offset):.9f} seconds {'slow' if offset < 0 else 'fast'} of NTP time\n")
