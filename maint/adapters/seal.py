@@ -151,7 +151,7 @@ class AgeSeal:
         it.
         """
         keys, plain = _parse_recipients(recipients), Pipe()
-        with beside(lambda: _encrypt(plain.read, target, keys), plain):
+        with in_a_thread(lambda: _encrypt(plain.read, target, keys), plain):
             while block := source(_BLOCK):
                 plain.write(block)
             plain.end()
