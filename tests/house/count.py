@@ -39,8 +39,7 @@ def counted(path: Path) -> Counted:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _QUIET:
             code.update(range(token.start[0], token.end[0] + 1))
-    late = sum(1 for _ in _late_imports(tree(path), within=False))
-    return Counted(1, len(code - documented), len(documented), len(text.splitlines()), late)
+    return Counted(1, len(code - documented), len(documented), len(text.splitlines()), late_imports(path))
 
 
 def _docstring_lines(module: ast.Module) -> Iterator[int]:
@@ -49,6 +48,11 @@ def _docstring_lines(module: ast.Module) -> Iterator[int]:
         if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
             first = node.body[0]
             yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+
+
+def late_imports(path: Path) -> int:
+    """Count the imports within functions of one module."""
+    return sum(1 for _ in _late_imports(tree(path), within=False))
 
 
 def _late_imports(node: ast.AST, *, within: bool) -> Iterator[ast.AST]:

@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 
+from tests.house.count import late_imports
 from tests.house.source import functions, modules, tree
 
 
@@ -19,6 +20,11 @@ def test_no_folder_holds_more_files_than_a_reader_takes_in() -> None:
 def test_no_function_is_long() -> None:
     lengths = {f"{name}.{function}": lines for name, path in modules().items() for function, lines in functions(path)}
     assert {name: lines for name, lines in lengths.items() if lines > 60} == {}
+
+
+def test_few_modules_are_imported_late() -> None:
+    late = {name: late_imports(path) for name, path in modules().items()}
+    assert sum(late.values()) <= 80, late
 
 
 def test_every_module_says_on_top_what_it_is_for() -> None:
