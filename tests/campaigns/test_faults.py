@@ -203,12 +203,8 @@ def test_a_copy_whose_disk_fails_at_any_call_is_whole_or_absent_and_the_next_run
 
 
 UNNAMED = "a new file"  # which has no name before it is whole
-OURS = (
-    "state/",
-    "backups/",
-    "second/",
-    "metrics/",
-)  # all else is written by the lab's servers, which have a disk of their own
+# All else is written by the lab's servers, which have a disk of their own.
+OURS = ("state/", "backups/", "second/", "metrics/")
 
 
 class FilesOfOurs(Disk):
