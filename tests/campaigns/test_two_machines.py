@@ -20,7 +20,7 @@ KINDS = ("local", "sftp", "s3")[: size(1, 3)]
 FORESEEN = (0, 1, 2, 5, 7)  # one may remove what the other is about to name; never 70
 
 
-def machine(config: str, state: str, seed: str) -> list[Any]:
+def machine(config: str, state: str, seed: str, rounds: str) -> list[Any]:
     """Type commands at random, and return what ended in a way that nobody foresaw."""
     chance, found = random.Random(seed), list[Any]()
 
@@ -30,7 +30,7 @@ def machine(config: str, state: str, seed: str) -> list[Any]:
             found.append([words, said.code, said.out, said.err])
         return said
 
-    for _ in range(ROUNDS):
+    for _ in range(int(rounds)):  # the size of the campaign is not in the environment of this process
         listed = type_("backup", "list", "-o", "json")
         known = [one["id"] for one in listed.json["snapshots"]] if listed.code == 0 else []
         one = chance.choice(known) if known else "latest"
@@ -88,7 +88,7 @@ def test_two_machines_on_one_store_never_meet_a_bug_and_leave_it_whole(
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", call, str(config), str(state), f"{SEED} {kind} {state.name}"],
+            [sys.executable, "-c", call, str(config), str(state), f"{SEED} {kind} {state.name}", f"{ROUNDS}"],
             stdout=subprocess.PIPE,
             text=True,
             env=environment(),
