@@ -10,7 +10,7 @@ from maint.engine.journal import RUNS, Record, RunState
 from maint.engine.parameters import in_condition
 from maint.engine.past_runs import history
 from maint.files import remove
-from maint.model.plan import Action, Effect, Phase
+from maint.model.plan import Action, Effect, Outcome, Phase
 from maint.steps.hosts import undo
 from maint.steps.manager.window_record import remembered
 from maint.steps.registry import STEPS
@@ -55,7 +55,8 @@ def _names(actor: str) -> list[str]:
 def left(past: RunState) -> list[tuple[Action, str]]:
     """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
     found = []
-    again = judged_and_failed(past)
+    anew = done_again(past)
+    again = {index for index in anew if past.plan.actions[index].phase is Phase.MAIN}
     for index, action in enumerate(past.plan.actions):
         record = past.record(index)
         if action.phase is not Phase.ON_FAILURE and (not record.settled or index in again):
@@ -63,7 +64,37 @@ def left(past: RunState) -> list[tuple[Action, str]]:
     return found
 
 
-def judged_and_failed(past: RunState) -> frozenset[int]:
+def done_again(past: RunState) -> frozenset[int]:
+    """Return the actions that ended well, and are done again all the same when the run is taken up; each looks first.
+
+    Nothing that they noted counts any more, such as the id of a command that was over before they are done again.
+    """
+    later = {index for index, one in enumerate(past.plan.actions) if one.phase is not Phase.MAIN}
+    return _judged_and_failed(past) | _put_back(past) | {index for index in later if past.record(index).settled}
+
+
+def _put_back(past: RunState) -> frozenset[int]:
+    """Return the actions whose work the steps that follow a failure may have undone: they changed the same."""
+    actions = list(enumerate(past.plan.actions))
+    undone = {
+        one.target
+        for index, one in actions
+        if one.phase is Phase.ON_FAILURE and _outcome(past, index) is Outcome.DONE and one.effect > Effect.READ
+    }
+    return frozenset(
+        index
+        for index, one in actions
+        if one.phase is Phase.MAIN and one.target in undone and one.effect > Effect.READ
+        if past.record(index).settled and _outcome(past, index) is not Outcome.SKIPPED and not STEPS[one.kind].blind
+    )
+
+
+def _outcome(past: RunState, index: int) -> Outcome | None:
+    result = past.record(index).result
+    return None if result is None else result.outcome
+
+
+def _judged_and_failed(past: RunState) -> frozenset[int]:
     """Return the actions that looked, and what they registered made an expression such as an `assert`'s fail.
 
     They look again when the run is taken up: an operator who mended what they found could not go on otherwise.

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.history import judged_and_failed
+from maint.engine.history import done_again
 from maint.engine.hosts import LOST, LostHosts, told
 from maint.engine.journal import Journal, NullJournal, Record, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -209,7 +209,7 @@ class Runner:
         self._values: dict[str, Json] = {}
         self._works: dict[int, StepContext] = {}
         self._fresh: set[int] = set()  # begun in this attempt
-        self._again = judged_and_failed(past) if past is not None else frozenset()
+        self._again = done_again(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
@@ -354,7 +354,7 @@ class Runner:
         yield Event(self._site.clock.now(), index, Happening.FINISHED, *shown)
 
     def _work(self, index: int, action: Action) -> StepContext:
-        record = self._past.record(index) if self._past is not None else Record()
+        record = Record() if self._past is None or index in self._again else self._past.record(index)
         if index in self._works:
             self._works[index].resumed = True
         else:

@@ -35,6 +35,7 @@ class RunCommand(Step[RunArguments]):
     """Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."""
 
     kind = "host.run"
+    blind = True
     effect = Effect.CHANGE
 
     def worst(self, given: Mapping[str, object]) -> Effect:

@@ -107,6 +107,7 @@ class RunCommand(Step[CommandArguments]):
     """Run any command of the manager by its name, on the manager, a cluster, service, role or host."""
 
     kind = "command.run"
+    blind = True
     effect = Effect.DESTROY
 
     def worst(self, given: Mapping[str, object]) -> Effect:

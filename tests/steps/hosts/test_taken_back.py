@@ -1,0 +1,53 @@
+"""What the steps for a failure put back is done again when the run is taken up, so that "done" is so."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.steps.operator import Operator
+
+HOST = "base-02.example.internal"
+BOOK = """
+name: patch
+summary: Put a file, stop a service, and look; else put both back.
+steps:
+  - {{name: Put, do: host.put, with: {{hosts: [{host}], file: {file}, path: /etc/maint-motd}}}}
+  - {{name: Count, do: host.run, with: {{hosts: [{host}], command: "echo once >> /tmp/count"}}}}
+  - {{name: Stop, do: service.stop, with: {{service: hive, cluster: base}}}}
+  - {{name: Look, do: host.run, with: {{hosts: [{host}], command: "test -e /tmp/go", reads: true}}}}
+on_failure:
+  - {{name: Back, do: host.put_back, with: {{hosts: [{host}], path: /etc/maint-motd}}}}
+  - {{name: Tell, do: host.run, with: {{hosts: [{host}], command: "echo told >> /tmp/told"}}}}
+  - {{name: Start, do: service.start, with: {{service: hive, cluster: base}}}}
+"""
+
+
+def state(operator: Operator) -> str:
+    """Return the state of the service."""
+    listed = operator("service", "list", "--cluster", "base", "-o", "json").json["services"]
+    (found,) = [one["state"] for one in listed if one["name"] == "hive"]
+    return str(found)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
+    loaded: Operator, tmp_path: Path, failures: int
+) -> None:
+    root = loaded.lab.folder / "hosts" / HOST / "root"
+    (root / "tmp").mkdir(exist_ok=True)
+    (tmp_path / "motd").write_text("new\n")
+    book = tmp_path / "patch.yaml"
+    book.write_text(BOOK.format(host=HOST, file=tmp_path / "motd"))
+    assert loaded("playbook", "run", str(book), "--yes").code == 1
+    for _ in range(failures - 1):
+        assert loaded("playbook", "resume").code == 1
+    assert not (root / "etc/maint-motd").exists()
+    assert state(loaded) == "STARTED"
+    (root / "tmp/go").touch()
+    left = loaded("playbook", "resume", "--dry-run", "-o", "json").json["left"]
+    assert [one["name"] for one in left] == ["Put", "Stop", "Look"]
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert (root / "etc/maint-motd").read_text() == "new\n"
+    assert state(loaded) == "STOPPED"
+    assert (root / "tmp/count").read_text() == "once\n"
