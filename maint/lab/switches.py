@@ -87,7 +87,7 @@ SWITCHES: dict[str, Switch] = {
     "unknown-setting": Switch("refuse", ("refuse", "accept"), "a setting that nobody knows", "M19.1"),
     "default-setting": Switch("keep", ("keep", "drop"), "a setting that is set to its default value", "M19.3"),
     "wrong-content-type": Switch("refuse", ("refuse", "accept"), "bodies that are not said to be JSON (415)", "M2.3"),
-    "server-instances": Switch("1", COUNT, "servers listed by GET /cm/instances", "M10.5"),
+    "server-instances": Switch("1", ("1", "2", "3"), "servers listed by GET /cm/instances", "M10.5"),
     "rotate-internal-secrets": Switch(
         "never", ("never", "restart"), "fresh passwords of internal accounts and roles at each restart", "recordings"
     ),

@@ -32,6 +32,12 @@ class NoAnswer(CannotReach):
     late = False
 
 
+TOO_LARGE = (
+    "the server, or what stands in front of it, takes no body as large: raise that limit (`client_max_body_size` of an"
+    " nginx), then run it again"
+)
+
+
 class Reply(Struct, frozen=True):
     """An answer that was read whole."""
 

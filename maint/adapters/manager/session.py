@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from maint.adapters.http.answers import NoAnswer, Reply
+from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply
 from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
 from maint.adapters.http.request import Basic, Call
 from maint.adapters.http.tls import presented_end
@@ -33,6 +33,8 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
         return WorkFailed(line, hint=_role(what, account))
     if code in _LATER:
         return Transient(line, hint="the manager may be starting; ask again in a moment")
+    if code == 413:
+        return WorkFailed(line, hint=TOO_LARGE)
     if reply.redirects:
         return CannotReach(line, hint="the API never redirects but from its plain port to its TLS port")
     if said is None:

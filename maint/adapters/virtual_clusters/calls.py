@@ -12,7 +12,7 @@ import requests
 from msgspec import Struct
 from requests.auth import AuthBase
 
-from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, unexpected
+from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply, decode, read_reply, unexpected
 from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.tokens import Tokens
@@ -396,6 +396,8 @@ def refusal(what: str, reply: Reply, user: str) -> MaintError:
         return Conflict(line, hint="what is there was left as it is: choose another name, or delete it first")
     if reply.redirects:
         return WorkFailed(line, hint="redirects are not followed: `base_url` must be the API's own address")
+    if reply.status == 413:
+        return WorkFailed(line, hint=TOO_LARGE)
     if said is None:
         return WorkFailed(line, hint=PROXY)
     if "paused" in said:
