@@ -389,7 +389,9 @@ def _take_action(past: RunState, index: int, line: Mapping[str, Json]) -> None:
         raise ValueError
     record = past.record(index)
     if line["what"] == "intent":
-        past.records[index] = msgspec.structs.replace(record, begun=True, result=None, began=str(line.get("time", "")))
+        notes = {} if line.get("anew") is True else record.notes
+        began = str(line.get("time", ""))
+        past.records[index] = msgspec.structs.replace(record, begun=True, result=None, began=began, notes=notes)
     elif line["what"] == "note":
         if line["key"] == "until" and datetime.fromisoformat(str(line["value"])).tzinfo is None:
             raise ValueError

@@ -330,7 +330,7 @@ class Runner:
 
     def _act(self, index: int, action: Action) -> Iterator[Event]:
         work = self._work(index, action)
-        yield from self._write(index, action, "intent")
+        yield from self._write(index, action, "intent", **({"anew": True} if index in self._again else {}))
         if action.effect > Effect.READ:
             with suppress(*([StoreFailed] if action.kind == CloseWindow.kind else [])):
                 self._told()

@@ -51,3 +51,23 @@ def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
     assert (root / "etc/maint-motd").read_text() == "new\n"
     assert state(loaded) == "STOPPED"
     assert (root / "tmp/count").read_text() == "once\n"
+
+
+def test_a_kill_while_it_is_done_again_leaves_nothing_of_the_first_time_to_be_believed(
+    loaded: Operator, tmp_path: Path
+) -> None:
+    root = loaded.lab.folder / "hosts" / HOST / "root"
+    (root / "tmp").mkdir(exist_ok=True)
+    (tmp_path / "motd").write_text("new\n")
+    book = tmp_path / "patch.yaml"
+    book.write_text(BOOK.format(host=HOST, file=tmp_path / "motd"))
+    assert loaded("playbook", "run", str(book), "--yes").code == 1
+    (root / "tmp/go").touch()
+    assert loaded("playbook", "resume").code == 0
+    journal = max((loaded.state / "runs").glob("*.jsonl"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    stopping = [number for number, line in enumerate(lines) if b'"intent", "index": 2' in line]
+    journal.write_bytes(b"".join(lines[: stopping[1] + 1]))
+    assert loaded("service", "start", "hive", "--cluster", "base", "--yes").code == 0
+    said = loaded("playbook", "resume", journal.stem)
+    assert (said.code, state(loaded)) == (0, "STOPPED"), said.err
