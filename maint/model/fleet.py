@@ -14,6 +14,9 @@ class Standing(StrEnum):
     REVOKED = "revoked"
 
 
+LATE = "give --timeout more"  # what a reply says is to be done where the time for all hosts was too short
+
+
 class Reply(msgspec.Struct, frozen=True):
     """What a host answered to its script."""
 

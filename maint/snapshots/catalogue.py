@@ -20,7 +20,7 @@ from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNREAD = "could not be read: "
-_UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
+UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -190,7 +190,7 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
 
 
 def _way_on(listed: Sequence[Entry]) -> str:
-    if listed and all(_UNTRUSTED in (one.problem or "") for one in listed):
+    if listed and all(UNTRUSTED in (one.problem or "") for one in listed):
         return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
     return "maint backup list shows what there is; maint backup create --open-window takes a restorable one"
 

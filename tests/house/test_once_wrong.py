@@ -175,6 +175,11 @@ one line of doctor was well and failed at once
 an empty key file passed for a key, and a manager whose database is gone for a sound one
     cli/site/test_doctor.py::test_an_empty_key_file_is_no_key
     cli/site/test_doctor.py::test_a_manager_whose_database_is_gone_is_not_well
+a line of doctor was green over what was broken, named another's reason, or a hint that mends nothing
+    cli/site/test_doctor_hints.py::test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other
+    cli/site/test_doctor_hints.py::test_what_the_hint_says_makes_what_is_broken_well_again
+    cli/site/test_doctor_hints.py::test_what_is_gone_is_named_where_it_must_be_put_back_and_then_all_is_well
+    cli/site/test_doctor_hints.py::test_a_licence_that_does_not_count_is_told_before_a_restore_needs_it
 doctor asked neither hosts nor virtual clusters
     cli/site/test_doctor.py::test_each_host_and_each_virtual_cluster_is_tried
     cli/site/test_doctor.py::test_a_changed_host_key_and_a_virtual_cluster_that_refuses_are_seen

@@ -14,12 +14,12 @@ from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, Command, Sudo, ssh_settings
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, MaintError, TimedOut
-from maint.model.fleet import Presented, Reply
+from maint.model.fleet import LATE, Presented, Reply
 from maint.ports import Secrets
 
 T = TypeVar("T")
 LARGEST = 8 * 1024 * 1024  # bytes of one host's answer, of which a hundred may come at once
-_LATE = ("the whole run's limit had passed", "give --timeout more")  # why a host has not answered, and what to do
+_LATE = ("the whole run's limit had passed", LATE)  # why a host has not answered, and what to do
 _STOPPED = ("it was interrupted", "ask again")
 
 # What runs on a host ends when we are gone, however we went. SSH leaves a command running when its connection ends, and

@@ -21,6 +21,7 @@ from maint.errors import (
     AnswerMissing,
     CannotReach,
     Conflict,
+    DeadlinePassed,
     Invalid,
     LoginRefused,
     MaintError,
@@ -290,7 +291,10 @@ class _Waits:
         if attempt > 1:
             left = sum(self._patience.pauses(limit)[attempt - 1 :])
             self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
-        self._clock.sleep(self._patience.pauses(attempt)[-1])
+        try:
+            self._clock.sleep(self._patience.pauses(attempt)[-1])
+        except DeadlinePassed as passed:
+            raise DeadlinePassed(passed.message, detail=[why], hint=passed.hint, limit=passed.limit) from passed
 
     def asked(self, seconds: float, what: str) -> None:
         """Wait as a server asked that throttles us."""

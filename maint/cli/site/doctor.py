@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec.structs import replace
 
 from maint.adapters.clock import is_of_another
@@ -28,48 +27,34 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
+from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
+from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import past_runs
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
-from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Stopped, TimedOut
+from maint.errors import DeadlinePassed, Invalid, StoreFailed, TimedOut
 from maint.files import existing
+from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
-from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Store
-from maint.ports.truststore import try_served
 from maint.snapshots.capture import LEAST, largest, short
-from maint.snapshots.catalogue import committed_ids, entries
-from maint.snapshots.open_windows import announced
+from maint.snapshots.catalogue import UNTRUSTED, Entry, committed_ids, entries, refuse_hidden
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, lost
 from maint.snapshots.replicate import suspect, with_store
 from maint.snapshots.verify import escrow
-from maint.steps.manager.commands import uses_kerberos
-from maint.steps.manager.server_options import Switch, switches
-from maint.steps.manager.window_record import left_open
 
-OK, WARN, FAIL = "ok", "warn", "FAIL"
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
-SKIP = "skip"  # could not be tried here, and that is not a fault of this site
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
-
-
-class Line(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
-
-    label: str
-    state: str
-    words: str
-    hint: str = ""
 
 
 @command(several=LOOKS)
@@ -133,19 +118,19 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "keys": lambda: _keys(site),
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
-            "manager": lambda: _manager(site),
+            "manager": lambda: manager(site),
             "hosts": lambda: _hosts(site),
             "virtual clusters": lambda: _virtual_clusters(site),
-            "clock": lambda: _clock(site),
             "proxy": lambda: _proxy(site),
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
+            "clock": lambda: _clock(site),
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, limit),
             "recipient": lambda: _escrow(site),
             "drill": lambda: _drill(site, drill_age),
             "leftovers": _leftovers,
-            "window": lambda: _window(site),
+            "redaction window": lambda: window(site),
             "runs": lambda: _runs(site),
             "notices": lambda: _notices(site),
         }
@@ -153,26 +138,12 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             looks = {"backup": looks["backup"], **looks}
         for label, look in looks.items():
             try:
-                yield from (replace(line, hint=site.named(line.hint)) for line in _guarded(label, look, lab))
+                yield from (replace(line, hint=site.named(line.hint)) for line in guarded(label, look, lab))
             except DeadlinePassed as error:
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
         if not flags.dry_run:
             tell_age(site, screen, BRIEFLY)  # however long it takes, what was seen is shown
-
-
-def _guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:
-    """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
-    try:
-        yield from look()
-    except Stopped:
-        raise
-    except CannotReach as error:
-        yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")
-    except MaintError as error:
-        yield Line(label, FAIL, error.in_a_line, error.way_on or "")
-    except OSError as error:
-        yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}")
 
 
 def _secrets(site: ConfiguredSite) -> Iterator[Line]:
@@ -186,7 +157,7 @@ def _secrets(site: ConfiguredSite) -> Iterator[Line]:
         if kind == "credential" and "CREDENTIALS_DIRECTORY" not in os.environ:
             yield Line(label, WARN, "is a systemd credential, and this is not a systemd unit")
             continue
-        yield from _guarded(label, partial(_resolved, site, label, reference))
+        yield from guarded(label, partial(_resolved, site, label, reference))
 
 
 def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line]:
@@ -201,7 +172,9 @@ def _resolved(site: ConfiguredSite, label: str, reference: str) -> Iterator[Line
 
 def _state(site: ConfiguredSite) -> Iterator[Line]:
     folder = existing(site.state)
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not folder.is_dir():
+        yield Line("state", FAIL, f"{folder} is no folder", f"move {folder} away, which stands where the state belongs")
+    elif not os.access(folder, os.W_OK | os.X_OK):
         yield Line("state", FAIL, f"{folder} cannot be written to", "run maint as the user who owns it")
     elif folder == site.state and folder.stat().st_mode & 0o077:
         yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
@@ -242,10 +215,20 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}
     lacking = {name for name in uses if folder / name not in private and not getattr(backup, f"{name}_key", None)}
     for name, use in uses.items() if not blamed else ():
-        blamed += [] if name in lacking else _guarded("keys", partial(_loaded, use))
+        blamed += [] if name in lacking else guarded("keys", partial(_loaded, use))
     none = f"there is no {' or '.join(sorted(lacking))} key yet; the first backup makes its own"
     well = f"{show_count(len(private), 'private key')}, for the owner alone" if private else "as configured"
+    if lacking and _holds_some(site):
+        none = f"there is no {' or '.join(sorted(lacking))} key, though the store holds snapshots"
+        blamed += [Line("keys", WARN, none, f"put a copy of it back into {folder}; else the next backup makes another")]
     yield from blamed or [Line("keys", OK, well) if private or not lacking else Line("keys", SKIP, none)]
+
+
+def _holds_some(site: ConfiguredSite) -> bool:
+    try:
+        return bool(committed_ids(site))
+    except (StoreFailed, Invalid):  # which the lines of the store tell
+        return False
 
 
 def _loaded(use: Callable[[], str]) -> Iterator[Line]:
@@ -261,7 +244,7 @@ def _known_hosts(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("known hosts", OK, ", ".join(found))
     else:
         words = f"{files[0]} names no hosts, so none is trusted"
-        yield Line("known hosts", FAIL, words, "ssh-keyscan, then compare keys")
+        yield Line("known hosts", FAIL, words, "maint host trust")
 
 
 def _tools() -> Iterator[Line]:
@@ -270,30 +253,6 @@ def _tools() -> Iterator[Line]:
         yield Line("tools", WARN, f"no {', '.join(missing)}: needed only to restore by hand (RESTORE.txt)")
     else:
         yield Line("tools", OK, "age, curl and zstd, to restore by hand")
-
-
-def _manager(site: ConfiguredSite) -> Iterator[Line]:
-    seen, host = site.manager.presence(), site.settings.manager.host
-    account = site.manager.log_in()  # a port that answers proves nothing by itself
-    ports = f"{host}: plain port {seen.plain}, TLS port {seen.tls}"
-    if site.manager.clusters():
-        yield Line("manager", OK, ports)
-    else:
-        hint = "`maint site status`; `maint restore plan` shows the way back"
-        yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
-    state = WARN if account.bootstrap else OK
-    yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
-    yield from _guarded("truststore", partial(_truststore, site))
-    if site.settings.manager.kdc is None and uses_kerberos(site.manager):
-        words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
-        yield Line("kerberos", SKIP, words, "name it in `manager.kdc`, or have its password at hand")
-
-
-def _truststore(site: ConfiguredSite) -> Iterator[Line]:
-    """Try the password that the manager serves where the truststore lies."""
-    if (trial := try_served(site)) is not None:
-        state = SKIP if trial.opens is None else OK if trial.opens else FAIL
-        yield Line("truststore", state, f"the password that the manager serves {trial.words}", trial.hint)
 
 
 def _hosts(site: ConfiguredSite) -> Iterator[Line]:
@@ -306,8 +265,11 @@ def _hosts(site: ConfiguredSite) -> Iterator[Line]:
         if reply.reason is None and reply.status == 0:
             let_in += 1
         else:
-            words = reply.reason or f"the shell ended with status {reply.status}"
-            yield Line(f"host {reply.host}", FAIL, words, reply.hint or f"maint host check --host {reply.host}")
+            late = reply.hint == LATE  # by a limit of ours, which no option changes
+            words = f"no answer within {_REACH:g} s" if late else reply.reason
+            hint = "" if late else reply.hint or ""
+            words = words or f"the shell ended with status {reply.status}"
+            yield Line(f"host {reply.host}", FAIL, words, hint or f"maint host check --host {reply.host}")
     if let_in:
         yield Line("hosts", OK, f"{let_in} of {show_count(len(hosts), 'host')} let us in over SSH")
 
@@ -316,7 +278,7 @@ def _virtual_clusters(site: ConfiguredSite) -> Iterator[Line]:
     """Get a token of each virtual cluster, and ask it who it is."""
     for one in site.settings.virtual_clusters:
         label = f"virtual cluster {one.name}"
-        yield from _guarded(label, partial(_let_in, site, label, one.name))
+        yield from guarded(label, partial(_let_in, site, label, one.name))
 
 
 def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
@@ -329,7 +291,8 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
     except DeadlinePassed as error:
         if is_of_another(error):  # the time for all of them is up
             raise
-        raise TimedOut(f"no answer within {_REACH:g} s", hint=f"maint vc status --vc {name}") from None
+        words = f"no {'good ' if error.detail else ''}answer within {_REACH:g} s"
+        raise TimedOut(words, detail=error.detail, hint=f"maint vc status --vc {name}") from None
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
 
 
@@ -350,7 +313,9 @@ def _proxy(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _store(site: ConfiguredSite) -> Iterator[Line]:
-    count = show_count(sum(one.snapshot is not None for one in entries(site)), "snapshot")
+    known = entries(site)
+    refuse_hidden(site, known, max((one.id for one in known), default=""))  # what is there and damaged has its own line
+    count = show_count(sum(one.snapshot is not None for one in known), "snapshot")
     backup = site.settings.backup
     if backup is None or not backup.store.startswith("/"):
         yield Line("store", OK, f"{site.store.location}: {count}")
@@ -366,7 +331,7 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
 
 def _copies(site: ConfiguredSite) -> Iterator[Line]:
     for copy in site.copies:
-        yield from _guarded(label := f"copy {copy.location}", partial(_reached, site, label, copy))
+        yield from guarded(label := f"copy {copy.location}", partial(_reached, site, label, copy))
 
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
@@ -382,15 +347,36 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
     known = entries(site)
-    wrong = {one.id: why for one in known if (why := damage(one)) is not None}
+    wrong = {one.id: why for one in known if (why := damage(one) or _lacks(site, one)) is not None}
     for one, why in wrong.items():
-        yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", f"maint backup verify {one}")
-    unread = [*(f"{one.id} {one.problem}" for one in known if one.unread), *(f"{one} {LOST}" for one in lost(site))]
-    yield from (Line("snapshots", FAIL, words, "look at the store, then again") for words in unread)
+        hint = f"put {site.store.location}/{site.settings.name}/{one} back from a sound copy, then `maint backup verify"
+        hint += f" {one}`; without one it goes by `maint backup prune --damaged`"
+        if UNTRUSTED in why:
+            hint = f"put back {site.state}/keys/signing, or name its public key in backup.trusted_keys"
+        yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", hint)
+    unread = [
+        Line("snapshots", FAIL, f"{one.id} {one.problem}", "look at the store, then again")
+        for one in known
+        if one.unread
+    ]
+    unread += [Line("snapshots", FAIL, f"{one} {LOST}", "maint backup list --rebuild") for one in lost(site)]
+    yield from unread
     if not known:
         yield Line("snapshots", SKIP, "the store holds none yet")
     elif not wrong and not unread:
-        yield Line("snapshots", OK, f"{sum(map(good, known))} of {len(known)} are verified and restorable")
+        unproven = [one.id for one in known if one.offered and not good(one)]
+        words = f"{sum(map(good, known))} of {len(known)} are verified and restorable"
+        hint = f"maint backup verify {unproven[-1]}" if unproven else ""
+        yield Line("snapshots", WARN if unproven else OK, words, hint)
+
+
+def _lacks(site: ConfiguredSite, entry: Entry) -> str | None:
+    """Return which part is not in the store in its length; whether its bytes are right, a verification says."""
+    for part in entry.snapshot.parts if entry.snapshot else ():
+        there = site.store.size(f"{site.settings.name}/{entry.id}/{part.name}")
+        if there != part.bytes:
+            return f"{part.name} {'is missing' if there is None else f'has {there} of {part.bytes} bytes'}"
+    return None
 
 
 def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
@@ -427,38 +413,6 @@ def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     else:
         age = site.clock.now() - at
         yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
-
-
-def _window(site: ConfiguredSite) -> Iterator[Line]:
-    window = left_open(site)
-    if window is None:
-        yield from _window_elsewhere(site)
-    elif window.run == run_at_work(site.state):
-        yield Line("redaction window", WARN, f"open since {window.opened_at}, by run {window.run} that is at work")
-    else:
-        words = f"left open at {window.opened_at} by run {window.run}: everyone who may read the API sees passwords"
-        yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
-
-
-def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
-    """Look for windows that other machines, or other state folders, have opened."""
-    told = announced(site)
-    for one in told.open:
-        words = f"{one.words}: everyone who may read the API sees passwords"
-        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
-    for doubt in told.doubts:
-        yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")
-    if not told.open and not told.doubts:
-        seen = [line for one in switches(site) if (line := _switched(one)) is not None]
-        yield from seen or [Line("redaction window", OK, "closed")]
-
-
-def _switched(one: Switch) -> Line | None:
-    """Say where redaction is off on a host, whoever switched it; None where it is on."""
-    if one.problem:
-        return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
-    hint = f"`{CLOSE_COMMAND}`; what somebody else wrote into the file it leaves"
-    return Line("redaction window", WARN, one.words, hint) if one.words else None
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:

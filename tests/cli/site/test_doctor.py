@@ -282,7 +282,7 @@ def test_keys_that_are_configured_are_not_said_to_come_with_the_first_backup(loa
     config, keys = loaded.lab.folder / "config.yaml", loaded.lab.folder / "kept"
     (loaded.state / "keys").rename(keys)
     text = re.sub(r"(?m)^ +key: .*id_ed25519.*\n", "", config.read_text())
-    for name, told in (("signing", "there is no fingerprint key yet"), ("fingerprint", "as configured")):
+    for name, told in (("signing", "there is no fingerprint key, though the store"), ("fingerprint", "as configured")):
         text = text.replace("    backup:\n", f"    backup:\n      {name}_key: 'file:{keys / name}'\n")
         config.write_text(text)
         assert told in checks(loaded("doctor", "-o", "json"))["keys"]["words"]

@@ -1,0 +1,96 @@
+"""What `maint doctor` looks at in the manager: ports, login, licence, truststore, and the redaction window."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
+from maint.engine.lock import run_at_work
+from maint.model.formatting import parse_time, tell_time
+from maint.model.manager import CLOSE_COMMAND, Door
+from maint.ports.truststore import try_served
+from maint.snapshots.open_windows import announced
+from maint.steps.manager.commands import uses_kerberos
+from maint.steps.manager.java_options import PATH, PROPERTY, UNIT
+from maint.steps.manager.server_options import Switch, switches
+from maint.steps.manager.window_record import left_open
+
+_LONG, _SOON = timedelta.max, timedelta(days=30)
+_UPLOAD = "get a new licence file, then: maint manager license FILE"
+_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
+
+
+def manager(site: ConfiguredSite) -> Iterator[Line]:
+    """Log in, since a port that answers proves nothing by itself; then look at what a restore needs of it."""
+    seen, host = site.manager.presence(), site.settings.manager.host
+    account = site.manager.log_in()
+    ports = f"{host}: plain port {seen.plain}, TLS port {seen.tls}"
+    if site.manager.clusters() and seen.door is Door.PLAIN:
+        yield Line("manager", WARN, f"{ports}; without TLS, what is sent can be read on the way", _TLS)
+    elif site.manager.clusters():
+        yield Line("manager", OK, ports)
+    else:
+        hint = "`maint site status`; `maint restore plan` shows the way back"
+        yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
+    state = WARN if account.bootstrap else OK
+    yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+    yield from guarded("licence", partial(_licence, site))
+    yield from guarded("truststore", partial(_truststore, site))
+    if site.settings.manager.kdc is None and uses_kerberos(site.manager):
+        words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
+        yield Line("kerberos", SKIP, words, "name it in `manager.kdc`, or have its password at hand")
+
+
+def _licence(site: ConfiguredSite) -> Iterator[Line]:
+    """Look until when the manager's licence counts: without one a restore is refused."""
+    held = site.manager.license()
+    if held is None:
+        yield Line("licence", WARN, "the manager has none, and a restore may need one", _UPLOAD)
+        return
+    end = parse_time(held.expiration)
+    left = end - site.clock.now() if end else _LONG
+    state = FAIL if left < timedelta() else WARN if left < _SOON else OK
+    words = f"{held.owner}'s, which {'ended' if state == FAIL else 'ends'} {tell_time(end)}" if end else held.owner
+    yield Line("licence", state, words, "" if state == OK else _UPLOAD)
+
+
+def _truststore(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the password that the manager serves where the truststore lies."""
+    if (trial := try_served(site)) is not None:
+        state = SKIP if trial.opens is None else OK if trial.opens else FAIL
+        yield Line("truststore", state, f"the password that the manager serves {trial.words}", trial.hint)
+
+
+def window(site: ConfiguredSite) -> Iterator[Line]:
+    """Look whether the manager shows its secrets, and who let it."""
+    left = left_open(site)
+    if left is None:
+        yield from _window_elsewhere(site)
+    elif left.run == run_at_work(site.state):
+        yield Line("redaction window", WARN, f"open since {left.opened_at}, by run {left.run} that is at work")
+    else:
+        words = f"left open at {left.opened_at} by run {left.run}: everyone who may read the API sees passwords"
+        yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
+
+
+def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
+    """Look for windows that other machines, or other state folders, have opened."""
+    told = announced(site)
+    for one in told.open:
+        words = f"{one.words}: everyone who may read the API sees passwords"
+        yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
+    for doubt in told.doubts:
+        yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")
+    if not told.open and not told.doubts:
+        seen = [line for one in switches(site) if (line := _switched(one)) is not None]
+        yield from seen or [Line("redaction window", OK, "closed")]
+
+
+def _switched(one: Switch) -> Line | None:
+    """Say where redaction is off on a host, whoever switched it; None where it is on."""
+    if one.problem:
+        return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
+    unset = f"sed -i 's/ *{PROPERTY}=false//g' {PATH}"  # the whole of it where the server does not run so yet
+    unset += "" if one.running is False else f"; systemctl restart {UNIT}"
+    return Line("redaction window", WARN, one.words, f"on {one.host}: `{unset}`") if one.words else None
