@@ -215,7 +215,10 @@ def lost_part(operator):
 
 
 def lost_identity(operator):
-    return operator.lab.folder / "identity", {"secret backup.identity": "No such file", "recipient": "for the reason of"}
+    return operator.lab.folder / "identity", {
+        "secret backup.identity": "No such file",
+        "recipient": "for the reason of",
+    }
 
 
 def lost_authority(operator):
