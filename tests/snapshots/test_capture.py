@@ -17,7 +17,7 @@ import maint
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import PartsSettings
-from maint.errors import CannotReach, Invalid, Refused, StoreFailed, WorkFailed
+from maint.errors import CannotReach, Conflict, Invalid, Refused, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Trust
 from maint.ports.streams import Cut
@@ -202,7 +202,7 @@ def test_what_stands_where_a_snapshot_is_to_be_written_is_not_ours_and_stays(pla
     one = new_id(place.clock.now())
     with place.store.create(f"prod/{one}/{name}") as file:
         file.write(b"of another machine")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(Conflict, match=f"snapshot {one} is not stored"):
         run(take(place, snapshot_id=one))
     assert files(place) == [f"prod/{one}/{name}"]
     assert (place.root / "prod" / one / name).read_bytes() == b"of another machine"

@@ -8,7 +8,7 @@ import pytest
 
 from maint import retry
 from maint.adapters.clock import SystemClock
-from maint.errors import Conflict, DeadlinePassed, WorkFailed
+from maint.errors import DeadlinePassed, WorkFailed
 from maint.snapshots import writer as writing
 from maint.snapshots.capture import take
 from maint.snapshots.in_progress import storing, unfinished
@@ -43,18 +43,6 @@ def test_the_limit_of_the_command_passes_while_something_is_taken_back(silent: A
     with pytest.raises(DeadlinePassed), silent.clock.limit(0.2), SnapshotWriter(silent, SNAPSHOT, []) as writer:
         writer.write("one", from_bytes(b"content"), plain)
         raise WorkFailed("why it failed")
-
-
-def test_an_id_that_another_snapshot_has_is_told_and_what_is_there_stays(place: Any, run: Any) -> None:
-    there = run(take(place)).snapshot
-    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
-    with (
-        pytest.raises(Conflict, match=f"snapshot {there.id} is not stored"),
-        SnapshotWriter(place, there.id, []) as one,
-    ):
-        one.write("RESTORE.txt", from_bytes(b"content"), plain)
-    assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before
-    assert unfinished(place.state, place.store.location) == set()
 
 
 def test_a_snapshot_of_the_time_of_another_gets_the_next_free_id_behind_it(
