@@ -137,6 +137,16 @@ def test_a_list_without_end_is_refused(place: Any, snapshot: Any, monkeypatch: p
         chosen(place, "")
 
 
+def test_a_store_that_does_not_give_a_manifest_says_nothing_of_the_snapshot(place: Any, snapshot: Any) -> None:
+    class Store(Liar):
+        def open(self, name: str) -> Any:
+            raise StoreFailed("the store does not answer", hint="wait")
+
+    place.store = Store(place.store, lambda *_: None)
+    with pytest.raises(StoreFailed):
+        chosen(place, snapshot.id)
+
+
 def test_a_record_of_nonsense_is_passed_over(place: Any, snapshot: Any) -> None:
     for number, facts in enumerate(
         [{"level": 3, "result": ["verified"]}, {"level": 3, "result": {}}, {"result": "passed", "rto_seconds": 10**400}]
