@@ -29,16 +29,22 @@ def state(operator: Operator) -> str:
     return str(found)
 
 
+def failed(operator: Operator, folder: Path) -> Path:
+    """Have a run fail and put back what it did; return the root of its host, where `/tmp/go` lets it succeed."""
+    root = operator.lab.folder / "hosts" / HOST / "root"
+    (root / "tmp").mkdir(exist_ok=True)
+    (folder / "motd").write_text("new\n")
+    book = folder / "patch.yaml"
+    book.write_text(BOOK.format(host=HOST, file=folder / "motd"))
+    assert operator("playbook", "run", str(book), "--yes").code == 1
+    return root
+
+
 @pytest.mark.parametrize("failures", [1, 2])
 def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
     loaded: Operator, tmp_path: Path, failures: int
 ) -> None:
-    root = loaded.lab.folder / "hosts" / HOST / "root"
-    (root / "tmp").mkdir(exist_ok=True)
-    (tmp_path / "motd").write_text("new\n")
-    book = tmp_path / "patch.yaml"
-    book.write_text(BOOK.format(host=HOST, file=tmp_path / "motd"))
-    assert loaded("playbook", "run", str(book), "--yes").code == 1
+    root = failed(loaded, tmp_path)
     for _ in range(failures - 1):
         assert loaded("playbook", "resume").code == 1
     assert not (root / "etc/maint-motd").exists()
@@ -56,12 +62,7 @@ def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
 def test_a_kill_while_it_is_done_again_leaves_nothing_of_the_first_time_to_be_believed(
     loaded: Operator, tmp_path: Path
 ) -> None:
-    root = loaded.lab.folder / "hosts" / HOST / "root"
-    (root / "tmp").mkdir(exist_ok=True)
-    (tmp_path / "motd").write_text("new\n")
-    book = tmp_path / "patch.yaml"
-    book.write_text(BOOK.format(host=HOST, file=tmp_path / "motd"))
-    assert loaded("playbook", "run", str(book), "--yes").code == 1
+    root = failed(loaded, tmp_path)
     (root / "tmp/go").touch()
     assert loaded("playbook", "resume").code == 0
     journal = max((loaded.state / "runs").glob("*.jsonl"))
