@@ -150,11 +150,12 @@ def interrupt(number, frame):
     raise Interrupted(number)
 signal.signal(signal.SIGALRM, interrupt)
 import maint.adapters, maint.files, zstandard
-signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
 try:
+    signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))
     import maint.adapters.seal
-except Interrupted:
-    sys.exit(3)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+except Exception as error:  # up to Python 3.11 what is raised while a class is made is the cause of another one
+    sys.exit(3 if isinstance(error.__cause__ or error, Interrupted) else str(error))
 """
     for tries in range(1, 25):
         words = [sys.executable, "-c", program, str(tries * 0.0004)]
