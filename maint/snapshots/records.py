@@ -368,6 +368,7 @@ BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
 PART = "part"  # the rule of a finding on the bytes of one file; neither well nor wrong where it could not be read
 KEY = "key"  # the rule of a finding that no private key at hand opens the snapshot
 TIME = "time"  # the rule of a finding that it comes from the future
+STRAY = "lies there and is no part of it: take it away"  # how the doubt about such a file ends
 DEPTHS = {
     1: "stored bytes against the signed manifest",
     2: "decrypted, decompressed, parsed, counted",
@@ -386,7 +387,7 @@ class Verification(msgspec.Struct, frozen=True):
     at: datetime
     on_capture: bool = False  # levels 2 and 3 rest on the judgement made when it was taken, in the signed manifest
     findings: Sequence[Finding] = ()  # one per rule
-    # why virtual clusters are not taken for the truth, although nothing is wrong with the bytes
+    # why virtual clusters are not taken for the truth although nothing is wrong with the bytes; files that are no parts
     doubts: Sequence[str] = ()
     files_read: datetime | None = None  # since when every file of its virtual clusters is known to have been read
 

@@ -30,7 +30,7 @@ from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.parts import drain, open_part
-from maint.snapshots.records import DEPTHS, KEY, TIME, Verification, write_record
+from maint.snapshots.records import DEPTHS, KEY, STRAY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
@@ -105,7 +105,7 @@ def verify(
         parts=len(snapshot.parts),
         parts_checked=len(sound),
         findings=bytes_found,
-        doubts=doubts(snapshot),
+        doubts=[*doubts(snapshot), *_strays(sight, snapshot)],
         files_read=(files_read or now) if snapshot.objects else None,
     )
     if not all(finding.passed for finding in bytes_found):
@@ -278,17 +278,20 @@ def _deeper(
 
 
 def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
-    """Level 1: every part is there with its bytes, and nothing else is."""
-    there = files(sight, snapshot.id)
+    """Level 1: every part is there with its bytes."""
     if not snapshot.parts:
         yield Finding("parts", False, "the manifest lists no parts")
-    expected = {part.name for part in snapshot.parts} | {MANIFEST, SIGNATURE}
-    for name in sorted(there - expected):
-        yield Finding("parts", False, f"{name} is not in the manifest")
     for part in snapshot.parts:
         problem = parts.flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
         passed = None if problem.startswith(parts.UNREAD) else not problem
         yield Finding("part", passed, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
+
+
+# Whoever restores by hand, or opens the folder with a file manager, may leave something there, secrets in clear even.
+def _strays(sight: Sight, snapshot: Snapshot) -> Sequence[str]:
+    """Return what lies among the parts and is none, which nobody reads: it says nothing of the snapshot."""
+    expected = {part.name for part in snapshot.parts} | {MANIFEST, SIGNATURE}
+    return [f"{name} {STRAY}" for name in sorted(files(sight, snapshot.id) - expected)]
 
 
 def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:

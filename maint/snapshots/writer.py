@@ -212,6 +212,7 @@ def restore_guide(snapshot: Snapshot, settings: SiteSettings, location: str) -> 
         "taken_at": show_time(snapshot.taken_at),
         "redaction": snapshot.judgement.redaction.value,
         "settings": settings.manager,
+        "at": f"[{snapshot.manager}]" if ":" in snapshot.manager else snapshot.manager,
         "names": [part.name for part in snapshot.parts],
         "deployment": snapshot.part(parts.DEPLOYMENT) if whole else None,
         "clusters": [one for one in snapshot.virtual_clusters if snapshot.has(part_name(one.name))],

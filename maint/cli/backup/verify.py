@@ -18,13 +18,14 @@ from maint.model.json import Json
 from maint.model.snapshot import Trust
 from maint.snapshots.catalogue import LATEST, entries, find_id, load, usual_level
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import Verification
+from maint.snapshots.records import STRAY, Verification
 from maint.snapshots.verify import all_mistyped, insist_on_password, record, refuse_mistyped
 from maint.snapshots.verify import verify as verify_snapshot
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _OTHERS = "`maint backup list` shows others"
 _BACK = "where a copy in another store is sound (`--store`), what is damaged can be put back from there"
+_AWAY = "it does a restore no harm, and may hold secrets in clear: look what it is, remove it, then verify again"
 _AUDIT = "it serves for audit (`--level 2`); `maint backup create --open-window` takes a restorable one"
 
 
@@ -190,6 +191,8 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
         raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=hint)
     if why is not None:
         raise why
+    if strays := [one for one in judged.doubts if one.endswith(STRAY)]:
+        raise PartlyDone(f"among the parts of snapshot {snapshot} lies what is none", detail=strays, hint=_AWAY)
     if judged.proven and judged.doubts:
         hint = "take the backup again; where there really is so little, with `--accept-empty`"
         raise PartlyDone(f"snapshot {snapshot} holds what is not taken for the truth", detail=judged.doubts, hint=hint)

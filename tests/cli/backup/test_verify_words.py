@@ -107,6 +107,20 @@ def test_no_list_says_restorable_beside_failed(loaded):
     assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
 
 
+def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
+    (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
+    (folder / "license.txt").write_text("taken out by hand")
+    said = loaded("backup", "verify")
+    assert (said.code, "license.txt lies there and is no part of it" in said.err) == (7, True)
+    assert "remove it, then verify again" in said.err
+    assert "RESTORABLE" in (listed := loaded("backup", "list")).out
+    assert "failed" not in listed.out
+    assert "yes" in listed.out
+    assert folder.name in loaded("restore", "plan", "--manager-only").out
+    (folder / "license.txt").unlink()
+    assert loaded("backup", "verify").code == 0
+
+
 @pytest.mark.parametrize("dry", [("--dry-run",), ()])
 def test_a_verification_by_a_drill_prints_what_its_schema_says(loaded, dry):
     said = loaded("backup", "verify", "--level", "4", "-o", "json", *dry)

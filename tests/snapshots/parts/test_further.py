@@ -1,10 +1,13 @@
 """The parts beside the export: taken where they can be had, said where they cannot."""
 
 import io
+import shlex
 import tarfile
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from maint.config.schema import HostSettings, PartsSettings
 from maint.errors import WorkFailed
@@ -58,6 +61,21 @@ def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> N
     assert read_part(place, snapshot, TRUSTSTORE) == b"Canary-Truststore"
     assert b"Canary" not in everything_on_disk(place)
     assert "truststore-password.age" in restore_guide(snapshot, place.settings, "here")
+
+
+def test_the_recipe_can_be_typed_whatever_the_address_and_the_account_are(place: Any, run: Any) -> None:
+    snapshot = replace(run(take(place)).snapshot, manager="fd00::7", account=r"CORP\o'neil $HOME")
+    text = restore_guide(snapshot, place.settings, "here")
+    told = [line for line in text.replace("\\\n", " ").splitlines() if line.strip().startswith("curl ")]
+    said = [shlex.split(line) for line in told]
+    assert {urlsplit(word).hostname for words in said for word in words if "://" in word} == {"fd00::7"}
+    assert {words[words.index("-u") + 1] for words in said} == {"admin", snapshot.account}
+
+
+def test_the_recipe_is_followed_outside_of_the_store(place: Any, run: Any) -> None:
+    assert "Copy this folder to a private place outside of the store" in restore_guide(
+        run(take(place)).snapshot, place.settings, "here"
+    )
 
 
 def test_of_several_manager_hosts_it_is_said_whose_files_are_not_kept(place: Any, run: Any) -> None:
