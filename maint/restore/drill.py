@@ -25,7 +25,7 @@ from maint.errors import (
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.manager import Door
-from maint.model.snapshot import Snapshot, Trust
+from maint.model.snapshot import Snapshot
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
 from maint.snapshots.parts import DEPLOYMENT, open_part
@@ -123,13 +123,13 @@ class _Rehearsed:
         with self._phase("verify"):
             verification = verify(self._site, self._snapshot.id, 3)
         refuse_mistyped(self._site, verification)
-        if verification.unread or verification.locked or verification.misdated:
+        if verification.unread or verification.locked or verification.misdated or verification.shut_out:
             raise Refused(
                 f"snapshot {self._snapshot.id} cannot be drilled here and now, which says nothing of it",
                 detail=[verification.words],
                 hint=verification.way_on,
             )
-        if verification.result is not Trust.VERIFIED:
+        if not verification.proven:  # doubts about virtual clusters say nothing of the manager
             raise WorkFailed(
                 f"it does not pass level 3: {verification.words}",
                 hint="drill another snapshot (`maint backup list`), and take a new backup",

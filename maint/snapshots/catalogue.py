@@ -141,6 +141,11 @@ def last_verification(sight: Sight, snapshot: Snapshot) -> Verified | None:
     return _standing(looks, usual_level(snapshot))
 
 
+def last_proof(sight: Sight, snapshot_id: str) -> Verified | None:
+    """Return the deepest verification of one snapshot that still stands, None without one."""
+    return _proofs(records.read_of(sight, snapshot_id, "verify")).get(snapshot_id)
+
+
 def usual_level(snapshot: Snapshot) -> int:
     """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
     return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2

@@ -368,6 +368,7 @@ BYTES = frozenset({"manifest", "parts", "part", "content", "counts"})
 PART = "part"  # the rule of a finding on the bytes of one file; neither well nor wrong where it could not be read
 KEY = "key"  # the rule of a finding that no private key at hand opens the snapshot
 TIME = "time"  # the rule of a finding that it comes from the future
+LOGIN = "login"  # the rule of a finding on what the configured account and its password open
 STRAY = "lies there and is no part of it: take it away"  # how the doubt about such a file ends
 DEPTHS = {
     1: "stored bytes against the signed manifest",
@@ -429,10 +430,17 @@ class Verification(msgspec.Struct, frozen=True):
         return bool(self.failures) and all(finding.rule == TIME for finding in self.failures)
 
     @property
+    def shut_out(self) -> bool:
+        """Whether nothing is wrong but that the configured account does not get in: either is of another day."""
+        return bool(self.failures) and all(finding.rule == LOGIN for finding in self.failures)
+
+    @property
     def way_on(self) -> str:
         """What to do where it is not proven; a key that does not fit says nothing of the snapshot."""
         if self.misdated:
             return "look whether this machine's clock is right, then again"
+        if self.shut_out:
+            return "give `manager.username` and `manager.password` as they were when it was taken, then again"
         if self.unread:
             return "look whether the store answers, then again"
         if self.locked:

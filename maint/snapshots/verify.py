@@ -24,13 +24,13 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
-from maint.snapshots.catalogue import files, load, usual_level
+from maint.snapshots.catalogue import files, last_proof, load, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.parts import drain, open_part
-from maint.snapshots.records import DEPTHS, KEY, STRAY, TIME, Verification, write_record
+from maint.snapshots.records import DEPTHS, KEY, LOGIN, STRAY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
@@ -149,6 +149,9 @@ def _refuse_typed(sight: Sight, snapshot_id: str) -> None:
 def record(site: Site, verification: Verification) -> str:
     """Keep a verification beside the snapshot, signed, and return the record's name; "" where it says nothing of it.
 
+    Where the configured account got in once and does no more, its password has changed since: that it passes level 2 is
+    kept.
+
     Raises:
         Mistyped: see `refuse_mistyped`.
         StoreFailed: the store does not take the record.
@@ -157,6 +160,9 @@ def record(site: Site, verification: Verification) -> str:
     refuse_mistyped(site, verification)
     if verification.misdated or (verification.unread and not verification.failures):
         return ""
+    if verification.shut_out and (proof := last_proof(site, verification.snapshot)) and proof.level == 3:
+        others = [finding for finding in verification.findings if finding.rule != LOGIN]
+        verification = replace(verification, level=2, findings=others)
     try:
         return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
     except StoreFailed as failure:
@@ -409,16 +415,16 @@ def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
     # A mismatch is a failure only where the login of the capture showed that passwords are stored by the rule of M7.3.
     account = sight.settings.manager.login.username
     if verdict is None:
-        return Finding("login", None, f"whether {account} can log in was not asked: nothing was opened")
+        return Finding(LOGIN, None, f"whether {account} can log in was not asked: nothing was opened")
     if account not in verdict.summary.users:
-        return Finding("login", False, f"the configured account {account} is not in this snapshot")
+        return Finding(LOGIN, False, f"the configured account {account} is not in this snapshot")
     if account not in verdict.summary.administrators:
-        return Finding("login", False, f"the configured account {account} is not an administrator in this snapshot")
+        return Finding(LOGIN, False, f"the configured account {account} is not an administrator in this snapshot")
     if verdict.judgement.hash_rule:
-        return Finding("login", True, f"the configured password opens {account}, an administrator")
+        return Finding(LOGIN, True, f"the configured password opens {account}, an administrator")
     if snapshot.judgement.hash_rule:
-        return Finding("login", False, f"{_OTHER_PASSWORD} {account} of this snapshot")
-    return Finding("login", None, f"whether the configured password opens {account} cannot be known beforehand")
+        return Finding(LOGIN, False, f"{_OTHER_PASSWORD} {account} of this snapshot")
+    return Finding(LOGIN, None, f"whether the configured password opens {account} cannot be known beforehand")
 
 
 def future(sight: Sight, snapshot: Snapshot) -> Finding:

@@ -87,7 +87,7 @@ def test_a_shallower_pass_overturns_no_deeper_failure(
 ) -> None:
     for level, depth in found:
         place.clock.sleep(60)
-        findings = [] if depth == level else [Finding("login" if depth == 2 else "content", False, "bad")]
+        findings = [] if depth == level else [Finding("administrator" if depth == 2 else "content", False, "bad")]
         record(place, Verification(taken.id, level, depth, 4, 4, place.clock.now(), findings=findings))
     (entry,) = entries(place)
     assert last_verification(place, taken) == entry.verified
@@ -96,7 +96,7 @@ def test_a_shallower_pass_overturns_no_deeper_failure(
     assert entry.seen(3) == max((one.at for one in entry.looks if one.level == 3), default=None)
 
 
-@pytest.mark.parametrize(("depth", "rule", "stands"), [(2, "login", True), (0, "part", False)])
+@pytest.mark.parametrize(("depth", "rule", "stands"), [(2, "administrator", True), (0, "part", False)])
 def test_what_was_judged_on_capture_overturns_only_what_the_bytes_show(
     place: Any, taken: Any, depth: int, rule: str, stands: bool
 ) -> None:
@@ -330,6 +330,23 @@ def test_a_key_that_does_not_fit_is_not_verified_deeper_and_never_failed(place: 
     assert [entry.verified.result for entry in entries(place) if entry.verified] == [Trust.VERIFIED]
 
 
+@pytest.mark.parametrize("account", [{"password": "text:another"}, {"username": "ghost", "password": "text:another"}])
+def test_an_account_that_was_changed_since_condemns_no_snapshot_that_it_once_opened(
+    place: Any, run: Run, account: Any
+) -> None:
+    taken = run(take(place)).snapshot
+    config = place.settings
+    place.manage(**account)
+    found = verify(place, taken.id)
+    assert (found.proven, found.shut_out, found.way_on[:31]) == (False, True, "give `manager.username` and `ma")
+    record(place, found)
+    (entry,) = entries(place)
+    assert (entry.offered, good(entry), entry.verified and entry.verified.level) == (True, True, 2)
+    place.settings = config
+    record(place, verify(place, taken.id))
+    assert [one.verified.level for one in entries(place) if one.verified] == [3]
+
+
 def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(place: Any, taken: Any) -> None:
     place.manage(username="admin", password="text:another")
     assert "does not open admin" in words(verify(place, taken.id))
@@ -339,9 +356,11 @@ def test_a_password_that_opens_no_administrator_fails_where_the_rule_is_proven(p
     assert "ghost is not in this snapshot" in words(verify(place, taken.id))
 
 
-def test_a_configured_password_that_opens_nothing_is_recorded_as_a_failure_which_a_typed_one_is_not(
+def test_a_configured_password_that_never_opened_anything_is_recorded_as_a_failure_which_a_typed_one_is_not(
     place: Any, taken: Any
 ) -> None:
+    for path in (place.root / "prod/records").iterdir():
+        path.unlink()
     place.secrets.resolve = lambda _: Secret("another")
     before = list(read_records(place))
     place.manage(password="prompt:")
@@ -492,6 +511,8 @@ def test_a_backup_that_fails_its_own_verification_is_no_success(place: Any, run:
 def test_a_new_snapshot_that_fails_for_another_reason_than_its_bytes_is_no_success(
     place: Any, taken: Any, run: Run
 ) -> None:
+    for path in (place.root / "prod/records").iterdir():
+        path.unlink()
     place.manage(password="text:another")
     with pytest.raises(WorkFailed, match="must not be relied on: the configured password does not open admin"):
         run(prove_new(place, taken, opening=True))

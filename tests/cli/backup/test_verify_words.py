@@ -107,6 +107,19 @@ def test_no_list_says_restorable_beside_failed(loaded):
     assert (listed["restorable"], listed["verified"]["result"]) == (False, "failed")
 
 
+def test_a_password_that_was_changed_since_condemns_no_backup(loaded):
+    (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
+    (loaded.lab.folder / "password").write_text("changed since")
+    said = loaded("backup", "verify")
+    assert (said.code, "the configured password does not open admin" in said.err) == (1, True)
+    assert ("`manager.password` as they were when it was taken" in said.err, "audit" in said.err) == (True, False)
+    assert loaded("backup", "drill").code == 5
+    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
+    (loaded.lab.folder / "password").write_text(PASSWORD)
+    assert folder.name in loaded("restore", "plan", "--manager-only").out
+
+
 def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
     (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
     (folder / "license.txt").write_text("taken out by hand")
