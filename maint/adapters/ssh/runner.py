@@ -65,7 +65,7 @@ class SudoGate:
 
     def command(self, command: str) -> str:
         how = "-n" if self._password is None else f"-S -p {shlex.quote(self._prompt)}"
-        inner = f"printf %s {shlex.quote(self._ready)} >&2\n{command}"
+        inner = f"printf %s {shlex.quote(self._ready)} >&2; {command}"
         return f"sudo {how} -- /bin/sh -c {shlex.quote(inner)}"
 
     def feed(self, block: bytes) -> tuple[bytes, bytes]:
@@ -103,6 +103,9 @@ _SHOWN = 400  # characters of a line of what sudo says
 _WINDOW_PAUSE = 0.02  # seconds; paramiko tells nobody when the far side makes room for more input
 _IDLE_PAUSE = 1.0
 KILLED = -1
+# What stands before it a login script printed, such as a greeting with the time of day: none of it is an answer. Any
+# login shell understands it.
+BEGUN = "maint: what follows is the answer"
 
 
 class Lost(CannotReach):
@@ -142,12 +145,15 @@ class Command:
         self._pending = memoryview(b"")
         self._input_given = False
         self._input_ended = hold
+        self._begun = False
+        self._greeting = bytearray()
         self._out = bytearray()
         self._err = bytearray()
         self._poller = select.poll()
 
     def begin(self, command: str) -> "Command":
         """Send the command, and wait until the host has taken it; TimedOut, Lost, or CannotReach where it said no."""
+        command = f"echo '{BEGUN}'; {command}"
         try:
             self._poller.register(self._channel.fileno(), select.POLLIN)  # which opens a pipe
             begin(self._channel, "exec", self._gate.command(command) if self._gate else command, self._timeout)
@@ -196,13 +202,16 @@ class Command:
 
     @property
     def received(self) -> bytes:
-        return bytes(self._out)
+        """All that came, what a login script printed too."""
+        return bytes(self._greeting + self._out)
 
     def _ended(self) -> Ran:
         status = self._status()
         if self._gate and not self._gate.opened:
             raise self._gate.refusal()
-        return Ran(status=status, out=bytes(self._out), err=bytes(self._err))
+        if not self._begun and status == 0:
+            raise self._not_begun("it ended well, and carried out no command")
+        return Ran(status=status, out=bytes(self._out if self._begun else self._greeting), err=bytes(self._err))
 
     def _went_on(self) -> bool:
         # In this order: what came before the end is in the buffers by the time that the end is seen.
@@ -210,13 +219,33 @@ class Command:
         self._write()
         came = self._read_errors()
         if self._channel.recv_ready():
-            self._out += self._channel.recv(_BLOCK)
+            self._take(self._channel.recv(_BLOCK))
         elif over and not came:
             return False
         else:  # only now: what has come while the reader was busy elsewhere is not late
             pause = 0 if came else _WINDOW_PAUSE if self._pending else _IDLE_PAUSE
             self._poller.poll(1000 * min(pause, self._left()))
         return True
+
+    def _take(self, block: bytes) -> None:
+        if self._begun:
+            self._out += block
+            return
+        self._greeting += block
+        before, mark, rest = self._greeting.partition(f"{BEGUN}\n".encode())
+        if mark:
+            self._begun, self._greeting = True, before
+            self._out += rest
+        elif len(self._greeting) > _LONGEST:
+            raise self._not_begun(f"it prints more than {_LONGEST // 1024} KiB before the command begins")
+
+    def _not_begun(self, words: str) -> WorkFailed:
+        said = [line.strip()[:_SHOWN] for line in self._greeting.decode("utf-8", "replace").splitlines()]
+        return WorkFailed(
+            f"{self._host}: the account's login is of no use: {words}",
+            detail=[line for line in said if line][:5],
+            hint="look at its login shell and at what that reads, and at a forced command in authorized_keys",
+        )
 
     def _read_errors(self) -> bool:
         if not self._channel.recv_stderr_ready():

@@ -19,10 +19,9 @@ from maint.ports import Answer, Ran, Secrets
 
 MISSING = 44  # status of the script that reads a file, where there is none
 _LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
-BEGIN = "maint: what follows is the file"  # what stands before it, a login script printed
 _READ = """\
 p={path}
-if [ -e "$p" ]; then echo '{begin}'; exec cat "$p"; fi
+if [ -e "$p" ]; then exec cat "$p"; fi
 if [ -L "$p" ]; then exit {missing}; fi
 d=$p
 while d=${{d%/*}}; [ -n "$d" ]; do
@@ -101,10 +100,9 @@ class FabricShell:
         ran = self.ask(host, read_script(path))
         if ran.status == MISSING:
             return None
-        _, begun, content = ran.out.partition(f"{BEGIN}\n".encode())
-        if not (ran.ok and begun):
+        if not ran.ok:
             raise _failed(f"{host}: cannot read {path}", ran)
-        return content
+        return ran.out
 
     def write_file(
         self,
@@ -201,8 +199,8 @@ def _failed(what: str, ran: Ran) -> WorkFailed:
 
 
 def read_script(path: str) -> str:
-    """Return a script that prints `BEGIN` and a file; it exits with `MISSING` where there is none."""
-    return _READ.format(path=_quoted(path), missing=MISSING, begin=BEGIN)
+    """Return a script that prints a file; it exits with `MISSING` where there is none."""
+    return _READ.format(path=_quoted(path), missing=MISSING)
 
 
 def write_script(path: str, content: bytes, token: str, *, owner: str = "", group: str = "", mode: str = "") -> str:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from paramiko import Channel, Ed25519Key, PKey, ServerInterface, Transport
@@ -31,7 +32,7 @@ _REPLY_WAIT = 1.0
 _SLOWNESS = 2.0
 _FORWARD_WAIT = 5.0
 _BLOCK = 32 * 1024
-_JUNK = b"*** This host is watched. Last login: a moment ago ***\n"
+_JUNK = "*** This host is watched. It is {:%H:%M:%S.%f} ***\n"
 
 
 def note(log: Path, command: str) -> None:
@@ -139,7 +140,7 @@ class _Work:
         if fault == "slow":
             over.wait(_SLOWNESS)
         if fault == "banner-junk":
-            self._send(_JUNK)
+            self._send(_JUNK.format(datetime.now()).encode())
         note(self._machine.root.parent / COMMANDS, self._command)
         streams = as_file(self._receive), Outgoing(self._send), Outgoing(self._send_error)
         return execute(self._machine, self._command, *streams, cancelled=over)

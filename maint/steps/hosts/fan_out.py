@@ -98,17 +98,12 @@ def map_hosts_now(
 
 def ask_script(shell: ShellSight, host: str, script: bytes, *, timeout: float | None = None) -> bytes:
     """Ask one host something that must succeed, else WorkFailed, and return its answer."""
-    return _answer(output_of(host, shell.ask(host, SHELL, stdin=_BEGIN + script, timeout=timeout)))
+    return output_of(host, shell.ask(host, SHELL, stdin=script, timeout=timeout))
 
 
 def run_script(shell: Shell, host: str, script: bytes, *, timeout: float) -> bytes:
     """Tell one host to do something that must succeed, and return its answer; see `ask_script`."""
-    return _answer(output_of(host, shell.run(host, SHELL, stdin=_BEGIN + script, timeout=timeout)))
-
-
-def _answer(out: bytes) -> bytes:
-    """Return what the script itself printed."""
-    return out.split(f"{_MARK}\n".encode(), 1)[-1]
+    return output_of(host, shell.run(host, SHELL, stdin=script, timeout=timeout))
 
 
 def output_of(host: str, ran: Ran) -> bytes:
@@ -151,8 +146,6 @@ def _lines(host: str, error: MaintError) -> list[str]:
 
 
 SHELL = "exec /bin/sh -s"
-_MARK = "maint: what follows is the answer"  # what stands before it, a login script printed
-_BEGIN = f"echo '{_MARK}'\n".encode()
 _BEFORE = "LC_ALL=C; export LC_ALL\nPATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; export PATH\n"
 
 

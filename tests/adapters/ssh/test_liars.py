@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,11 @@ from paramiko import Channel, SFTPError
 
 from maint.adapters.ssh import sftp
 from maint.adapters.ssh.connections import BROKEN, Connections
-from maint.adapters.ssh.runner import SudoGate
+from maint.adapters.ssh.runner import BEGUN, SudoGate
 from maint.adapters.ssh.sftp import Session
 from maint.adapters.ssh.shell import FabricShell
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, LoginRefused
+from maint.errors import CannotReach, LoginRefused, WorkFailed
 
 VERSION, STATUS, HANDLE, NAME, ATTRS = 2, 101, 102, 104, 105
 
@@ -158,6 +159,9 @@ def test_a_host_that_greets_without_an_end_is_left_after_a_few_bytes(
 
 
 class _Pouring(paramiko.ServerInterface):
+    def __init__(self, said: Callable[[Channel], None]) -> None:
+        self._said = said
+
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         return paramiko.common.AUTH_SUCCESSFUL
 
@@ -168,7 +172,7 @@ class _Pouring(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: Channel, command: bytes) -> bool:
-        threading.Thread(target=_pour, args=(channel,), daemon=True).start()
+        threading.Thread(target=self._said, args=(channel,), daemon=True).start()
         return True
 
 
@@ -185,26 +189,69 @@ def _pour(channel: Channel) -> None:
     POURED.set()
 
 
-def test_a_host_that_sends_more_than_it_was_given_room_for_is_left(
-    make_from: Callable[..., FabricShell], sshd: Any, tmp_path: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def _begin_and_pour(channel: Channel) -> None:
+    channel.sendall(f"{BEGUN}\n".encode())
+    _pour(channel)
 
-        def serve() -> None:
-            near, _ = server.accept()
-            transport = paramiko.Transport(near)
-            transport.add_server_key(paramiko.PKey.from_path(sshd.folder / "host"))
-            transport.start_server(server=_Pouring())
 
-        threading.Thread(target=serve, daemon=True).start()
-        port = server.getsockname()[1]
-        (tmp_path / "known").write_text(sshd.known_as(port))
-        shell = make_from({"one": port}, user=sshd.user, key=sshd.key, known_hosts=tmp_path / "known")
-        with pytest.raises(CannotReach), shell.stream("one", "cat") as answer:
-            answer.read(1)
-            assert POURED.wait(60)  # meanwhile nobody reads on
-            while answer.read():
-                pass
+def _greet_for_ever(channel: Channel) -> None:
+    try:
+        while True:
+            channel.sendall(b"welcome" * 1000)
+    except BROKEN:
+        return  # nobody listens any more
+
+
+def _greet_and_leave(channel: Channel) -> None:
+    channel.sendall(b"This account is for copies alone\n")
+    channel.send_exit_status(0)
+    channel.close()
+
+
+Serving = Callable[[Callable[[Channel], None]], AbstractContextManager[FabricShell]]
+
+
+@pytest.fixture
+def serving(make_from: Callable[..., FabricShell], sshd: Any, tmp_path: Path) -> Serving:
+    """Return a host whose every command says the same."""
+
+    @contextmanager
+    def served(said: Callable[[Channel], None]) -> Iterator[FabricShell]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+
+            def serve() -> None:
+                near, _ = server.accept()
+                transport = paramiko.Transport(near)
+                transport.add_server_key(paramiko.PKey.from_path(sshd.folder / "host"))
+                transport.start_server(server=_Pouring(said))
+
+            threading.Thread(target=serve, daemon=True).start()
+            port = server.getsockname()[1]
+            (tmp_path / "known").write_text(sshd.known_as(port))
+            yield make_from({"one": port}, user=sshd.user, key=sshd.key, known_hosts=tmp_path / "known")
+
+    return served
+
+
+def test_a_host_that_sends_more_than_it_was_given_room_for_is_left(serving: Serving) -> None:
+    with serving(_begin_and_pour) as shell, pytest.raises(CannotReach), shell.stream("one", "cat") as answer:
+        answer.read(1)
+        assert POURED.wait(60)  # meanwhile nobody reads on
+        while answer.read():
+            pass
+
+
+def test_a_login_that_prints_without_end_is_left_before_it_fills_the_memory(serving: Serving) -> None:
+    with serving(_greet_for_ever) as shell, pytest.raises(WorkFailed, match="more than 64 KiB before the command"):
+        shell.ask("one", "true")
+    with serving(_greet_for_ever) as shell, pytest.raises(WorkFailed), shell.stream("one", "cat") as answer:
+        answer.read()
+
+
+def test_a_login_that_carries_out_no_command_has_answered_nothing(serving: Serving) -> None:
+    with serving(_greet_and_leave) as shell, pytest.raises(WorkFailed, match="carried out no command") as caught:
+        shell.read_file("one", "/etc/motto")
+    assert caught.value.detail == ("This account is for copies alone",)
 
 
 def test_a_host_whose_sudo_talks_without_end_is_left_before_it_fills_the_memory() -> None:
