@@ -173,15 +173,17 @@ def _asked_wildcard(host: HostFacts) -> list[str]:
 
 @Check(
     id="ecs.domain.length", profiles="E", severity=WARN, asks=(), source="FX",
-    expected="the app domain has at most 29 characters",
+    expected="the app domain, without `apps.`, has at most 29 characters",
     why="Names below it must fit into 64 characters of a certificate.",
-    remedy="choose a shorter app domain before the installation",
+    remedy="choose a shorter app domain before the installation, and name it as `app_domain`",
 ).cross_rule  # fmt: skip
 def _domain_length(site: SiteFacts) -> Mapping[str, Verdict]:
-    domain = site.setting.app_domain
+    domain, most = site.setting.app_domain.removeprefix("apps."), threshold("domain.most", site.manager.release)
     if not domain:
         raise NotApplicable("app_domain is not configured")
-    return {"": held(len(domain) <= threshold("domain.most", site.manager.release), f"{domain}: {len(domain)}")}
+    where = "`app_domain` of the plan" if site.setting.plan else "`app_domain: apps.…` in the config"
+    remedy = f"before the installation, choose an app domain of {most} characters at most, and name it as {where}"
+    return {"": held(len(domain) <= most, f"{domain}: {len(domain)}", remedy)}
 
 
 @Check(
@@ -320,17 +322,22 @@ def _amount(text: str) -> float:
     expected="7 processors, 15 GiB and 110 GB of Longhorn's disks free for the service, and the virtual clusters' own"
     " beside that",
     why="A service that finds no room stays half installed.",
-    remedy="add a node, or lower the quotas of the virtual clusters",
+    remedy="add hosts to the ECS cluster, or lower what pods ask for",
 ).host_rule  # fmt: skip
 def _capacity(host: HostFacts) -> Verdict:
-    short, shown = _computing(host)
-    if _server_only(host, "volumes") == NOT_ASKED:
-        return broken(shown) if short else good(shown)
-    room = _storage(host)
-    shown = f"{shown}, {room:.0f} GB of volumes"
-    if short or room >= _STORAGE:
-        return broken(shown) if short else good(shown)
-    return broken(shown, "give Longhorn another disk, or remove volumes that nobody uses")
+    lacking, shown = _computing(host)
+    mend = []
+    if lacking:
+        mend = [f"{' and '.join(lacking)} more: add hosts to the ECS cluster in the manager, or end pods of those that"]
+        mend = [f"{mend[0]} `kubectl describe nodes` lists with what they ask for (quotas alone free nothing)"]
+    if _server_only(host, "volumes") != NOT_ASKED:
+        room = _storage(host)
+        shown = f"{shown}, {room:.0f} GB of volumes"
+        more = (
+            f"{_STORAGE - room:.0f} GB of volumes more: give Longhorn another disk, or remove volumes that nobody uses"
+        )
+        mend += [more] if room < _STORAGE else []
+    return held(not mend, shown, "; ".join(mend))
 
 
 def _storage(host: HostFacts) -> float:
@@ -348,8 +355,8 @@ def _storage(host: HostFacts) -> float:
     return free / 1e9
 
 
-def _computing(host: HostFacts) -> tuple[bool, str]:
-    """Return whether there are too few processors or too little memory, and what is free of both in words."""
+def _computing(host: HostFacts) -> tuple[list[str], str]:
+    """Return which processors and memory are lacking, and what is free of both in words."""
     found = nodes(host)
     whole = [sum(_amount(str(_of(one, "status", "allocatable", what) or "0")) for one in found) for what in _ROOM]
     asked = _ASKED_FOR.findall(_server_only(host, "node_use"))
@@ -359,4 +366,5 @@ def _computing(host: HostFacts) -> tuple[bool, str]:
         of - sum(_amount(text) for kind, text in asked if kind == what) for of, what in zip(whole, _ROOM, strict=True)
     ]
     shown = f"free: {free[0]:g} of {show_count(f'{whole[0]:g}', 'processor')}, {free[1]:.0f} of {whole[1]:.0f} GiB"
-    return free[0] < _VCPU or free[1] < _MEMORY, shown
+    lacking = [f"{_VCPU - free[0]:.3g} processors"] if free[0] < _VCPU else []
+    return [*lacking, *([f"{_MEMORY - free[1]:.3g} GiB"] if free[1] < _MEMORY else [])], shown

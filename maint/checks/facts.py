@@ -165,7 +165,9 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     release: str = ""
     chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
     hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
-    clusters: Sequence[Mapping[str, Json]] = ()  # name, type, display name, and services with type, state and health
+    clusters: Sequence[
+        Mapping[str, Json]
+    ] = ()  # name, type, display name, and services with type, state, health and name
     # when the certificate of its TLS port ends; "" where none was seen, None in a file of facts that does not tell
     ends: str | None = ""
     truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked

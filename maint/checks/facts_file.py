@@ -50,6 +50,7 @@ class _Service(_Kept, frozen=True):
     type: str | None
     state: str | None
     health: str | None
+    name: str = ""  # older files do not have it
 
 
 class _Cluster(_Kept, frozen=True):

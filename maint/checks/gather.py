@@ -218,7 +218,8 @@ def _cluster(manager: ManagerSight, cluster: Cluster, full: bool) -> Mapping[str
     if full:
         fields = {"type": "type", "state": "serviceState", "health": "healthSummary"}
         for item in objects_of(manager.get(f"/clusters/{quote(cluster.name, safe='')}/services")):
-            services.append({name: _word(item.get(key)) for name, key in fields.items()})
+            kept = {one: _word(item.get(key)) for one, key in fields.items()}
+            services.append({**kept, "name": _word(item.get("name")) or ""})
     return {"name": cluster.name, "type": cluster.type, "services": services, "display": cluster.display_name}
 
 

@@ -31,6 +31,7 @@ _OPTIONS = "/etc/default/cloudera-scm-server"
 _UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {_OPTIONS}"
 _RESTART = "systemctl restart cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
+_PARCELS = "/opt/cloudera/parcels"
 _AGENT = "/var/run/cloudera-scm-agent"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
 QUESTIONS = {
@@ -293,7 +294,7 @@ def _versions(host: HostFacts) -> Mapping[str, str]:
     id="cm.parcels", profiles="BE", severity=WARN, asks=("parcels",), source="own",
     expected="the same parcels on all hosts of a cluster, nothing left in .flood",
     why="A host with another parcel runs another version than it says.",
-    remedy="deactivate, remove and distribute the parcel anew",
+    remedy="have the manager (Hosts, Parcels) distribute the same parcels to all hosts",
 ).cross_rule  # fmt: skip
 def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     found: dict[str, Verdict] = {}
@@ -304,14 +305,21 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
         for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
-            odd = " ".join(sorted({*sets[name].split()} ^ {*usual.split()}))
-            mend = [f"in the manager (Hosts, Parcels) make {odd} here as elsewhere"] if wrong else []
+            mend = _distributed({*sets[name].split()}, {*usual.split()})
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []
-            mend += (
-                ["remove what is in /opt/cloudera/parcels/.flood, once nothing is being distributed"] if left else []
-            )
+            gone = " ".join(quote(f"{_PARCELS}/.flood/{one}") for one in left)
+            mend += [f"once nothing is being distributed: `rm -r {gone}`"] if left else []
             found[name] = held(not wrong, "; ".join(wrong) or sets[name] or "none", "; ".join(mend))
     return found
+
+
+def _distributed(own: set[str], usual: set[str]) -> list[str]:
+    """Return what gives a host the parcels of the others, and takes it those that it alone has."""
+    lacking, more = sorted(usual - own), sorted(own - usual)
+    mend = [f"have the manager (Hosts, Parcels) distribute {' '.join(lacking)} to this host"] if lacking else []
+    gone = " ".join(quote(f"{_PARCELS}/{one}") for one in more)
+    removed = f"have it deactivate and remove {' '.join(more)}; of what it does not know any more: `rm -r {gone}`"
+    return [*mend, removed] if more else mend
 
 
 @Check(

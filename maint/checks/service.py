@@ -1,6 +1,7 @@
 """What the Data Engineering service needs: Ozone beside it, endpoints with good certificates, keytabs."""
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
@@ -46,22 +47,27 @@ def _ozone(site: SiteFacts) -> Mapping[str, Verdict]:
     clusters = site.manager.must().clusters
     if not any(_is_ecs(cluster) for cluster in clusters):
         raise NotApplicable("there is no ECS cluster")
-    found = [
-        s
-        for cluster in clusters
-        if not _is_ecs(cluster)
-        for s in objects_of(cluster.get("services"))
-        if s.get("type") == "OZONE"
-    ]
+    base = {str(cluster.get("name")): cluster for cluster in clusters if not _is_ecs(cluster)}
+    found = [(name, s) for name, one in base.items() for s in objects_of(one.get("services")) if s["type"] == "OZONE"]
     if not found and site.setting.phase == RUNNING:
         raise NotApplicable("no base cluster has Ozone, which only an installation of the service asks for")
     if not found:
-        return {"": broken("no base cluster has Ozone", "add the service Ozone to the base cluster in the manager")}
-    health = ", ".join(str(service.get("health") or "unknown") for service in found)
-    seen, shown = {service.get("health") for service in found}, f"Ozone: {health}"
+        where = " or ".join(base) or "a base cluster"
+        add = f"in the manager, add the service Ozone to {where} (its Actions, Add Service)"
+        return {"": broken("no base cluster has Ozone", add)}
+    health = ", ".join(str(service.get("health") or "unknown") for _, service in found)
+    seen, shown = {service.get("health") for _, service in found}, f"Ozone: {health}"
+    mend = "; ".join(_well_again(name, service) for name, service in found if service.get("health") != "GOOD")
     if seen - {"GOOD", "CONCERNING"}:
-        return {"": broken(shown)}
-    return {"": warned(shown) if "CONCERNING" in seen else good(shown)}
+        return {"": broken(shown, mend)}
+    return {"": warned(shown, mend) if "CONCERNING" in seen else good(shown)}
+
+
+def _well_again(cluster: str, service: Mapping[str, Json]) -> str:
+    """Return what is to be done about an Ozone that is not well; what is stopped is started, else its roles tell."""
+    if service.get("state") == "STOPPED" and service.get("name"):
+        return f"maint service start {quote(str(service['name']))} --cluster {quote(cluster)}"
+    return f"mend the roles that the manager shows as unhealthy in {cluster}, {service.get('name') or 'Ozone'}"
 
 
 def _is_ecs(cluster: Mapping[str, Json]) -> bool:

@@ -279,8 +279,18 @@ def _made_alike(accounts: Mapping[str, str], known: set[str], usual: Mapping[str
         verb, option = ("groupadd", "-g") if name.startswith("group ") else (f"useradd -g {user}", "-u")
         commands.append(f"{verb} -r {f'{option} {number} ' if usual.get(name) else ''}{user}")
     other = sorted(name for name, number in accounts.items() if usual[name] != number)
-    words = [f"{name} must become {usual[name]} while nothing of it runs, and its files with it" for name in other]
+    words = [_renumbered(name, accounts[name], usual[name]) for name in other]
     return " # ".join(part for part in ("; ".join(commands), "; ".join(words)) if part)
+
+
+def _renumbered(name: str, number: str, usual: str) -> str:
+    """Return how an account gets another number, and its files on all local volumes with it."""
+    kind, own = ("g", ":") if name.startswith("group ") else ("u", "")
+    change = {"g": "groupmod -g", "u": "usermod -u"}[kind]
+    user, old, new = quote(name.removeprefix("group ")), quote(number), quote(usual)
+    volumes = "$(sed -n 's/^.dev[^ ]* //p' /proc/mounts | sed 's/ .*//')"
+    files = f"find {volumes} -xdev -{kind}id {old} -exec chown -h {own}{new} {{}} +"
+    return f"once nothing of {user} runs: `{files}; {change} {new} {user}`"
 
 
 def _accounts(host: HostFacts) -> dict[str, str]:

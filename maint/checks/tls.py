@@ -9,7 +9,7 @@ from maint.checks.check import FAIL, Check, Verdict, broken, failed, good, held,
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
 from maint.model.fleet import State
 from maint.model.formatting import show_count
-from maint.ports.truststore import HINT
+from maint.ports.truststore import DEFAULT_PATH, mending
 
 _AGENT = "/var/lib/cloudera-scm-agent"
 _FOLDER = f"{_AGENT}/agent-cert"
@@ -177,7 +177,7 @@ def _match(host: HostFacts) -> Verdict:
     id="tls.truststore", profiles="M", severity=FAIL, asks=(), source="own",
     expected="the password that the manager serves opens the shared truststore",
     why="Everyone who gets that password, and every restore, finds a truststore that it does not open.",
-    remedy=HINT,
+    remedy=mending(DEFAULT_PATH),
     needs_manager=True,
 ).cross_rule  # fmt: skip
 def _truststore(site: SiteFacts) -> Mapping[str, Verdict]:
@@ -186,4 +186,5 @@ def _truststore(site: SiteFacts) -> Mapping[str, Verdict]:
         raise NotApplicable("the manager serves no truststore password: Auto-TLS is off, or its API older than v41")
     if manager.opens is None:
         raise CouldNotTell(f"the password {manager.truststore}")
-    return {"": held(manager.opens, f"the password {manager.truststore}")}
+    path = next((word for word in manager.truststore.split() if word.startswith("/")), DEFAULT_PATH)
+    return {"": held(manager.opens, f"the password {manager.truststore}", mending(path))}

@@ -47,6 +47,7 @@ class Lab:
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}  # the manager's first
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)
         self._neighbours.introduce()
+        self.world.heard = self._heard
         if new:
             self._furnish()
         self._ssh: SshLab | None = None
@@ -229,6 +230,11 @@ class Lab:
             machine.programs |= {KUBECTL: partial(kubectl, self.kubernetes), UTILITY: Utility(service, self.kubernetes)}
             for path, content, mode in master_files(self.world.switches["vc-release"]) if new else ():
                 machine.files.write(path, content, mode)
+
+    def _heard(self, host: str) -> datetime:
+        """Return when an agent last gave a sign of life: now, or when it was stopped."""
+        unit = self.machines[host].units.get("cloudera-scm-agent") if host in self.machines else None
+        return self.world.now() if not isinstance(unit, PlainUnit) or unit.active() else unit.stopped_at
 
     def _nodes(self) -> dict[str, tuple[str, str]]:
         # By name: processors, and memory in KiB.

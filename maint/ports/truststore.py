@@ -11,7 +11,12 @@ from maint.model.secret import Secret
 from maint.ports import Sight
 
 DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
-HINT = "the file may be an old one: compare it with the certmanager folder of the server"
+_HINT = (
+    "the file may be an old one: put the server's own in its place:"
+    ' `cat "$(find /var/lib/cloudera-scm-server/certmanager -name cm-auto-global_truststore.jks)" > {}`;'
+    " where the password does not open that either, have the manager make all anew (Administration, Security,"
+    " Rotate Auto-TLS Certificates)"
+)
 _LIMIT = 60.0  # seconds
 _UNREADABLE, _NO_TOOL = 91, 92
 # The password goes over standard input only.
@@ -28,6 +33,11 @@ class Trial(msgspec.Struct, frozen=True):
     opens: bool | None
     words: str
     hint: str = ""  # what to do where it could not be tried, or opens nothing
+
+
+def mending(path: str) -> str:
+    """Return what is to be done, on the manager's host, about a truststore that the served password does not open."""
+    return _HINT.format(shlex.quote(path))
 
 
 def path_of(settings: Mapping[str, str]) -> str:
@@ -60,8 +70,8 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
         return Trial(True, f"opens {path} on {host} ({show_count(count, 'entry')})")
     said = next((line for line in ran.words.splitlines() if line.startswith("keytool error:")), "")
     if "password" in said:
-        return Trial(False, f"does not open {path} on {host}", HINT)
-    return _untried(f"{said or f'keytool ended with {ran.status}'} ({path} on {host})", HINT)
+        return Trial(False, f"does not open {path} on {host}", mending(path))
+    return _untried(f"{said or f'keytool ended with {ran.status}'} ({path} on {host})", mending(path))
 
 
 def _untried(why: str, hint: str = "") -> Trial:

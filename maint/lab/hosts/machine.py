@@ -197,8 +197,9 @@ class Server(Protocol):
     plain_port: int
     tls_port: int
 
-    def active(self) -> bool:
-        """Return whether its process runs."""
+    @property
+    def opened(self) -> Collection[int]:
+        """Those of them that are open now; a process that runs may have opened none."""
 
 
 class Neighbours:
@@ -245,8 +246,8 @@ class Neighbours:
         found = {_SSH}
         if name == self._manager:
             found.add(_DATABASE)
-            if self._server.active():
-                found |= {_AGENTS, self._server.plain_port, self._server.tls_port}
+            opened = self._server.opened
+            found |= {*opened, _AGENTS} if opened else {*opened}
         return found
 
     def _answers(self, own: str, host: str, port: int) -> bool:

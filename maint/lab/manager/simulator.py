@@ -8,7 +8,7 @@ import shutil
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,6 +55,7 @@ class PlainUnit:
         self._lock = threading.RLock()
         self._active = False
         self._invocation = Invocation()
+        self.stopped_at = datetime.now(UTC)
 
     def start(self) -> None:
         with self._lock:
@@ -63,6 +64,7 @@ class PlainUnit:
 
     def stop(self) -> None:
         with self._lock:
+            self.stopped_at = datetime.now(UTC) if self._active else self.stopped_at
             self._active = False
 
     def restart(self) -> None:
@@ -129,6 +131,12 @@ class ManagerServer(PlainUnit):
     def wait(self, seconds: float = 30) -> bool:
         """Wait until it answers; return whether it does."""
         return self._up.wait(seconds)
+
+    @property
+    def opened(self) -> Collection[int]:
+        """The ports that are open now."""
+        with self._lock:
+            return {self.tls_port if one.tls else self.plain_port for one in self._listeners}
 
     # -- what listeners ask
 

@@ -68,6 +68,7 @@ class World:
         self.switches = switches or Switches()
         self.faults = FaultBox()
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self.heard: Callable[[str], datetime] = lambda _: self.now()  # when a host's agent last gave a sign of life
         self.chance = chance or random.SystemRandom()
         self.shape = recorded_at(deployment)  # the API version whose shape the deployment has
         self.edits = 0  # changes of the deployment so far

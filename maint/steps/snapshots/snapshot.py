@@ -12,7 +12,7 @@ from maint.model.formatting import show_counts, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
-from maint.ports import Sight, Site, Work, truststore
+from maint.ports import Sight, Site, Work
 from maint.snapshots.capture import NOTE, committed, described, recipients_of, taken_once
 from maint.snapshots.extra_parts import TRUSTSTORE_RULE, lacking
 from maint.snapshots.manifest import new_id
@@ -136,7 +136,7 @@ def _doubted_password(snapshot: Snapshot) -> Sequence[str]:
 
 def _hint(snapshot: Snapshot) -> str:
     if snapshot.restorable and _doubted_password(snapshot):
-        return f"{truststore.HINT}; `maint host check --check tls.truststore` tries it again"
+        return "`maint host check --check tls.truststore` tries it again, and says what mends it"
     if snapshot.restorable:
         return LACKING if shortcomings(snapshot) else ""
     return _REDACTED if only_redacted(snapshot.judgement) else _broken_hint(snapshot)

@@ -24,6 +24,15 @@ def operator(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def typed(operator: Operator, host: str, line: str) -> str:
     """Type a line at a host's shell, and return what it says against it."""
+    return _typed(operator, host, line)[1]
+
+
+def shown(operator: Operator, host: str, line: str) -> str:
+    """Type a line at a host's shell, and return what it shows."""
+    return _typed(operator, host, line)[0].rstrip("\n")
+
+
+def _typed(operator: Operator, host: str, line: str) -> tuple[str, str]:
     assert operator.lab._ssh is not None
     place, port = operator.lab._ssh.endpoints[host]
     with SSHClient() as client:
@@ -31,8 +40,7 @@ def typed(operator: Operator, host: str, line: str) -> str:
         client.set_missing_host_key_policy(RejectPolicy())
         client.connect(place, port, "root", pkey=Ed25519Key.from_private_key_file(str(operator.lab._ssh.key_file)))
         _, out, err = client.exec_command(line)
-        out.read()
-        return err.read().decode()
+        return out.read().decode(), err.read().decode()
 
 
 def looked(operator: Operator, host: str, check: str) -> tuple[str, str]:

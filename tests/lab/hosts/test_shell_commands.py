@@ -255,3 +255,17 @@ def test_an_owner_that_nobody_knows_keeps_its_number(tmp_path: Path) -> None:
     machine.files.write("/srv/f", b"x", 0o640, "1234", "1234")
     ended = run(machine, 'echo y > /srv/g; chown "$(stat -c %u:%g /srv/f)" /srv/g; stat -c %u:%g:%U /srv/g')
     assert (ended.out, ended.err) == (b"1234:1234:1234\n", b"")
+
+
+def test_accounts_packages_and_the_time_zone_can_be_changed(machine: Machine, ask: Ask) -> None:
+    assert ask("groupadd -r -g 7 ops; useradd -r -g ops -u 8 ops; id ops") == "uid=8(ops) gid=7(ops) groups=7(ops)\n"
+    ask("touch /srv/o; chown ops:ops /srv/o; find /srv -xdev -uid 8 -exec chown -h 9 {} +; usermod -u 9 ops")
+    assert ask("groupmod -g 10 ops; find /srv -gid 10 -uid 9; id ops").startswith("/srv/o\nuid=9(ops) gid=10(")
+    for wrong in ("groupadd ops", "useradd ops", "useradd -g nobody-s x", "usermod -u 9 hdfs", "groupmod -g 1 who"):
+        assert run(machine, wrong).status != 0, wrong
+    assert ask("dnf install -y openssl-3.9.1 > /dev/null; rpm -q openssl") == "openssl-3.9.1-27.el9.x86_64\n"
+    assert ask("dnf -y remove openssl > /dev/null; dnf -y install openssl; rpm -q openssl").endswith("-27.el9.x86_64\n")
+    assert run(machine, "dnf install -y unheard-of").status == 1
+    ask("timedatectl set-timezone CET")
+    assert ask("timedatectl show -p Timezone --value; date +%z").split()[0] == "CET"
+    assert run(machine, "timedatectl set-timezone Nowhere/Else").status == 1

@@ -94,7 +94,7 @@ def _shown(world: World, host: Doc, request: Request) -> Doc:
     if cluster and api >= 30:
         answer["clusterRef"] = {"clusterName": cluster["name"], "displayName": cluster.get("displayName")}
     if request.full:
-        stamp = commands.moment(world.now().timestamp())
+        stamp = commands.moment(world.heard(str(host.get("hostname"))).timestamp())
         answer |= {"lastHeartbeat": stamp, "roleRefs": _role_refs(world, host), "healthSummary": "GOOD"}
         answer |= {"healthChecks": [{"name": "HOST_SCM_HEALTH", "summary": "GOOD"}], "entityStatus": "GOOD_HEALTH"}
         answer["config"] = {"items": config_items(world, items(host.get("config")), request)}

@@ -302,8 +302,8 @@ def _mode(text: str) -> int:
 
 
 def chown(call: Call) -> int:
-    """`chown USER[:GROUP] FILE…`; `USER:` means the user's own group."""
-    operands = call.options().operands
+    """`chown [-h] USER[:GROUP]|:GROUP FILE…`; `USER:` means the user's own group; links are followed all the same."""
+    operands = call.options("h").operands
     if len(operands) < 2:
         raise Failed("missing operand")
     name, colon, group_name = operands[0].partition(":")

@@ -1,8 +1,10 @@
-"""What a host says of itself; date, sleep, timeout, sh, sudo, sysctl, chronyc, NetworkManager, rpm, dnf and pg_dump."""
+"""What a host says of itself; its time, sleep, timeout, sh, sudo, sysctl, NetworkManager, rpm, dnf and pg_dump."""
 
 import posixpath
 import re
 import time
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated
 from maint.lab.hosts.shell.state import Killed, decode
@@ -106,6 +108,27 @@ def zone_offset(zone: str) -> tuple[str, int]:
     return found[1], int(found[2] + "1") * (int(found[3]) * 3600 + int(found[4]) * 60)
 
 
+def timedatectl(call: Call) -> int:
+    """`timedatectl show -p Timezone|NTPSynchronized [--value]`, `timedatectl set-timezone ZONE`."""
+    options = call.options("p:", ("value",))
+    verb, *rest = options.operands or [""]
+    if verb == "set-timezone" and len(rest) == 1:
+        try:
+            now = datetime.fromtimestamp(call.machine.clock(), ZoneInfo(rest[0]))
+        except (ValueError, ZoneInfoNotFoundError):
+            raise Failed(f"Failed to set time zone: Invalid or not installed time zone '{rest[0]}'") from None
+        call.machine.facts["timezone"] = f"{now:%Z%z}"
+        return 0
+    unit = call.machine.units.get("chronyd")
+    known = {"Timezone": zone_offset(call.machine.fact("timezone"))[0]}
+    known["NTPSynchronized"] = "yes" if unit and unit.active() else "no"
+    if verb != "show" or rest or options.get("p") not in known:
+        raise NotSimulated(" ".join(call.args))
+    name = options.get("p")
+    call.out(f"{known[name]}\n" if "value" in options else f"{name}={known[name]}\n")
+    return 0
+
+
 def sysctl(call: Call) -> int:
     """`sysctl -w NAME=VALUE…`: until the next boot."""
     options = call.options("w")
@@ -175,22 +198,41 @@ def rpm(call: Call) -> int:
 
 
 def dnf(call: Call) -> int:
-    """`dnf -y remove NAME…`, `yum -y remove NAME…`; a unit that only the package has is gone too."""
-    options = call.options("y")
+    """`dnf -y remove NAME…`, `dnf -y install NAME[-VERSION]…`, `yum` the same; a unit goes with its only package."""
+    options = call.options("y", mixed=True)
     verb, *names = options.operands or [""]
-    if verb != "remove" or "y" not in options:
+    if verb not in ("remove", "install") or "y" not in options:
         raise NotSimulated(" ".join(call.args))
     for name in names:
-        if name not in _installed(call):
-            call.out(f"No match for argument: {name}\n")
-            continue
-        before = call.files.read(_GONE) if call.files.exists(_GONE) else b""
-        call.files.write(_GONE, before + f"{name}\n".encode())
-        if name == "iscsi-initiator-utils":
-            call.machine.units.pop("iscsid", None)
-        call.machine.tell(f"{call.name} remove {name}")
+        _install(call, name) if verb == "install" else _remove(call, name)
     call.out("Complete!\n")
     return 0
+
+
+def _remove(call: Call, name: str) -> None:
+    if name not in _installed(call):
+        call.out(f"No match for argument: {name}\n")
+        return
+    before = call.files.read(_GONE) if call.files.exists(_GONE) else b""
+    call.files.write(_GONE, before + f"{name}\n".encode())
+    if name == "iscsi-initiator-utils":
+        call.machine.units.pop("iscsid", None)
+    call.machine.tell(f"{call.name} remove {name}")
+
+
+def _install(call: Call, asked: str) -> None:
+    """Install a package that the host once had, in the version that is asked for, else in that which it had."""
+    known = {package.rsplit("-", 2)[0]: package for package in call.machine.fact("packages").split()}
+    name = next((one for one in known if asked == one or re.fullmatch(re.escape(one) + r"-\d[\d.]*", asked)), "")
+    if not name:
+        raise Failed(f"Unable to find a match: {asked}")
+    release = known[name].rpartition("-")[2]
+    known[name] = f"{asked}-{release}" if asked != name else known[name]
+    call.machine.facts["packages"] = " ".join(known.values())
+    if call.files.exists(_GONE):
+        gone = call.files.read(_GONE).decode().split()
+        call.files.write(_GONE, "".join(f"{one}\n" for one in gone if one != name).encode())
+    call.machine.tell(f"{call.name} install {asked}")
 
 
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"

@@ -7,6 +7,7 @@ import msgspec
 
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, Options, lines_of
 from maint.lab.hosts.shell.commands.files import mounts
+from maint.lab.hosts.shell.commands.names import number_of
 from maint.lab.hosts.shell.expansion import matches
 from maint.lab.hosts.shell.state import encode
 from maint.lab.hosts.shell.tree import Entry
@@ -99,8 +100,8 @@ _Test = Callable[[str, Entry], bool]
 
 
 def find(call: Call) -> int:
-    """`find PATH… [-xdev] [-mindepth N] [-maxdepth N] [-name PATTERN] [-type f|d|l] [-mmin +N]
-    [-print|-delete|-exec COMMAND… ;]`."""
+    """`find PATH… [-xdev] [-mindepth N] [-maxdepth N] [-name PATTERN] [-type f|d|l] [-uid N] [-gid N] [-mmin +N]
+    [-print|-delete|-exec COMMAND… ;|-exec COMMAND… {} +]`."""
     args, paths = list(call.args), list[str]()
     while args and args[0][0] not in "-!(":
         paths.append(args.pop(0))
@@ -125,10 +126,10 @@ class _Find:
             self._others = {m.target for m in mounts(self._call)}
         elif word == "-delete":
             self._delete = True
-        elif word == "-exec" and ";" in rest:
-            while (part := rest.pop(0)) != ";":
+        elif word == "-exec" and {";", "+"} & {*rest}:  # one at a time comes to the same
+            while (part := rest.pop(0)) not in (";", "+"):
                 self._command.append(part)
-        elif word not in ("-mindepth", "-maxdepth", "-name", "-type", "-mmin", "-print"):
+        elif word not in ("-mindepth", "-maxdepth", "-name", "-type", "-mmin", "-uid", "-gid", "-print"):
             raise NotSimulated(f"expression {word}")
         elif word != "-print" and not rest:
             raise Failed(f"missing argument to '{word}'")
@@ -142,6 +143,12 @@ class _Find:
         elif word == "-name":
             pattern = rest.pop(0)
             self._tests.append(lambda name, _: matches(pattern, name.rstrip("/").rsplit("/", 1)[-1]))
+        elif word == "-uid":
+            user = rest.pop(0)
+            self._tests.append(lambda _, entry: str(number_of(self._call, entry.user, "passwd")) == user)
+        elif word == "-gid":
+            group = rest.pop(0)
+            self._tests.append(lambda _, entry: str(number_of(self._call, entry.group, "group")) == group)
         elif word == "-type":
             kind = rest.pop(0)
             self._tests.append(lambda _, entry: {"f": entry.is_file, "d": entry.is_folder, "l": entry.is_link}[kind])
