@@ -155,7 +155,10 @@ def _blocks(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-_NO_MANAGER = "systemctl status cloudera-scm-server on the manager's host; `maint site status` tells what answers"
+_NO_MANAGER = (
+    "`maint site status` tells why, and what mends it; where nothing answers: systemctl status cloudera-scm-server on"
+    " the manager's host"
+)
 
 
 class ManagerFacts(msgspec.Struct, frozen=True):

@@ -23,6 +23,10 @@ _OWNER = "cloudera-scm"
 _VERIFY = re.compile(r"error (\d+) at (\d+ depth.*)")
 _NOT_ISSUED = (2, 7, 18, 19, 20, 21)  # errors of verification: no issuer, another one's signature, its own issuer
 _ROTATE = "a new authority is needed, and certificates of it: Administration, Security, Rotate Auto-TLS Certificates"
+_BELIEVED = (
+    "give the server a certificate for the name in `manager.host`, of an authority in `manager.ca` (Auto-TLS:"
+    " Administration, Security), then restart it; or correct these two in the config"
+)
 _RENEW_PORT = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 # Where a folder is closed to this account, nobody knows what is in it.
 _LOOK = f"for d in {_AGENT} {_FOLDER}; do [ -d $d ] && ! [ -x $d ] && echo denied; done;"
@@ -109,8 +113,8 @@ def _expiry(host: HostFacts) -> Verdict:
 def _port(host: HostFacts) -> Verdict | None:
     """Return what the certificate of the manager's TLS port says; None where none was seen."""
     manager = host.site.manager
-    if "expired" in manager.chain:
-        return failed(f"the manager's port: {manager.chain}", _RENEW_PORT)
+    if manager.chain:
+        return failed(f"the manager's port: {manager.chain}", _RENEW_PORT if "expired" in manager.chain else _BELIEVED)
     if not manager.ends:
         return None
     words, days = _term(datetime.fromisoformat(manager.ends), host)

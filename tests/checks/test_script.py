@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from maint.checks import gather
 from maint.checks.check import Verdict
 from maint.checks.facts import Answered, CouldNotTell, HostFacts, SiteFacts
 from maint.checks.gather import parse, script
@@ -33,6 +35,17 @@ def test_errors_are_kept_beside_the_answer(shell: list[str]) -> None:
         "both": Answered(1, "one\ntwo\n", "aside"),
         "leaves": Answered(4, ""),
     }
+
+
+def test_what_hangs_takes_no_question_after_it_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server of Kubernetes that does not answer is asked five times: four of them are cut short."""
+    monkeypatch.setattr(gather, "_LIMIT", 4)
+    asked = {**dict.fromkeys("abcde", "$maint_limit sleep 60"), "last": "echo here"}
+    begun = time.monotonic()
+    said = subprocess.run(["sh", "-s"], input=script(asked, {}, "token"), capture_output=True, check=True)
+    answers = parse(said.stdout, "token", asked).answers
+    assert [one.status for one in answers.values()] == [124] * 5 + [0]
+    assert time.monotonic() - begun < 14  # of 20
 
 
 def test_a_command_that_printed_nothing_is_told_in_its_own_words() -> None:
