@@ -179,12 +179,6 @@ def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     return CopyFigures(name, True, newest.taken_at.timestamp() if newest else None, len(known), stored_bytes(known))
 
 
-def last_drill(site: ConfiguredSite) -> datetime | None:
-    """Return when a drill last proved a restore, None where none has."""
-    drill = last_good(drills(site))
-    return drill.at if drill else None
-
-
 def _counts(known: Sequence[Entry]) -> dict[str, int]:
     found = dict.fromkeys(("restorable", "audit_only", "safety", "damaged"), 0)
     for one in known:

@@ -20,7 +20,6 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
-from maint.cli.monitoring.metrics import last_drill
 from maint.cli.monitoring.outcomes import NOTICE, last
 from maint.cli.open_site import opened, way_to_lab
 from maint.cli.options import LOOKS, Flags, option, seconds_of
@@ -29,6 +28,7 @@ from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
 from maint.cli.site.doctor_manager import manager, window
+from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import past_runs
@@ -128,10 +128,12 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "snapshots": lambda: _snapshots(site),
             "backup": lambda: _backup(site, limit),
             "recipient": lambda: _escrow(site),
-            "drill": lambda: _drill(site, drill_age),
+            "drill": lambda: drill(site, drill_age),
             "leftovers": _leftovers,
             "redaction window": lambda: window(site),
             "runs": lambda: _runs(site),
+            "last ends": lambda: ends(site),
+            "schedule": lambda: timers(site),
             "notices": lambda: _notices(site),
         }
         if backup is None:  # the reason of most others
@@ -347,13 +349,14 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
     known = entries(site)
-    wrong = {one.id: why for one in known if (why := damage(one) or _lacks(site, one)) is not None}
-    for one, why in wrong.items():
-        hint = f"put {site.store.location}/{site.settings.name}/{one} back from a sound copy, then `maint backup verify"
-        hint += f" {one}`; without one it goes by `maint backup prune --damaged`"
+    wrong = [(one, why) for one in known if (why := damage(one) or _lacks(site, one)) is not None]
+    for one, why in wrong:
+        proof = "drill" if one.rejected else "verify"  # a drill that failed is outweighed by another one alone
+        hint = f"put {site.store.location}/{site.settings.name}/{one.id} back from a sound copy, then `maint backup"
+        hint += f" {proof} {one.id}`; without one it goes by `maint backup prune --damaged`"
         if UNTRUSTED in why:
             hint = f"put back {site.state}/keys/signing, or name its public key in backup.trusted_keys"
-        yield Line("snapshots", FAIL, f"{one} cannot be believed: {why}", hint)
+        yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {why}", hint)
     unread = [
         Line("snapshots", FAIL, f"{one.id} {one.problem}", "look at the store, then again")
         for one in known
@@ -405,14 +408,6 @@ def _way_to_one(site: ConfiguredSite) -> str:
     if known and broken(known[-1].judgement):
         return f"`maint backup show {known[-1].id}` names each broken rule: mend that in the manager, then export again"
     return "maint backup create --open-window"
-
-
-def _drill(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
-    if (at := last_drill(site)) is None:
-        yield Line("drill", WARN, "no drill is known")
-    else:
-        age = site.clock.now() - at
-        yield Line("drill", WARN if age > limit else OK, f"{show_duration(age.total_seconds())} ago")
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:

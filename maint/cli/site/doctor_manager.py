@@ -18,6 +18,7 @@ from maint.steps.manager.window_record import left_open
 
 _LONG, _SOON = timedelta.max, timedelta(days=30)
 _UPLOAD = "get a new licence file, then: maint manager license FILE"
+_RENEW = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 _TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 
 
@@ -35,11 +36,20 @@ def manager(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("manager", FAIL, f"{ports}; it has no cluster: is its database a new one?", hint)
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
+    yield from guarded("certificate", partial(_certificate, site))
     yield from guarded("licence", partial(_licence, site))
     yield from guarded("truststore", partial(_truststore, site))
     if site.settings.manager.kdc is None and uses_kerberos(site.manager):
         words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
         yield Line("kerberos", SKIP, words, "name it in `manager.kdc`, or have its password at hand")
+
+
+def _certificate(site: ConfiguredSite) -> Iterator[Line]:
+    """Look until when the certificate of the TLS port counts: the day it ends, nobody is let in."""
+    if (end := site.manager.certificate_end()) is not None:
+        soon = end - site.clock.now() < _SOON
+        words = f"that of the manager's TLS port ends {tell_time(end)}"
+        yield Line("certificate", WARN if soon else OK, words, _RENEW if soon else "")
 
 
 def _licence(site: ConfiguredSite) -> Iterator[Line]:

@@ -1,0 +1,102 @@
+"""What has gone wrong while nobody looked, or soon will, is told by doctor, and gone when its hint was followed."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from maint.cli.schedule import files
+from maint.lab import pki
+from maint.lab.manager import host_files
+from tests.cli.site.test_doctor_hints import lines, operator, restarted, typed_in
+
+__all__ = ["operator"]
+
+
+def test_a_drill_that_failed_after_a_good_one_is_no_good_drill(operator):
+    assert operator("backup", "drill").code == 0
+    part = min((operator.lab.folder / "backups").glob("*/*/deployment.json.zst.age"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert operator("backup", "drill").code == 1
+    part.write_bytes(whole)  # a sound copy, as the hint wants
+    found = operator("doctor", "-o", "json").json["checks"]
+    wrong = {one["label"]: one for one in found if one["state"] in ("warn", "FAIL")}
+    assert [*wrong] == ["snapshots", "backup", "drill", "last backup drill"]
+    assert "failed: it does not pass level 3" in wrong["drill"]["words"]
+    typed_in(operator, wrong["snapshots"]["hint"])
+    assert {one["state"] for one in operator("doctor", "-o", "json").json["checks"]} <= {"ok", "skip"}
+
+
+def test_a_verification_that_could_not_be_done_is_told_however_fresh_the_newest_backup_is(operator):
+    key = operator.state / "keys/signing"
+    kept = key.rename(key.with_name("kept-elsewhere"))
+    failed = operator("backup", "verify")  # as a timer does it
+    kept.rename(key)
+    assert failed.code == 1
+    found = lines(operator)
+    assert [*found] == ["last backup verify"] and "key that is not trusted" in found["last backup verify"]["words"], (
+        found
+    )
+    typed_in(operator, found["last backup verify"]["hint"])
+    assert lines(operator) == {}
+
+
+def test_a_certificate_that_ends_tomorrow_is_told_today(operator):
+    settings, authority = operator.lab.world.settings, pki.Authority.load(operator.lab.folder / "ca")
+    keystore = host_files.inside(operator.root, settings["KEYSTORE_PATH"])
+    before = keystore.read_bytes()
+    pair = authority.server([*pki.LOOPBACK], datetime.now(UTC) - timedelta(days=364))
+    keystore.write_bytes(host_files.keystore_jks(authority, pair, settings["KEYSTORE_PASSWORD"], datetime.now(UTC)))
+    restarted(operator)
+    found = lines(operator)
+    keystore.write_bytes(before)  # a new one
+    restarted(operator)
+    assert [*found] == ["certificate"] and "then restart it" in found["certificate"]["hint"]
+    assert lines(operator) == {}
+
+
+SHOW = """#!/bin/sh
+d={}
+case "$*" in
+  *enable*) echo enabled > $d/boot ;;
+  *start*timer) echo active > $d/timer ;;
+  *start*) echo success > $d/result ;;
+  *show*-p*) for u in "$@"; do case $u in *.timer)
+    printf 'Id=%s\\nActiveState=%s\\nUnitFileState=%s\\n\\n' $u $(cat $d/timer) $(cat $d/boot) ;; *.service)
+    printf 'Id=%s\\nActiveState=inactive\\nResult=%s\\n\\n' $u $(cat $d/result) ;; esac; done ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "is_", "words"),
+    [
+        ("timer", "inactive", "maint-backup-lab.timer is inactive: nothing starts by itself"),
+        ("boot", "disabled", "not after the next boot"),
+        ("result", "exit-code", "maint-backup-lab.service ended last with exit-code"),
+    ],
+)
+def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
+    operator, tmp_path, monkeypatch, what: str, is_: str, words: str
+):
+    program = tmp_path / "bin/systemctl"
+    program.parent.mkdir()
+    program.write_text(SHOW.format(tmp_path))
+    program.chmod(0o755)
+    for name, well in (("timer", "active"), ("boot", "enabled"), ("result", "success")):
+        (tmp_path / name).write_text(well)
+    monkeypatch.setattr(files, "MANAGED", tmp_path)
+    monkeypatch.setattr("maint.cli.site.doctor_past.MANAGED", tmp_path)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    config = Path(operator.config)
+    assert operator("schedule", "install", "--user", "--form", "systemd", "--yes").code == 0, config
+    assert lines(operator) == {}
+    (tmp_path / what).write_text(is_)
+    found = lines(operator)
+    assert [*found] == ["schedule"] and words in found["schedule"]["words"], found
+    typed_in(operator, found["schedule"]["hint"].rpartition("then ")[2])
+    assert lines(operator) == {}
+    assert operator("schedule", "remove", "--user", "--yes").code == 0
