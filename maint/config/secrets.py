@@ -230,6 +230,8 @@ def _text(content: bytes, what: str) -> Secret:
 def _read_private(path: Path) -> bytes:
     """Read a file that nobody but its owner can read; the open file is judged, so it cannot be exchanged meanwhile."""
     hint = "correct its path, or make it readable for the user who runs maint alone (chmod 600)"
+    if os.access(path.parent, os.X_OK) and not os.path.lexists(path):
+        hint = "put it back there, or correct its path"
     with explaining(f"cannot read the secret file {path}", hint):
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
             raise Invalid(

@@ -52,6 +52,7 @@ _HINTS = {
     "AccessDenied": "look at the rights of the access key",
     "InvalidAccessKeyId": "look at backup.s3.access_key",
     "SignatureDoesNotMatch": "look at backup.s3.secret_key",
+    "RequestTimeTooSkewed": "set this machine's clock right (timedatectl), or the service's",
     "NoSuchBucket": "make the bucket first",
     "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
 }

@@ -136,3 +136,13 @@ def test_what_is_listed_of_others_is_neither_shown_nor_removed(httpserver: HTTPS
     assert list(store.names()) == []
     assert store.sweep() == 0
     assert removed == []
+
+
+def test_a_clock_that_is_wrong_is_to_be_set_and_not_the_service_to_be_looked_for(httpserver: HTTPServer) -> None:
+    said = "<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large.</Message></Error>"
+    store = answering(httpserver, said, 403)
+    with pytest.raises(StoreFailed) as caught:
+        list(store.names())
+    assert "set this machine's clock right" in (caught.value.hint or "")
+    httpserver.clear()
+    assert list(answering(httpserver, page("x/prod/a")).names()) == ["prod/a"]  # as it answers once the clock is right
