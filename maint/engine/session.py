@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from maint.config.actor import actor
 from maint.config.notices import Hooks
@@ -22,14 +23,16 @@ from maint.errors import DeadlinePassed, Interrupted, Locked, PartlyDone, Refuse
 from maint.files import sweep
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Event, Plan
+from maint.model.plan import Action, Event, Phase, Plan
 from maint.model.secret import scrub
 from maint.ports import Site
 from maint.snapshots.in_progress import owner
 from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import CloseWindow, close
 from maint.steps.manager.window_record import Window, left_open, remembered
-from maint.steps.registry import source_of
+from maint.steps.registry import STEPS, source_of
+
+TIDYING = 30.0  # seconds at the least for what tidies up behind a run, however few the operator gave
 
 
 def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
@@ -206,7 +209,8 @@ class RunSession:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
-            runner = Runner(self.plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
+            plan = tidied_in_time(self.plan, self._limit_of)
+            runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             needed = self._needed() if stored else ()
             if needed or (stored and self._site.settings.hooks):
                 with self._acting("preparing the run"):
@@ -321,3 +325,19 @@ def abandoned_window(site: Site) -> Window | None:
     """Return a redaction window whose owner is gone, None where there is none or its run still works."""
     window = remembered(site.state)
     return None if window is None or window.run == run_at_work(site.state) else left_open(site)
+
+
+def tidied_in_time(plan: Plan, limit: float | None) -> Plan:
+    """Return a plan whose tidying up takes no longer than the operator gave the whole run, or `TIDYING` where more.
+
+    Only what a later run does by itself: steps that put something back have the time that is theirs.
+    """
+    if limit is None:
+        return plan
+    most = max(limit, TIDYING)
+
+    def bounded(action: Action) -> Action:
+        tidies = action.phase is Phase.FINALLY and STEPS[action.kind].tidies
+        return replace(action, timeout=min(action.timeout or most, most)) if tidies else action
+
+    return replace(plan, actions=tuple(bounded(action) for action in plan.actions))

@@ -47,6 +47,7 @@ class Step(Generic[A]):
     stores: ClassVar[bool] = False  # whether it writes to the store although it only reads the site
     asks: ClassVar[bool] = False  # whether it waits for a person
     blind: ClassVar[bool] = False  # whether it cannot see what it did, so that it is done once in all attempts of a run
+    tidies: ClassVar[bool] = False  # whether it only removes what a later run removes as well, if this one has no time
     # whether it brings back what the snapshot of its argument `snapshot` holds: that must stay until the run has ended
     restores: ClassVar[bool] = False
     # names of the arguments that registered values may fill; all others choose targets or effects

@@ -12,6 +12,7 @@ import requests
 from msgspec import Struct
 from requests.auth import AuthBase
 
+from maint.adapters.clock import seconds_left
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply, decode, read_reply, unexpected
 from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
@@ -289,7 +290,8 @@ class _Waits:
     def again(self, attempt: int, limit: int, why: str) -> None:
         """Wait before a further try, up to the limit, and show why; the first one follows at once, unseen."""
         if attempt > 1:
-            left = sum(self._patience.pauses(limit)[attempt - 1 :])
+            pauses, allowed = sum(self._patience.pauses(limit)[attempt - 1 :]), seconds_left()
+            left = pauses if allowed is None else min(pauses, allowed)
             self._say(f"{why}; it is asked again, for {show_duration(left)} at the most")
         try:
             self._clock.sleep(self._patience.pauses(attempt)[-1])

@@ -10,7 +10,7 @@ from maint.errors import CannotReach, LoginRefused, MaintError, WorkFailed
 from maint.model.formatting import show_count, show_duration
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, Run
-from maint.ports import Clock, Sight, Site, VirtualClusterSight, Work
+from maint.ports import Clock, Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.ports.virtual_cluster import Content
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.runs import OUTPUT, kinds_of_logs, last_words, once, output, room_hint, succeeded
@@ -26,6 +26,9 @@ from maint.steps.virtual_clusters.step import (
 
 APPLICATION = "smoke.py"
 _LIMIT = 900.0  # seconds; starting takes 10 to 60 s, more where hosts must be added first (J6.3)
+_LEFT = (
+    "temporary jobs and resources may be left there: the next `maint vc smoke` or `maint vc spark submit` removes them"
+)
 _KERBEROS = ("krb5", "kerberos", "keytab", "principal", "kinit", "gss", "secret")
 _SOURCE = """\
 try:
@@ -180,6 +183,7 @@ class Sweep(VcStep[VcArguments]):
 
     kind = "vc.sweep"
     effect = Effect.CHANGE
+    tidies = True
 
     def plan(self, args: VcArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)
@@ -189,21 +193,25 @@ class Sweep(VcStep[VcArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        cluster = cluster_of(action, site)
-        swept = []
-        for job in [one.name for one in cluster.jobs() if is_temporary(one.name, site.state, work.run)]:
-            yield f"removing job {job}"
-            run = cluster.newest_run(job)
-            if run is not None and not run.ended:
-                cluster.kill(run.id)
-            cluster.delete_job(job)
-            swept.append(job)
-        for resource in [one.name for one in cluster.resources() if is_temporary(one.name, site.state, work.run)]:
-            yield f"removing resource {resource}"
-            cluster.delete_resource(resource)
-            swept.append(resource)
-        return (
-            done(f"{show_count(len(swept), 'temporary object')} removed")
-            if swept
-            else unchanged("nothing is left behind")
-        )
+        try:
+            return (yield from _swept(cluster_of(action, site), site, work))
+        except MaintError as error:
+            error.detail = (*error.detail, _LEFT)
+            raise
+
+
+def _swept(cluster: VirtualCluster, site: Site, work: Work) -> Progress:
+    swept = []
+    for job in [one.name for one in cluster.jobs() if is_temporary(one.name, site.state, work.run)]:
+        yield f"removing job {job}"
+        run = cluster.newest_run(job)
+        if run is not None and not run.ended:
+            cluster.kill(run.id)
+        cluster.delete_job(job)
+        swept.append(job)
+    for resource in [one.name for one in cluster.resources() if is_temporary(one.name, site.state, work.run)]:
+        yield f"removing resource {resource}"
+        cluster.delete_resource(resource)
+        swept.append(resource)
+    words = f"{show_count(len(swept), 'temporary object')} removed"
+    return done(words) if swept else unchanged("nothing is left behind")
