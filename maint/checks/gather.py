@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from maint.checks.check import Check
-from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
+from maint.checks.facts import Answered, HostFacts, Identity, ManagerFacts, Setting, SiteFacts
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
@@ -22,6 +22,7 @@ from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
 from maint.ports import Fleet, ManagerSight, Sight
+from maint.ports.manager_host import CHECK, look
 from maint.ports.truststore import Trial, try_served
 from maint.render import from_file
 
@@ -111,7 +112,8 @@ def ask_site(sight: Sight, enquiry: Enquiry, fleet: Fleet, *, timeout: float | N
     if not (wanted or enquiry.setting.plan is not None or (on_manager and "tls.expiry" in ids)):
         return gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
     until = None if timeout is None else sight.clock.monotonic() + timeout
-    asked = _beside(lambda: ask_manager(sight, full="cde.ozone" in ids, truststore="tls.truststore" in wanted))
+    machines = [host for host in enquiry.hosts if "M" in enquiry.profiles[host.name]] if CHECK in wanted else []
+    asked = _beside(lambda: ask_manager(sight, "cde.ozone" in ids, "tls.truststore" in wanted, machines))
     facts = gather(enquiry, fleet, sight.clock.now(), ManagerFacts(), timeout=timeout)
     try:
         manager, answered = asked.result(None if until is None else max(until - sight.clock.monotonic(), 0.0))
@@ -171,13 +173,17 @@ def host_facts(
     )  # fmt: skip
 
 
-def ask_manager(sight: Sight, *, full: bool, truststore: bool) -> tuple[ManagerFacts, datetime]:
+def ask_manager(
+    sight: Sight, full: bool, truststore: bool, machines: Sequence[HostSettings] = ()
+) -> tuple[ManagerFacts, datetime]:
     """Return what the manager says, and when; no answer is a reason, not a failure.
 
     Args:
         full: with the services of each cluster.
         truststore: try the password of the truststore, too.
+        machines: hosts to look at whether they run the manager.
     """
+    seen = [Identity(one.host, one.wrong, one.doubt) for one in look(sight, machines)] if machines else []
     chain = ends = ""
     manager = sight.manager
     try:
@@ -193,13 +199,13 @@ def ask_manager(sight: Sight, *, full: bool, truststore: bool) -> tuple[ManagerF
     except Stopped:
         raise
     except MaintError as failure:
-        return ManagerFacts(failure.message, chain=chain, ends=ends), sight.clock.now()
+        return ManagerFacts(failure.message, chain=chain, ends=ends, machines=seen), sight.clock.now()
     hosts = [
         {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
     ]
     opens, words = (trial.opens, trial.words) if trial else (None, "")
     clock = "".join(one.listed for one in listed[:1])
-    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens, clock), answered
+    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens, clock, seen), answered
 
 
 def _tried(sight: Sight) -> Trial | None:

@@ -19,12 +19,13 @@ from maint.checks.check import (
     held,
     warned,
 )
-from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, Identity, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import require_auto_tls
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
+from maint.ports.manager_host import CHECK
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
@@ -81,6 +82,28 @@ def _server(host: HostFacts) -> Verdict:
     if unit.get("NRestarts") not in (None, "", "0"):
         return warned(f"{shown}: systemd had to bring it back", f"{_RESTART} # once its log has told why it ended")
     return good(shown)
+
+
+@Check(
+    id=CHECK, profiles="M", severity=FAIL, asks=(), source="own",
+    phases=(RUNNING, BEFORE_BACKUP),
+    expected="it is the machine that runs the manager at the configured address",
+    why="What is done to the manager's host, such as a restart, would be done to somebody else's.",
+    remedy="under `hosts:` in the config of maint, give the group manager and the right address to the manager's",
+    needs_manager=True,
+).cross_rule  # fmt: skip
+def _identity(site: SiteFacts) -> Mapping[str, Verdict]:
+    wanted = {host.name for host in site.hosts}
+    found = {one.host: _machine(one) for one in site.manager.machines if one.host in wanted}
+    if not found:
+        raise CouldNotTell(site.manager.reason or "the manager's hosts were not compared with its API")
+    return found
+
+
+def _machine(one: Identity) -> Verdict:
+    if one.doubt:
+        return Verdict(State.ERROR, one.doubt, "`maint site status` tells what answers")
+    return held(not one.wrong, one.wrong or "shown to be it")
 
 
 _NO_AGENT = (

@@ -43,6 +43,8 @@ class Lab:
         ports = (self._facts["plain_port"], self._facts["tls_port"])
         self._manager = Simulator(self.folder, self.manager_host, ports)
         self.world, self.server, self.log = self._manager.world, self._manager.server, self._manager.log
+        addresses = self._facts["addresses"]
+        self.world.machines = [(name, addresses.get(name, "127.0.0.1")) for name in self._facts["hosts"]]
         self._realm = Realm(self.folder / "realm.json")
         self.machines = {name: self._machine(name) for name in self._facts["hosts"]}  # the manager's first
         self._neighbours = Neighbours(self.machines, self.manager_host, self.server, self.world.release)

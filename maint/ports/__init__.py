@@ -90,6 +90,9 @@ class ManagerSight(Protocol):
     def certificate_end(self) -> datetime | None:
         """Return when the certificate of the TLS port ends, trusted or not; None where none is shown."""
 
+    def certificate_digest(self) -> str:
+        """Return the SHA-256 (hex) of the certificate that the TLS port shows, trusted or not; empty where none is."""
+
     def log_in(self) -> Account:
         """Find the account that is let in, and keep to it until `forget_login`."""
 

@@ -9,6 +9,7 @@ from maint.errors import CannotReach, Invalid, TimedOut
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.ports import Sight
+from maint.ports.manager_host import stranger
 
 DEFAULT_PATH = "/var/lib/cloudera-scm-agent/agent-cert/cm-auto-global_truststore.jks"
 _HINT = (
@@ -58,6 +59,8 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
         return _untried("the config names no host over SSH")
     host, given = hosts[0].name, password.reveal().encode() + b"\n"
     try:
+        if why := stranger(sight, host):
+            return _untried(why, "maint host check --check cm.identity")
         ran = sight.shell.ask(host, _TRIAL.format(path=shlex.quote(path)), stdin=given, timeout=_LIMIT)
     except (CannotReach, TimedOut, Invalid) as failure:
         return _untried(failure.message, failure.way_on or "")

@@ -21,6 +21,7 @@ from maint.model.manager import Account
 from maint.model.secret import Secret
 from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
+from maint.ports.manager_host import stranger
 from maint.ports.truststore import path_of, try_password
 from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
@@ -228,7 +229,7 @@ def _take_truststore(site: Site, writer: SnapshotWriter, summary: DeploymentSumm
 def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentSummary) -> Sequence[str]:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
-    host = site.settings.hosts_in("manager")[0].name
+    host = _host(site)
     there = _there(site, host, manager_paths(summary))
     if not there:
         raise _Absent(f"none of them is on {host}")
@@ -237,11 +238,19 @@ def _take_manager_files(site: Site, writer: SnapshotWriter, summary: DeploymentS
         return writer.archive(MANAGER_FILES, output.read)
 
 
+def _host(site: Site) -> str:
+    """Return the manager's host; WorkFailed where it is another machine, whose files would pass for the manager's."""
+    name = site.settings.hosts_in("manager")[0].name
+    if why := stranger(site, name):
+        raise WorkFailed(f"it is not the manager's host: {why}", hint="maint host check --check cm.identity")
+    return name
+
+
 def _take_database(site: Site, writer: SnapshotWriter) -> None:
     if site.settings.ssh is None:
         raise _Absent("no `ssh:` is configured")
     try:
-        with dump(site, site.settings.hosts_in("manager")[0].name) as output:
+        with dump(site, _host(site)) as output:
             writer.dump(DATABASE, output.read)
     except StoreFailed:
         raise

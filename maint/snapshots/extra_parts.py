@@ -10,11 +10,12 @@ import msgspec
 from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, TimedOut
+from maint.errors import CannotReach, Invalid, Refused, TimedOut
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight
+from maint.ports.manager_host import insist
 from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
@@ -89,8 +90,9 @@ NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is 
 
 
 def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
-    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach and TimedOut."""
+    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, TimedOut, Refused."""
     host = sight.settings.hosts_in("manager")[0].name
+    insist(sight, [host])
     guid = sight.shell.read_file(host, GUID)
     seen: dict[str, Json] = {GUID: {"present": guid is not None}}
     if guid is not None:
@@ -106,7 +108,7 @@ def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
         seen = look_at_host(sight, summary)
-    except (CannotReach, TimedOut, Invalid) as failure:
+    except (CannotReach, TimedOut, Invalid, Refused) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
 

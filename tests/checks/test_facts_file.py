@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from maint.checks.evaluate import judge
-from maint.checks.facts import ManagerFacts
+from maint.checks.facts import Identity, ManagerFacts
 from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select
 from maint.errors import Invalid
@@ -30,7 +30,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     services = [{"type": "OZONE", "state": "STARTED", "health": "GOOD", "name": "ozone"}]
     seen = {"hostname": "a", "lastHeartbeat": "2026-11-21T11:59:59Z", "cluster": None}
     clusters = [{"name": "base", "type": "BASE_CLUSTER", "services": services, "display": "Base 1"}]
-    manager = ManagerFacts("", "7.13.1", "", [seen], clusters)
+    machines = [Identity("a", "", ""), Identity("b", "why", "")]
+    manager = ManagerFacts("", "7.13.1", "", [seen], clusters, machines=machines)
     matrix = {"os": ["rhel 9"]}
     known = site(manager, app_domain="apps.example.internal", endpoints=("x:443",), plan=PLAN, matrix=matrix)
     for name in ("a", "b"):
@@ -127,7 +128,7 @@ def test_what_is_missing_is_refused_and_a_missing_answer_is_an_error(whole: dict
     for place in [place for place in places(whole) if place and isinstance(place[-1], str)]:
         text = changed(whole, place, KeyError)
         if place in [
-            ("manager", one) for one in ("ends", "truststore", "opens", "clock")
+            ("manager", one) for one in ("ends", "truststore", "opens", "clock", "machines")
         ]:  # older files do not have it
             assert not getattr(from_json(text, "facts.json")[0].manager, str(place[-1]))
             continue

@@ -43,6 +43,12 @@ class Manager:
     def certificate_end(self) -> None:
         return None
 
+    def certificate_digest(self) -> str:
+        return ""
+
+    def instances(self) -> list[Any]:
+        return []
+
     def release(self) -> str:
         return "7.6.5"
 

@@ -31,6 +31,16 @@ a torn line in a journal had the deployment committed again on every resume, and
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
     engine/test_journal.py::test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history
+a host of the group manager that runs another manager had its options file edited and was restarted, and doctor was green
+    steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told
+    steps/test_strangers.py::test_no_step_stops_starts_or_restarts_another_managers_server
+    steps/test_strangers.py::test_nothing_is_restored_or_restarted_where_another_managers_host_is_named
+    steps/test_strangers.py::test_no_password_goes_to_another_managers_host_and_none_of_its_files_into_a_backup
+    steps/test_strangers.py::test_a_config_that_names_another_host_by_now_does_not_close_a_window_there
+    steps/test_strangers.py::test_whatever_works_on_the_managers_hosts_asks_first_whether_they_are_its
+a command that was given six seconds tidied up for four minutes, and told a limit that was not its own
+    steps/test_time_limits.py::test_no_command_takes_longer_than_its_limit_and_what_tidies_up
+    steps/test_time_limits.py::test_what_tidies_up_has_its_time_told_truly_and_names_what_removes_the_rest
 a full disk left the redaction window open, or kept a run from taking the lock
     engine/test_journal.py::test_a_full_disk_takes_the_room_that_was_kept_back
     engine/test_journal.py::test_final_steps_are_done_on_a_full_disk_and_the_run_says_so

@@ -150,6 +150,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "the connection was lost": "adapters/ssh/test_bad_hosts.py::test_each_of_a_hundred_hosts_answers_or_has_a_reason",
     },
     "redaction": {
+        "a host of the group manager": "steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told",
         "this manager has N servers": "steps/test_window.py::test_a_second_server_that_the_config_does_not_name_is_told_before_anything_is_edited",
         "the export is not restorable although": "steps/test_window.py::test_a_server_that_was_not_restarted_is_named_when_the_export_is_redacted_all_the_same",
         "the export is not restorable: its secrets": "steps/test_troubles.py::test_an_export_that_does_not_hang_together_is_no_matter_of_redaction",

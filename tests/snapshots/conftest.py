@@ -19,7 +19,7 @@ from maint.adapters.sign import load_or_make_signer
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings, SshSettings
 from maint.errors import CannotReach, Invalid
-from maint.model.manager import Account
+from maint.model.manager import Account, Door, Presence
 from maint.model.secret import Secret
 from maint.ports import Ran
 
@@ -127,6 +127,9 @@ class Manager:
         self.calls: list[str] = []
         self.truststore: Secret | None = None
 
+    def presence(self) -> Presence:
+        return Presence(Door.CLOSED, "refused", "refused")
+
     def truststore_password(self) -> Secret | None:
         return self.truststore
 
@@ -172,6 +175,8 @@ class Shell:
     def ask(self, host: str, command: str, *, stdin: bytes = b"", timeout: float | None = None) -> Ran:
         if self.present is None:
             raise CannotReach(f"{host} did not answer")
+        if command.startswith("hostname"):
+            return Ran(0, b"cm\n\n--- maint\nLoadState=loaded\n--- maint\nuntried\n--- maint\n", b"")
         if "keytool" in command:  # no truststore lies here: its password cannot be tried
             return Ran(91, b"", b"")
         assert command.startswith("test -e ")

@@ -77,6 +77,10 @@ class ManagerClient:
         """Return when the certificate of the TLS port ends, trusted or not; None where none is shown."""
         return self._calls.session.certificate_end()
 
+    def certificate_digest(self) -> str:
+        """Return the SHA-256 (hex) of the certificate that the TLS port shows, trusted or not; empty where none is."""
+        return self._calls.session.certificate_digest()
+
     def allow_plain(self, use: PlainUse) -> None:
         """Let passwords go in clear to a manager for which TLS is configured."""
         self._calls.session.allow_plain(use)

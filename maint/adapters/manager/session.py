@@ -1,7 +1,9 @@
 """Sessions with the manager: which port serves and which account may log in, found once, kept until forgotten."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 
 from msgspec import Struct
@@ -9,7 +11,7 @@ from msgspec import Struct
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply
 from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
 from maint.adapters.http.request import Basic, Call
-from maint.adapters.http.tls import presented_end
+from maint.adapters.http.tls import presented_der, presented_end
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import Login, ManagerSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError, NotTrusted, Refused, Transient, WorkFailed
@@ -181,11 +183,20 @@ class ManagerSession:
 
     def certificate_end(self) -> datetime | None:
         """Return when the certificate of the TLS port ends; None where none is shown."""
-        if self.presence().door is not Door.TLS:
-            return None
+        return presented_end(*self._tls_port()) if self.presence().door is Door.TLS else None
+
+    def certificate_digest(self) -> str:
+        """Return the SHA-256 (hex) of the certificate of the TLS port; empty where none is shown."""
+        if self.presence().door is Door.TLS:
+            with suppress(OSError, ValueError):
+                return hashlib.sha256(presented_der(*self._tls_port())).hexdigest()
+        return ""
+
+    def _tls_port(self) -> tuple[tuple[str, int], str, float, str | None]:
+        # Place, name, seconds to connect, proxy.
         settings, transport = self._settings, self._transport
-        place, proxy = (settings.host, settings.tls_port), way(transport.peer.proxy, address(settings, Door.TLS))
-        return presented_end(place, settings.host, transport.timeouts.connect, proxy)
+        proxy = way(transport.peer.proxy, address(settings, Door.TLS))
+        return (settings.host, settings.tls_port), settings.host, transport.timeouts.connect, proxy
 
     def forget(self) -> None:
         """Forget port, account and version."""

@@ -9,6 +9,7 @@ from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
 from maint.engine.lock import run_at_work
 from maint.model.formatting import parse_time, tell_time
 from maint.model.manager import CLOSE_COMMAND, Door
+from maint.ports.manager_host import look, who_accepts
 from maint.ports.truststore import try_served
 from maint.snapshots.open_windows import announced
 from maint.steps.manager.commands import uses_kerberos
@@ -37,6 +38,7 @@ def manager(site: ConfiguredSite) -> Iterator[Line]:
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
     yield from guarded("certificate", partial(_certificate, site))
+    yield from guarded("manager's host", partial(_machines, site))
     yield from guarded("licence", partial(_licence, site))
     yield from guarded("truststore", partial(_truststore, site))
     if site.settings.manager.kdc is None and uses_kerberos(site.manager):
@@ -50,6 +52,16 @@ def _certificate(site: ConfiguredSite) -> Iterator[Line]:
         soon = end - site.clock.now() < _SOON
         words = f"that of the manager's TLS port ends {tell_time(end)}"
         yield Line("certificate", WARN if soon else OK, words, _RENEW if soon else "")
+
+
+def _machines(site: ConfiguredSite) -> Iterator[Line]:
+    """Look whether the hosts that a window or a restart would touch run this very manager; one accepted is said."""
+    for one in look(site):
+        state = FAIL if one.wrong else SKIP if one.doubt else OK
+        accepted = who_accepts(site, one.host) if one.wrong else ""
+        words = f"{one.host}: {one.wrong or one.doubt or 'it runs this manager'}{accepted}"
+        hint = f"give the group manager to the host that runs it, or correct the address of {one.host}, under `hosts:`"
+        yield Line("manager's host", OK if accepted else state, words, hint if one.wrong and not accepted else "")
 
 
 def _licence(site: ConfiguredSite) -> Iterator[Line]:

@@ -284,6 +284,7 @@ class Simulator:
         self.folder = folder
         self._storage = Storage(folder / "world")
         self.world: World = self._storage.load()
+        self.world.machines = [(host, "127.0.0.1")]
         self.log = RequestLog(folder / "requests.jsonl")
         self.bundle = folder / "ca/bundle.pem"
         names = [*pki.LOOPBACK, host]

@@ -67,6 +67,7 @@ class World:
         self.lock = threading.RLock()
         self.switches = switches or Switches()
         self.faults = FaultBox()
+        self.machines: list[tuple[str, str]] = [("cm", "127.0.0.1")]  # where its servers run: name and address
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.heard: Callable[[str], datetime] = lambda _: self.now()  # when a host's agent last gave a sign of life
         self.chance = chance or random.SystemRandom()

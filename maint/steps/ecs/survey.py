@@ -10,6 +10,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host, Place, Service
 from maint.ports import ManagerSight, ShellSight, Sight
+from maint.ports.manager_host import WHO, Itself
 from maint.steps.hosts.fan_out import ask_script, map_hosts_now, script
 from maint.steps.hosts.selection import configured_as, require_ssh
 from maint.steps.manager.clusters import resolve, restless
@@ -43,7 +44,6 @@ _CONTAINERS = r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-
 _ODD = r"[\x00-\x1f\x7f]"
 # Settings that name a data directory, by type of service.
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
-_WHO = b"hostname; hostname -f; echo; { ip -4 -o addr show; ip -6 -o addr; } | grep -v ': lo '; :\n"
 _API_ONLY = "`maint cluster delete NAME --api-only`"
 UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
 
@@ -97,28 +97,21 @@ def refuse_strangers(sight: Sight, names: Sequence[str], listed: Sequence[Host] 
         listed: the hosts as the manager lists them, where that is known already.
     """
     asking = "asking the cluster's hosts who they are"
-    answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, _WHO), asking, UNCLEANED)
+    answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, WHO), asking, UNCLEANED)
     hosts = listed or sight.manager.hosts()
     known = {name: host for host in hosts for name in configured_as(sight.settings.hosts, host)}
     strangers: list[str] = []
     for name, answer in answers.items():
-        called, _, addresses = answer.decode("utf-8", "replace").lower().partition("\n\n")
-        host = known.get(name)
-        if host is None or host.address in re.split(r"[\s/]+", addresses):
-            continue
-        if _short(host.hostname) not in map(_short, called.split()):
-            itself = " and ".join(dict.fromkeys(called.split())) or "nothing"
-            strangers.append(f"{name}: what answers there calls itself {itself}, not {host.hostname} ({host.address})")
+        itself, host = Itself.of(answer.decode("utf-8", "replace")), known.get(name)
+        if host is not None and not itself.is_one(host.hostname, host.address):
+            words = f"calls itself {itself.words}, not {host.hostname} ({host.address})"
+            strangers.append(f"{name}: what answers there {words}")
     if strangers:
         raise Refused(
             "an address of the config leads to a machine that is not the cluster's host, so nothing is done",
             detail=strangers,
             hint=f"set `address` and `port` right under `hosts:`; or only the API calls: {_API_ONLY}",
         )
-
-
-def _short(name: str) -> str:
-    return name.lower().partition(".")[0]
 
 
 def _configured(sight: Sight, cluster: Cluster, services: Sequence[Service], hosts: Sequence[Host]) -> Sequence[str]:

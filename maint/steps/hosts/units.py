@@ -9,6 +9,7 @@ from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Result
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.ports.manager_host import insist
 from maint.steps.hosts.fan_out import error_text, host_list, map_hosts, map_hosts_now, output_of, texts
 from maint.steps.hosts.selection import HostsArguments, chosen_hosts, configured_as, require_ssh
 from maint.steps.manager.commands import wait_until
@@ -63,7 +64,8 @@ class _ServerUnit(Step[NoArguments]):
         require_ssh(sight)
         hosts = [host.name for host in sight.settings.hosts_in("manager")]
         names = ", ".join(hosts)
-        yield self.action(f"{UNIT} on {names}", f"{self.verb} {UNIT} on {names}", {"hosts": hosts}, undo=self.way_back)
+        words = f"{self.verb} {UNIT} on {names}{insist(sight)}"
+        yield self.action(f"{UNIT} on {names}", words, {"hosts": hosts}, undo=self.way_back)
 
 
 class StopServer(_ServerUnit):
@@ -73,6 +75,7 @@ class StopServer(_ServerUnit):
     verb, way_back = "stop", "start it: `server.start`"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        insist(site)
         stopped = yield from switch_units(site, texts(action.arguments["hosts"]), "stop", [UNIT])
         site.manager.forget_login()
         return done(f"{UNIT} stopped on {host_list(stopped)}") if stopped else unchanged(f"{UNIT} does not run")
@@ -85,6 +88,7 @@ class StartServer(_ServerUnit):
     verb, way_back = "start", "stop it: `server.stop`"
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        insist(site)
         started = yield from switch_units(site, texts(action.arguments["hosts"]), "start", [UNIT])
         version = yield from await_version(site, work.timeout or START_LIMIT)
         words = f"API v{version} answers"

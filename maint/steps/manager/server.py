@@ -19,6 +19,7 @@ from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.ports.manager_host import insist
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.retry import looks
 from maint.steps.hosts.fan_out import error_text
@@ -122,6 +123,7 @@ def _serves(site: Site, tls: bool = False) -> bool:
 
 def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, None]:
     """Restart the server on every manager host, once for all attempts of a run; `key` names the note about it."""
+    insist(site)
     before = work.noted(key)
     now = invocations(site)
     if not isinstance(before, dict):
@@ -218,7 +220,8 @@ class RestartServer(Step[NoArguments]):
     def plan(self, args: NoArguments, sight: Sight) -> Iterable[Action]:
         require_ssh(sight)
         hosts = [host.name for host in sight.settings.hosts_in("manager")]
-        yield self.action(f"{UNIT} on {', '.join(hosts)}", f"restart {UNIT} on {', '.join(hosts)}")
+        names = ", ".join(hosts)
+        yield self.action(f"{UNIT} on {names}", f"restart {UNIT} on {names}{insist(sight)}")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         try:

@@ -12,6 +12,7 @@ from maint.model.manager import Door
 from maint.model.plan import Action, Effect
 from maint.model.secret import Secret
 from maint.ports import ManagerSight, Sight, Site, Work
+from maint.ports.manager_host import insist
 from maint.ports.truststore import Trial, path_of, try_password
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.verify import verdict_of
@@ -64,6 +65,7 @@ class SwitchTls(Step[NoArguments]):
             words = "WEB_TLS is not set: nothing to switch on"
         else:
             require_ssh(sight)
+            words += insist(sight)
         yield self.action(
             f"manager {sight.settings.manager.host}",
             words,

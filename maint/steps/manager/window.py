@@ -13,6 +13,7 @@ from maint.model.formatting import show_time
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
+from maint.ports.manager_host import insist
 from maint.snapshots.capture import refuse_full
 from maint.snapshots.open_windows import (
     OpenedFile,
@@ -50,6 +51,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
     if site.settings.ssh is None and not told.open and not told.doubts:
         return unchanged("no window is open")
     require_ssh(site)
+    insist(site, _not_ours(site, [host.name for host in hosts]))
     yield from (f"closing the redaction window {one.words}" for one in told.open)
     stale, foreign = list[str](), list[str]()
     for host in hosts:
@@ -69,6 +71,12 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
         words = "the options files switch redaction on, and the running servers have it on"
     words = "; ".join([words, *problems])
     return done(words) if stale or told.open else unchanged(words)
+
+
+def _not_ours(site: Site, hosts: Iterable[str]) -> Sequence[str]:
+    # Whose files hold no line of ours: one that does is ours to close, whatever machine the config means by now.
+    ours = java_options.LINE.encode()
+    return [host for host in hosts if ours not in (server_options.read_options(site.shell, host) or b"")]
 
 
 def _stays(hosts: Iterable[str]) -> str:
@@ -111,11 +119,12 @@ class OpenWindow(Step[NoArguments]):
         refuse_full(sight)
         refuse_partial(sight)
         hosts = server_options.servers(sight.settings, sight.manager)
+        doubt = insist(sight)
         contents = {host.name: server_options.read_options(sight.shell, host.name) for host in hosts}
         names = ", ".join(contents)
         yield self.action(
             f"{java_options.PATH} on {names}",
-            f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}",
+            f"switch redaction off in {java_options.PATH} on {names}, and restart {UNIT}{doubt}",
             {"hosts": list(contents)},
             undo=f"remove the line `{java_options.LINE}` from {java_options.PATH} and restart {UNIT}",
             facts={name: server_options.digest(content) for name, content in contents.items()},
@@ -126,6 +135,7 @@ class OpenWindow(Step[NoArguments]):
         if window is None:
             if site.shared is not None and not all(is_ours(site, one) for one in announced(site).open):
                 yield from close_elsewhere(site, work.timeout or _LIMIT)  # who opened it has lost the lease
+            insist(site, texts(action.arguments["hosts"]))
             contents = {
                 host: server_options.read_options(site.shell, host) for host in texts(action.arguments["hosts"])
             }
@@ -137,6 +147,7 @@ class OpenWindow(Step[NoArguments]):
             _tell(site, work, window, new=True)
         else:
             _refuse_shut_out(site)
+            insist(site, _not_ours(site, window.hosts))
         _tell(site, work, window)
         yield from _edit(site, window)
         version = yield from server_options.restart_servers(site, window.hosts, work.timeout or _LIMIT)
@@ -307,6 +318,7 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     Return the hosts where a line of somebody else's, written meanwhile, switches redaction off all the same.
     """
     _refuse_strangers(site, window)
+    insist(site, _not_ours(site, window.hosts))
     foreign: list[str] = []
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)

@@ -10,6 +10,7 @@ from maint.model.formatting import show_count, show_some
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.ports.manager_host import insist
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Kind, Member, members
 from maint.snapshots.extra_parts import GUID
@@ -31,10 +32,13 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         snapshot = chosen(sight, args.snapshot)
         kept = _wanted(snapshot)
         missing: Sequence[str] = ()
+        doubt = ""
         if kept:
             require_ssh(sight)
+            doubt = insist(sight, [_host(sight)])
             missing = lacking(sight.shell, _host(sight), kept)
         words = f"put {len(missing)} of {show_count(len(kept), 'file')} of the manager back, which the host lacks"
+        words += doubt
         if not missing:
             words = "the host has all files that the snapshot keeps" if kept else "the snapshot keeps no files of hosts"
         yield self.action(
@@ -51,6 +55,7 @@ class RestoreHostFiles(Step[SnapshotArguments]):
         kept, host = _wanted(snapshot), _host(site)
         if not kept:
             return skipped("the snapshot keeps no files of the manager's host")
+        insist(site, [host])
         missing = set(lacking(site.shell, host, kept))
         if not missing:
             return unchanged(f"{host} has all {show_count(len(kept), 'file')}")

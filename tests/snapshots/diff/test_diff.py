@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from maint.errors import Refused, WorkFailed
 from maint.lab.create import SITE
-from maint.model.manager import Door, Presence
+from maint.model.manager import Door, Instance, Presence
 from maint.restore.payload import Edit, Outgoing
 from maint.restore.preview import meaning, preview, tree_of_server
 from maint.restore.select_snapshot import manifest_fact
@@ -110,6 +110,9 @@ class Standing(Manager):
 
     def hosts(self) -> list[Any]:
         return []
+
+    def instances(self) -> list[Instance]:
+        return [Instance("cm", "")]
 
     def forget_login(self) -> None:
         """There is none to forget."""

@@ -3,7 +3,7 @@
 from maint.lab.http.messages import ApiError, Response
 from maint.lab.manager import accounts, commands, put_deployment
 from maint.lab.manager.api.messages import Request, listing, plain
-from maint.lab.manager.document import Doc, Hide, as_of, clusters, dumps, hidden, hosts
+from maint.lab.manager.document import Doc, Hide, as_of, clusters, dumps, hidden
 from maint.lab.manager.world import World
 
 
@@ -24,9 +24,8 @@ def shutdown_readiness(world: World, _request: Request) -> Response:
 
 
 def instances(world: World, _request: Request) -> Response:
-    """List the servers of this manager: the first hosts of its deployment (M10.5)."""
-    known = [(str(host.get("hostname")), str(host.get("ipAddress"))) for host in hosts(world.deployment)]
-    servers = (known or [("cm", "127.0.0.1")])[: int(world.switches.number("server-instances"))]
+    """List the servers of this manager: the machines they run on, whatever its deployment says (M10.5)."""
+    servers = world.machines[: int(world.switches.number("server-instances"))]
     stamp = commands.moment(world.now().timestamp())
     times = {"createdTime": stamp, "lastUpdatedTime": stamp}
     return listing([

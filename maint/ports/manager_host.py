@@ -1,0 +1,241 @@
+"""Whether a host that the config names as the manager's is the machine behind the manager's API; reads only.
+
+Both are asked who they are, and must agree: what the API calls its servers, the certificate of its TLS port and the
+port itself are to be found on the host. Where the API answers and nothing shows that it is that machine, it counts as
+another one; where the API is silent, or lets nobody in to ask, nobody can tell, and the host is believed: a manager
+that is down must be startable. An entry of `accepted` for the check `cm.identity` lets a host through all the same.
+"""
+
+import hashlib
+import re
+from binascii import Error, a2b_base64
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+
+import msgspec
+
+from maint.config.schema import HostSettings
+from maint.errors import CannotReach, Invalid, MaintError, Refused, Stopped, TimedOut
+from maint.model.manager import Door, Host, Instance
+from maint.ports import Sight
+
+CHECK = "cm.identity"  # the check that tells the same
+WHO = b"hostname; hostname -f; echo; { ip -4 -o addr show; ip -6 -o addr; } | grep -v ': lo '; :\n"
+_LIMIT = 20.0  # seconds for one host
+_AGENTS = "7182"  # where the server shows agents the same certificate, whatever stands in front of its API
+_USUAL = {Door.PLAIN: 7180, Door.TLS: 7183}
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----")
+_CUT = "--- maint"
+_SERVER = """\
+PATH="$PATH:/usr/sbin:/sbin"
+t=; command -v timeout > /dev/null 2>&1 && t='timeout 5'
+echo '{cut}'; systemctl show cloudera-scm-server -p LoadState
+echo '{cut}'
+for p in {ports}; do
+if command -v nc > /dev/null 2>&1; then $t nc -z 127.0.0.1 $p > /dev/null 2>&1 < /dev/null && echo "open $p"
+elif command -v bash > /dev/null 2>&1; then $t bash -c "exec 3<>/dev/tcp/127.0.0.1/$p" 2> /dev/null && echo "open $p"
+else echo untried
+fi
+done
+echo '{cut}'
+for p in {tls}; do $t openssl s_client -connect 127.0.0.1:$p < /dev/null 2> /dev/null; done
+echo '{cut}'
+for p in {agents}; do $t openssl s_client -connect 127.0.0.1:$p < /dev/null 2> /dev/null; done
+:
+"""
+
+
+class Itself(msgspec.Struct, frozen=True):
+    """What a host says of itself, in lower case."""
+
+    names: Sequence[str]
+    addresses: Sequence[str]  # of its interfaces but for loopback
+
+    @classmethod
+    def of(cls, answer: str) -> "Itself":
+        """Read what `WHO` printed."""
+        called, _, addresses = answer.lower().partition("\n\n")
+        return cls(tuple(dict.fromkeys(called.split())), re.split(r"[\s/]+", addresses))
+
+    def is_one(self, name: str, address: str) -> bool:
+        """Whether it has this address, or calls itself by this name."""
+        return address.lower() in self.addresses or _short(name) in map(_short, self.names)
+
+    @property
+    def words(self) -> str:
+        """What it calls itself."""
+        return " and ".join(self.names) or "nothing"
+
+
+def _short(name: str) -> str:
+    return name.lower().partition(".")[0]
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What was found out of one host; nothing in either: it was shown to be the manager's."""
+
+    host: str
+    wrong: str = ""  # why it is another machine, or counts as one
+    doubt: str = ""  # why nobody can tell
+
+
+class _Behind(msgspec.Struct, frozen=True):
+    """What the API tells of the machine behind it."""
+
+    door: Door  # `CLOSED`: it does not answer
+    port: int = 0
+    servers: Sequence[Instance] = ()
+    listed: Sequence[Host] = ()
+    certificate: str = ""
+    silence: str = ""  # why it told nothing
+
+
+def look(sight: Sight, hosts: Iterable[HostSettings] | None = None) -> list[Proof]:
+    """Look at hosts of the manager, all when left out, and return what was found; never raises for a host."""
+    asked = _configured(sight) if hosts is None else hosts
+    behind = _behind(sight)
+    found: list[Proof] = []
+    for host in asked:
+        try:
+            found.append(_proof(sight, host, behind))
+        except (CannotReach, TimedOut, Invalid) as failure:
+            found.append(Proof(host.name, doubt=failure.message))
+    return found
+
+
+def insist(sight: Sight, names: Iterable[str] | None = None) -> str:
+    """Refuse where one of these hosts (left out: all of the manager) is another machine; to be asked before any act.
+
+    Return what is to be said where nobody can tell, or where somebody answers for it; empty where all is shown.
+
+    Raises:
+        Refused: one is not the manager's.
+        CannotReach: one does not answer; TimedOut likewise.
+    """
+    wanted = None if names is None else set(names)
+    hosts = [host for host in _configured(sight) if wanted is None or host.name in wanted]
+    behind = _behind(sight) if hosts else _Behind(Door.CLOSED)
+    doubts, wrong = list[str](), list[str]()
+    for host in hosts:
+        proof = _proof(sight, host, behind)
+        who = who_accepts(sight, host.name) if proof.wrong else ""
+        if proof.wrong and not who:
+            wrong.append(f"{host.name} ({host.address}): {proof.wrong}")
+        elif proof.wrong or proof.doubt:
+            doubts.append(f"{host.name}: {proof.wrong or proof.doubt}{who}")
+    if wrong:
+        at = sight.settings.manager
+        raise Refused(
+            f"a host of the group manager is not the machine that runs the manager at {at.host}: it is left alone",
+            detail=wrong,
+            hint="give the group `manager`, under `hosts:`, to the host that does, with its right address; what stands"
+            f" in front of the manager can be accepted: `accepted: [{{check: {CHECK}, hosts: […], reason: …, owner: …,"
+            " until: …}]`",
+        )
+    return "".join(f"; NOT SHOWN to run this manager: {doubt}" for doubt in doubts)
+
+
+def stranger(sight: Sight, name: str) -> str:
+    """Return why a host is not the manager's, empty where it may be: for who leaves it out instead of being refused."""
+    try:
+        insist(sight, [name])
+    except Refused as refused:
+        return refused.detail[0]
+    return ""
+
+
+def _configured(sight: Sight) -> Sequence[HostSettings]:
+    return sight.settings.hosts_in("manager") if sight.settings.ssh else ()
+
+
+def who_accepts(sight: Sight, host: str) -> str:
+    """Return in words who answers for it that a host is not shown to run the manager; empty where nobody does."""
+    today = sight.clock.now().date()
+    for one in sight.settings.accepted:
+        if one.check == CHECK and (not one.hosts or host in one.hosts) and today <= one.until:
+            return f" (accepted by {one.owner} until {one.until}: {one.reason})"
+    return ""
+
+
+def _behind(sight: Sight) -> _Behind:
+    manager, settings = sight.manager, sight.settings.manager
+    presence = manager.presence()
+    if presence.door is Door.CLOSED or presence.silent:
+        return _Behind(Door.CLOSED, silence="the manager's API does not answer")
+    tls = presence.door is Door.TLS
+    shown = manager.certificate_digest() if tls else ""
+    found = _Behind(presence.door, settings.tls_port if tls else settings.plain_port, certificate=shown)
+    try:
+        servers = [one for one in manager.instances() if _tells(one)]
+        listed = [] if servers else manager.hosts()
+    except Stopped:
+        raise
+    except MaintError as failure:
+        return msgspec.structs.replace(found, silence=f"the manager's API does not tell: {failure.message}")
+    return msgspec.structs.replace(found, servers=servers, listed=listed)
+
+
+def _tells(one: Instance) -> bool:
+    # A server that takes itself for `localhost` tells nothing.
+    return bool(one.name and _short(one.name) != "localhost") or not _loopback(one.address)
+
+
+def _loopback(address: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(address).is_loopback
+    return address.lower() in ("", "localhost")
+
+
+def _proof(sight: Sight, host: HostSettings, behind: _Behind) -> Proof:
+    wrong, doubt = _judged(sight, host, behind)
+    return Proof(host.name, wrong, doubt)
+
+
+def _judged(sight: Sight, host: HostSettings, behind: _Behind) -> tuple[str, str]:
+    # Why it is another machine, and why nobody can tell: one of both at most.
+    door = behind.door
+    ports = " ".join(map(str, sorted({behind.port, _USUAL[door]}))) if door in _USUAL else ""
+    tls, agents = (ports, _AGENTS) if door is Door.TLS else ("", "")
+    script = _SERVER.format(cut=_CUT, ports=ports, tls=tls, agents=agents)
+    answer = sight.shell.ask(host.name, WHO.decode() + script, timeout=_LIMIT).out.decode("utf-8", "replace")
+    who, unit, doors, shown, to_agents, *_ = [*answer.split(f"{_CUT}\n"), "", "", "", "", ""]
+    itself = Itself.of(who)
+    if "LoadState=not-found" in unit:
+        return f"it has no cloudera-scm-server, and calls itself {itself.words}", ""
+    if behind.servers and not any(itself.is_one(one.name, one.address) for one in behind.servers):
+        servers = ", ".join(f"{one.name} ({one.address})" for one in behind.servers)
+        return f"it calls itself {itself.words}, and the manager runs on {servers}", ""
+    if door is Door.CLOSED:
+        return "", behind.silence
+    if len(behind.servers) > 1:  # each has its own certificate, and one may stand by
+        return "", ""
+    theirs = set(_digests(shown))
+    if behind.certificate and behind.certificate in (*theirs, *_digests(to_agents)):
+        return "", ""
+    if behind.silence and not theirs:  # who answers may be anybody
+        return "", behind.silence
+    if "open" not in doors and "untried" not in doors:
+        sight.manager.forget_login()  # what was known may be of before it went down
+        if sight.manager.presence().door is not door:
+            return "", "the manager's API does not answer"
+        return f"the manager answers on port {behind.port}, and nothing listens there", ""
+    if behind.certificate and theirs:
+        return "its server shows another certificate than the manager's TLS port", ""
+    if behind.servers or _same_place(sight, host, itself, behind):
+        return "", ""
+    return "nothing shows that the manager runs there: its API names no server, and lists no such host", ""
+
+
+def _digests(shown: str) -> Iterator[str]:
+    for body in _PEM.findall(shown):
+        with suppress(Error):  # no certificate, whatever stands there
+            yield hashlib.sha256(a2b_base64(body)).hexdigest()
+
+
+def _same_place(sight: Sight, host: HostSettings, itself: Itself, behind: _Behind) -> bool:
+    """Whether it is reached where the API is, is called as the API is, or is a host that the manager lists."""
+    at = sight.settings.manager.host.lower()
+    if not _loopback(at) and (at in (host.address.lower(), *itself.addresses, *itself.names)):
+        return True
+    return any(itself.is_one(one.hostname, one.address) for one in behind.listed)
