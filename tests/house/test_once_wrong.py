@@ -38,6 +38,8 @@ a host of the group manager that runs another manager had its options file edite
     steps/test_strangers.py::test_no_password_goes_to_another_managers_host_and_none_of_its_files_into_a_backup
     steps/test_strangers.py::test_a_config_that_names_another_host_by_now_does_not_close_a_window_there
     steps/test_strangers.py::test_whatever_works_on_the_managers_hosts_asks_first_whether_they_are_its
+a host that hung after its login held doctor for two minutes
+    cli/site/test_doctor.py::test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it
 a command that was given six seconds tidied up for four minutes, and told a limit that was not its own
     steps/test_time_limits.py::test_no_command_takes_longer_than_its_limit_and_what_tidies_up
     steps/test_time_limits.py::test_what_tidies_up_has_its_time_told_truly_and_names_what_removes_the_rest

@@ -12,7 +12,6 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from maint.adapters.clock import is_of_another
 from maint.adapters.stores.stored_files import trial_name
 from maint.cli.after_run import BRIEFLY, tell_age
 from maint.cli.backup.drill import left_behind
@@ -26,7 +25,7 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
-from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
+from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, WARN, Line, guarded, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
@@ -35,7 +34,7 @@ from maint.engine import past_runs
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
-from maint.errors import DeadlinePassed, Invalid, StoreFailed, TimedOut
+from maint.errors import DeadlinePassed, Invalid, StoreFailed
 from maint.files import existing
 from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
@@ -52,7 +51,6 @@ _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
-_REACH = 20.0  # seconds for all hosts together, and for each virtual cluster
 _ROOM = 3  # times the newest snapshot that should be free
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
@@ -110,6 +108,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         backup = site.settings.backup
         limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
         lab = way_to_lab(settings)
+        silent: set[str] = set()  # the hosts that have not answered, whom nobody asks again
         looks: dict[str, Callable[[], Iterator[Line]]] = {
             "secrets": lambda: _secrets(site),
             "state": lambda: _state(site),
@@ -118,8 +117,8 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "keys": lambda: _keys(site),
             "known hosts": lambda: _known_hosts(site),
             "tools": _tools,
-            "manager": lambda: manager(site),
-            "hosts": lambda: _hosts(site),
+            "hosts": lambda: _hosts(site, silent),
+            "manager": lambda: manager(site, silent),
             "virtual clusters": lambda: _virtual_clusters(site),
             "proxy": lambda: _proxy(site),
             "store": lambda: _store(site),
@@ -130,7 +129,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "recipient": lambda: _escrow(site),
             "drill": lambda: drill(site, drill_age),
             "leftovers": _leftovers,
-            "redaction window": lambda: window(site),
+            "redaction window": lambda: window(site, silent),
             "runs": lambda: _runs(site),
             "last ends": lambda: ends(site),
             "schedule": lambda: timers(site),
@@ -257,18 +256,19 @@ def _tools() -> Iterator[Line]:
         yield Line("tools", OK, "age, curl and zstd, to restore by hand")
 
 
-def _hosts(site: ConfiguredSite) -> Iterator[Line]:
+def _hosts(site: ConfiguredSite, silent: set[str]) -> Iterator[Line]:
     """Log in on each host over SSH; those that let us in are one line, each other one has its own."""
     hosts = site.settings.hosts
     if not hosts or site.settings.ssh is None:
         return
     let_in = 0
-    for reply in site.fleet.ask(hosts, {one.name: b":\n" for one in hosts}, timeout=_REACH):
+    for reply in site.fleet.ask(hosts, {one.name: b":\n" for one in hosts}, timeout=REACH):
         if reply.reason is None and reply.status == 0:
             let_in += 1
         else:
+            silent.add(reply.host)
             late = reply.hint == LATE  # by a limit of ours, which no option changes
-            words = f"no answer within {_REACH:g} s" if late else reply.reason
+            words = f"no answer within {REACH:g} s to a login and an empty command" if late else reply.reason
             hint = "" if late else reply.hint or ""
             words = words or f"the shell ended with status {reply.status}"
             yield Line(f"host {reply.host}", FAIL, words, hint or f"maint host check --host {reply.host}")
@@ -285,16 +285,10 @@ def _virtual_clusters(site: ConfiguredSite) -> Iterator[Line]:
 
 def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
     cluster = site.virtual_cluster(name)
-    try:
-        with site.clock.limit(_REACH):
-            cluster.token_until()
-            cluster.info()
-            cluster.job(_NOBODYS)  # who may not see jobs is told so
-    except DeadlinePassed as error:
-        if is_of_another(error):  # the time for all of them is up
-            raise
-        words = f"no {'good ' if error.detail else ''}answer within {_REACH:g} s"
-        raise TimedOut(words, detail=error.detail, hint=f"maint vc status --vc {name}") from None
+    with within(site.clock, f"maint vc status --vc {name}"):
+        cluster.token_until()
+        cluster.info()
+        cluster.job(_NOBODYS)  # who may not see jobs is told so
     yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
 
 

@@ -1,11 +1,15 @@
 """What `maint doctor` shows of one thing that it looked at, also where looking failed."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
-from maint.errors import CannotReach, MaintError, Stopped
+from maint.adapters.clock import is_of_another
+from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
+from maint.ports import Clock
 
+REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 SKIP = "skip"  # could not be tried here, and that is not a fault of this site
 
@@ -17,6 +21,19 @@ class Line(msgspec.Struct, frozen=True):
     state: str
     words: str
     hint: str = ""
+
+
+@contextmanager
+def within(clock: Clock, hint: str) -> Iterator[None]:
+    """Raise TimedOut where what is looked at does not answer in `REACH`; the operator's own limit ends all looks."""
+    try:
+        with clock.limit(REACH):
+            yield
+    except DeadlinePassed as error:
+        if is_of_another(error):  # the time for all of them is up
+            raise
+        words = f"no {'good ' if error.detail else ''}answer within {REACH:g} s"
+        raise TimedOut(words, detail=error.detail, hint=hint) from None
 
 
 def guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

@@ -1,13 +1,13 @@
 """What `maint doctor` looks at in the manager: ports, login, licence, truststore, and the redaction window."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded
+from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, within
 from maint.engine.lock import run_at_work
-from maint.model.formatting import parse_time, tell_time
+from maint.model.formatting import parse_time, show_duration, tell_time
 from maint.model.manager import CLOSE_COMMAND, Door
 from maint.ports.manager_host import look, who_accepts
 from maint.ports.truststore import try_served
@@ -17,13 +17,15 @@ from maint.steps.manager.java_options import PATH, PROPERTY, UNIT
 from maint.steps.manager.server_options import Switch, switches
 from maint.steps.manager.window_record import left_open
 
+_CHECKING = "maint host check --hosts-in manager"
 _LONG, _SOON = timedelta.max, timedelta(days=30)
+_APART = timedelta(seconds=60)  # two clocks that differ by more are told
 _UPLOAD = "get a new licence file, then: maint manager license FILE"
 _RENEW = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 _TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 
 
-def manager(site: ConfiguredSite) -> Iterator[Line]:
+def manager(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
     """Log in, since a port that answers proves nothing by itself; then look at what a restore needs of it."""
     seen, host = site.manager.presence(), site.settings.manager.host
     account = site.manager.log_in()
@@ -38,9 +40,11 @@ def manager(site: ConfiguredSite) -> Iterator[Line]:
     state = WARN if account.bootstrap else OK
     yield Line("login", state, f"let in as {account.name}" + (", the bootstrap account" if account.bootstrap else ""))
     yield from guarded("certificate", partial(_certificate, site))
-    yield from guarded("manager's host", partial(_machines, site))
+    yield from guarded("manager's clock", partial(_clock, site))
+    mute = _mute(site, silent)
+    yield from guarded("manager's host", partial(_machines, site)) if not mute else [Line("manager's host", SKIP, mute)]
     yield from guarded("licence", partial(_licence, site))
-    yield from guarded("truststore", partial(_truststore, site))
+    yield from guarded("truststore", partial(_truststore, site)) if not mute else [Line("truststore", SKIP, mute)]
     if site.settings.manager.kdc is None and uses_kerberos(site.manager):
         words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
         yield Line("kerberos", SKIP, words, "name it in `manager.kdc`, or have its password at hand")
@@ -54,9 +58,31 @@ def _certificate(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("certificate", WARN if soon else OK, words, _RENEW if soon else "")
 
 
+def _clock(site: ConfiguredSite) -> Iterator[Line]:
+    """Compare our clock with the manager's, as its answer dates itself, where it lists hosts; apart, it is said."""
+    began = site.clock.now()
+    shown = parse_time("".join(one.listed for one in site.manager.hosts()[:1]))
+    if shown is None:
+        return
+    for apart, side in ((shown - site.clock.now(), "ahead of"), (began - shown, "behind")):
+        if apart > _APART:
+            words = f"{show_duration(apart.total_seconds())} {side} this machine's: ages and limits come out wrong"
+            where = f"here, or on {site.settings.manager.host}"
+            hint = f"compare both with a third (`chronyc tracking` on each), and set the one that is wrong: {where}"
+            yield Line("manager's clock", WARN, words, hint)
+
+
+def _mute(site: ConfiguredSite, silent: Collection[str]) -> str:
+    """Return in words which of the manager's hosts have not answered; empty where all have."""
+    mute = [one.name for one in site.settings.hosts_in("manager") if one.name in silent]
+    return f"not looked at, since {' and '.join(mute)} did not answer over SSH" if mute else ""
+
+
 def _machines(site: ConfiguredSite) -> Iterator[Line]:
     """Look whether the hosts that a window or a restart would touch run this very manager; one accepted is said."""
-    for one in look(site):
+    with within(site.clock, _CHECKING):
+        found = look(site)
+    for one in found:
         state = FAIL if one.wrong else SKIP if one.doubt else OK
         accepted = who_accepts(site, one.host) if one.wrong else ""
         words = f"{one.host}: {one.wrong or one.doubt or 'it runs this manager'}{accepted}"
@@ -79,16 +105,18 @@ def _licence(site: ConfiguredSite) -> Iterator[Line]:
 
 def _truststore(site: ConfiguredSite) -> Iterator[Line]:
     """Try the password that the manager serves where the truststore lies."""
-    if (trial := try_served(site)) is not None:
+    with within(site.clock, _CHECKING):
+        trial = try_served(site)
+    if trial is not None:
         state = SKIP if trial.opens is None else OK if trial.opens else FAIL
         yield Line("truststore", state, f"the password that the manager serves {trial.words}", trial.hint)
 
 
-def window(site: ConfiguredSite) -> Iterator[Line]:
+def window(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
     """Look whether the manager shows its secrets, and who let it."""
     left = left_open(site)
     if left is None:
-        yield from _window_elsewhere(site)
+        yield from _window_elsewhere(site, silent)
     elif left.run == run_at_work(site.state):
         yield Line("redaction window", WARN, f"open since {left.opened_at}, by run {left.run} that is at work")
     else:
@@ -96,7 +124,7 @@ def window(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("redaction window", FAIL, words, CLOSE_COMMAND)
 
 
-def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
+def _window_elsewhere(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
     """Look for windows that other machines, or other state folders, have opened."""
     told = announced(site)
     for one in told.open:
@@ -104,8 +132,11 @@ def _window_elsewhere(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("redaction window", FAIL, words, f"where that run is not at work any more: `{CLOSE_COMMAND}`")
     for doubt in told.doubts:
         yield Line("redaction window", WARN, doubt, f"`{CLOSE_COMMAND}` looks at the hosts themselves")
-    if not told.open and not told.doubts:
-        seen = [line for one in switches(site) if (line := _switched(one)) is not None]
+    if mute := _mute(site, silent):
+        yield Line("redaction window", SKIP, mute)
+    elif not told.open and not told.doubts:
+        with within(site.clock, _CHECKING):
+            seen = [line for one in switches(site) if (line := _switched(one)) is not None]
         yield from seen or [Line("redaction window", OK, "closed")]
 
 

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import shutil
+import time
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +17,7 @@ from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.local import LocalStore
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.cli.schedule.units import references, references_by_hand
-from maint.cli.site import doctor
+from maint.cli.site import doctor, doctor_lines
 from maint.config.precedence import Flags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
@@ -490,7 +492,35 @@ def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
 
 
 def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(loaded, monkeypatch):
-    monkeypatch.setattr(doctor, "_REACH", 0.001)
+    monkeypatch.setattr(doctor_lines, "REACH", 0.001)
     found = checks(loaded("doctor", "-o", "json"))
     assert found["virtual cluster Default-VC-abc12345"]["words"] == "no answer within 0.001 s"
     assert "the rest" not in found and found["store"]["state"] == "ok"
+
+
+@pytest.mark.parametrize(("off", "told"), [(7200, True), (-7200, True), (30, False)])
+def test_clocks_of_this_machine_and_of_the_manager_that_differ_by_more_than_a_minute_are_told(
+    loaded, monkeypatch, off, told
+):
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + timedelta(seconds=off))
+    line = checks(loaded("doctor", "-o", "json")).get("manager's clock")
+    assert (line is not None) is told
+    if line is not None:
+        side = "behind" if off > 0 else "ahead of"
+        assert line["state"] == "warn" and f"{side} this machine's" in line["words"], line
+        assert "here, or on 127.0.0.1" in line["hint"]
+
+
+def test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it(loaded, monkeypatch):
+    for module in (doctor, doctor_lines):
+        monkeypatch.setattr(module, "REACH", 2.0)
+    host = loaded.lab.manager_host
+    loaded.lab.break_(host, "hangs-after-login")
+    begun = time.monotonic()
+    said = loaded("doctor", "-o", "json")
+    assert time.monotonic() - begun < 2 + 15
+    lines = {one["label"]: one for one in said.json["checks"]}
+    assert (said.code, lines[f"host {host}"]["state"]) == (1, "FAIL")
+    assert lines[f"host {host}"]["words"] == "no answer within 2 s to a login and an empty command"
+    for label in ("manager's host", "truststore", "redaction window"):
+        assert (lines[label]["state"], f"{host} did not answer" in lines[label]["words"]) == ("skip", True)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from maint.cli.site import doctor
+from maint.cli.site import doctor, doctor_lines
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.running import Lab
 from tests.cli.hosts.test_remedies import typed
@@ -118,7 +118,8 @@ def test_what_is_none_of_doctors_neither_fails_a_line_nor_holds_it_up(operator, 
 @pytest.mark.parametrize("fault", SEEN)
 def test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other(operator, monkeypatch, fault):
     if fault in ("vc-unavailable", "vc-gateway-down", "hangs-after-login"):  # which are waited for
-        monkeypatch.setattr(doctor, "_REACH", 3.0)
+        monkeypatch.setattr(doctor, "REACH", 3.0)
+        monkeypatch.setattr(doctor_lines, "REACH", 3.0)
     label, words = SEEN[fault]
     host = OTHER if label.startswith("host ") else HOST  # on the manager's, doctor looks at more than its door
     operator.lab.break_(host if fault in HOST_FAULTS else "", fault)
