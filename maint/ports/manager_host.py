@@ -1,9 +1,9 @@
 """Whether a host that the config names as the manager's is the machine behind the manager's API; reads only.
 
 Both are asked who they are, and must agree: what the API calls its servers, the certificate of its TLS port and the
-port itself are to be found on the host. Where the API answers and nothing shows that it is that machine, it counts as
-another one; where the API is silent, or lets nobody in to ask, nobody can tell, and the host is believed: a manager
-that is down must be startable. An entry of `accepted` for the check `cm.identity` lets a host through all the same.
+port itself are to be found on the host. Where any of them shows another machine, it is another one. Where nothing shows
+it either way, as where the API is silent or lets nobody in to ask, the host is believed, and the plan says so: a
+manager that is down must be startable. An entry of `accepted` for the check `cm.identity` lets another one through.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ class Proof(msgspec.Struct, frozen=True):
     """What was found out of one host; nothing in either: it was shown to be the manager's."""
 
     host: str
-    wrong: str = ""  # why it is another machine, or counts as one
+    wrong: str = ""  # why it is another machine
     doubt: str = ""  # why nobody can tell
 
 
@@ -224,7 +224,7 @@ def _judged(sight: Sight, host: HostSettings, behind: _Behind) -> tuple[str, str
         return "its server shows another certificate than the manager's TLS port", ""
     if behind.servers or _same_place(sight, host, itself, behind):
         return "", ""
-    return "nothing shows that the manager runs there: its API names no server, and lists no such host", ""
+    return "", "nothing shows it: the API names no server, and lists no such host"
 
 
 def _digests(shown: str) -> Iterator[str]:

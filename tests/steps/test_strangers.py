@@ -1,6 +1,7 @@
 """A host of the group manager that runs another manager, or none: it is told, and nothing of it is touched."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.steps.conftest import FAST
 from tests.steps.operator import Operator
 
 REFUSED = "is not the machine that runs the manager"
+UNSHOWN = "nothing shows it: the API names no server, and lists no such host"
 Stranger = Callable[..., Operator]
 
 
@@ -171,6 +173,16 @@ def test_the_managers_own_host_is_shown_to_be_it(make, switches):
     path.write_text(path.read_text().replace('"v45"', '"v40"'))
     assert doctor(operator)[0] == "ok"
     assert (checked(operator)["state"], checked(operator)["observed"]) == ("pass", "shown to be it")
+
+
+def test_a_host_of_which_nothing_shows_whose_it_is_is_believed_and_the_plan_says_so(make):
+    operator = make(lost=True, announced_api="40")  # no server is named, no host is listed
+    path = Path(operator.config)
+    path.write_text(re.sub(r"\bv4[0-9]\b", "v40", path.read_text()))
+    assert doctor(operator)[:2] == ("skip", f"{operator.lab.manager_host}: {UNSHOWN}")
+    assert (checked(operator)["state"], checked(operator)["observed"]) == ("error", UNSHOWN)
+    said = operator("backup", "create", "--open-window", "--dry-run", "--allow-plain")
+    assert (said.code, "NOT SHOWN to run this manager" in said.out + said.err) == (0, True), said.err
 
 
 def test_a_manager_that_is_down_is_started_and_the_plan_says_that_nothing_shows_whose_it_is(loaded, tmp_path):
