@@ -15,12 +15,11 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots import records
 from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged, decode, is_id, time_of
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _UNREAD = "could not be read: "
-UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -362,12 +361,19 @@ def _proofs(past: Iterable[records.Record]) -> Mapping[str, Verified]:
 def _each_verification(past: Iterable[records.Record]) -> Iterator[tuple[str, Verified]]:
     for record in past:
         level, result = record.facts.get("level"), record.facts.get("result")
-        if record.kind == "verify" and isinstance(level, int) and result in list(Trust):
+        if record.kind == "verify" and isinstance(level, int) and result in list(Trust) and not _by_stranger(record):
             broken, read = _broken(record.facts.get("findings")), parse_time(record.facts.get("files_read"))
             depth = record.facts.get("depth")
             reached = depth if isinstance(depth, int) else None
             told = record.facts.get("on_capture") is True
             yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached, told)
+
+
+def _by_stranger(record: records.Record) -> bool:
+    """Whether a machine has found no more than that it does not trust the signer, which earlier versions kept."""
+    found = record.facts.get("findings")
+    words = [str(one.get("words")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return any(one.endswith(UNTRUSTED) for one in words)
 
 
 def _files_read(past: Iterable[records.Record]) -> Mapping[str, datetime]:

@@ -16,6 +16,7 @@ MANIFEST = "manifest.json"
 # What to do about one that is damaged.
 ANOTHER = "`maint backup verify` tells which snapshots and copies are whole: take one of those"
 SIGNATURE = "manifest.json.sig"
+UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
 _LATER = ("rekeyed_from",)  # fields that version 0.1.0 did not know: left out where empty, so that digests stay
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
 

@@ -16,7 +16,7 @@ from maint.model.formatting import parse_time, show_count, show_time, tell_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import Finding, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import stamp, time_of
+from maint.snapshots.manifest import UNTRUSTED, stamp, time_of
 from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
@@ -435,8 +435,15 @@ class Verification(msgspec.Struct, frozen=True):
         return bool(self.failures) and all(finding.rule == LOGIN for finding in self.failures)
 
     @property
+    def unknown_signer(self) -> bool:
+        """Whether its manifest is signed by a key that is not trusted here: it may be, tomorrow or elsewhere."""
+        return any(finding.words.endswith(UNTRUSTED) for finding in self.failures)
+
+    @property
     def way_on(self) -> str:
         """What to do where it is not proven; a key that does not fit says nothing of the snapshot."""
+        if self.unknown_signer:
+            return "if you know who took it, name that machine's `keys/signing.pub` in `backup.trusted_keys`, and again"
         if self.misdated:
             return "look whether this machine's clock is right, then again"
         if self.shut_out:

@@ -158,7 +158,7 @@ def record(site: Site, verification: Verification) -> str:
         WorkFailed: nor that of a failure, which must not be lost with it.
     """
     refuse_mistyped(site, verification)
-    if verification.misdated or (verification.unread and not verification.failures):
+    if verification.misdated or verification.unknown_signer or (verification.unread and not verification.failures):
         return ""
     if verification.shut_out and (proof := last_proof(site, verification.snapshot)) and proof.level == 3:
         others = [finding for finding in verification.findings if finding.rule != LOGIN]

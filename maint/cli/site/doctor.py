@@ -40,7 +40,8 @@ from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, largest, short
-from maint.snapshots.catalogue import UNTRUSTED, Entry, committed_ids, entries, refuse_hidden
+from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_hidden
+from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, lost

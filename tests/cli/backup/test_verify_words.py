@@ -120,6 +120,23 @@ def test_a_password_that_was_changed_since_condemns_no_backup(loaded):
     assert folder.name in loaded("restore", "plan", "--manager-only").out
 
 
+def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
+    config = Path(loaded.config)
+    (signer,) = loaded.state.glob("keys/signing.pub")
+    key, known = " ".join(signer.read_text().split()[:2]), config.read_text()
+    fresh = re.sub(r'state: "[^"]*"', f'state: "{tmp_path}/new"', known, count=1)
+    config.write_text(fresh)  # as on a second machine, or where the state was lost
+    said = loaded("backup", "verify")
+    assert (said.code, "not trusted" in said.err, "backup.trusted_keys" in said.err) == (1, True, True)
+    assert loaded("backup", "list", "--rebuild").code == 1
+    (own,) = (tmp_path / "new").glob("*/keys/signing.pub")
+    for state, other in ((fresh, key), (known, " ".join(own.read_text().split()[:2]))):  # as the hint said, on each
+        config.write_text(state.replace("    backup:", f"    backup:\n      trusted_keys: ['{other}']", 1))
+        (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+        assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
+        assert loaded("restore", "plan", "--manager-only").code == 0
+
+
 def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
     (folder,) = {path.parent for path in (loaded.lab.folder / "backups").rglob("manifest.json")}
     (folder / "license.txt").write_text("taken out by hand")
