@@ -120,15 +120,16 @@ def _only_site(flags: Flags, connection: Connection) -> str:
 
 
 def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
-    home = state_home() / "bare"
-    path = home / f"{site}.yaml"
+    home, path = state_home() / "bare", kept_config(site)
     if "/" in site or site.startswith("."):
         raise UsageError(f"{site!r} is not a name of a site", hint="small letters, digits and dashes, such as prod-1")
     settings = _site(connection)
     given = {f"{group}.{key}": value for group, part in settings.items() for key, value in part.items()}
     named = ConfigFlags(site=site, values={key: (given[key], _OPTIONS[key]) for key in given.keys() & _OPTIONS.keys()})
     document: Mapping[str, Json] = {"state": str(home), "sites": {site: settings}}
-    if flags.dry_run:  # nothing is written but into a private temporary folder
+    # A dry run writes nothing; who only looks says too little for a run that was stopped, and for the person who has
+    # added to this config what that run needs.
+    if flags.dry_run or not connection.manager:
         with TemporaryDirectory() as temporary:
             return _written(Path(temporary) / f"{site}.yaml", document, named)
     fresh = path.with_name(f".{site}-{os.getpid()}.yaml")
@@ -227,13 +228,19 @@ def _absolute(path: str) -> str:
     return str(absolute(path))
 
 
-def connected_hint(hint: str, connection: Connection, settings: Settings) -> str:
+def kept_config(site: str) -> Path:
+    """Return where the options of a restore without a config are kept as one."""
+    return state_home() / "bare" / f"{site}.yaml"
+
+
+def with_kept_config(site: str) -> str:
+    """Return the option with which commands find what a restore without a config was told."""
+    return f"--config {shlex.quote(str(kept_config(site)))}"
+
+
+def connected_hint(hint: str, connection: Connection, site: str) -> str:
     """Return a hint whose command to take a run up says again where everything is."""
-    more = (
-        f"--config {shlex.quote(str(settings.path))}"
-        if connection.replaces_config
-        else f"--store {shlex.quote(connection.store)}"
-    )
+    more = with_kept_config(site) if connection.replaces_config else f"--store {shlex.quote(connection.store)}"
     return hint.replace("maint playbook resume", f"maint playbook resume {more}")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import client_site, connected_hint, settings_of
+from maint.cli.configless import client_site, connected_hint, kept_config, settings_of, with_kept_config
 from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.config.actor import actor
@@ -70,7 +70,9 @@ def opened(
         ask=getpass.getpass if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
-    named = partial(named_in, site=found.name) if len(settings.names) > 1 else str
+    named: Callable[[str], str] = partial(named_in, site=found.name) if len(settings.names) > 1 else str
+    if flags.connection.replaces_config and kept_config(found.name).is_file():
+        named = partial(completed, option=with_kept_config(found.name))
 
     def warn(words: str) -> None:
         screen.warn(named(words))
@@ -93,7 +95,7 @@ def opened(
             rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
             error.hint = "; ".join([way, *rest])
         if flags.connection.store and error.hint:
-            error.hint = connected_hint(error.hint, flags.connection, settings)
+            error.hint = connected_hint(error.hint, flags.connection, found.name)
         if named is not str and error.way_on:
             error.hint = named(error.way_on)
         error.detail = tuple(map(named, error.detail))
@@ -111,13 +113,18 @@ _BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( \d{{8}}T[\w.-]+)?( --[
 
 def named_in(hint: str, site: str) -> str:
     """Return a hint whose commands say of which of several sites they are."""
+    return completed(hint, f"--site {site}")
 
-    def named(command: str) -> str:
-        return command if "--site" in command else f"{command} --site {site}"
+
+def completed(hint: str, option: str) -> str:
+    """Return a hint whose commands have an option, those apart that have it already."""
+
+    def whole(command: str) -> str:
+        return command if option.split()[0] in command else f"{command} {option}"
 
     if _BARE.fullmatch(hint):
-        return named(hint)
-    return _COMMAND.sub(lambda found: f"`{named(found[1])}`", hint)
+        return whole(hint)
+    return _COMMAND.sub(lambda found: f"`{whole(found[1])}`", hint)
 
 
 def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:

@@ -423,7 +423,7 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
         return
     past = past_runs.find(site.state, session.run_id)
     for line in report_of(past).left if past.over else ():
-        screen.say(f"left to do: {line}")
+        screen.say(site.named(f"left to do: {line}"))
 
 
 def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:

@@ -1,6 +1,7 @@
 """A machine that has no config of ours: the store, the key, and what the operator types."""
 
 import json
+import shlex
 import stat
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def test_a_plan_touches_nothing(bare: Bare) -> None:
 @pytest.mark.parametrize("name", ["unsaid", SITE])
 def test_where_the_config_that_is_made_of_the_options_has_no_place_that_is_told(bare: Bare, name: str) -> None:
     (there := bare.home / f"maint/bare/{name}.yaml").mkdir(parents=True)
-    said = bare("backup", "list", *bare.store, *bare.trust)
+    said = bare("restore", "plan", *bare.everything)
     assert (said.code, f"{there} cannot be written" in said.err) == (1, True), said.err
 
 
@@ -186,8 +187,16 @@ def test_what_is_kept_of_the_flags_holds_no_secret_and_takes_a_run_up_again(bare
     for secret in ("password", "identity"):
         assert (bare.folder / secret).read_text().strip() not in config.read_text()
     bare.lab.lab.repair()
+    assert bare("backup", "list", *bare.store, *bare.trust).code == 0  # which knows neither manager nor key
     taken_up = bare("playbook", "resume", "--config", str(config))
     assert taken_up.code == 0, taken_up.err
+
+
+def test_what_is_left_to_do_after_a_restore_without_a_config_can_be_typed(bare: Bare) -> None:
+    said = bare("restore", "run", *bare.everything, "--confirm", SITE)
+    (line,) = [line for line in said.err.splitlines() if "agents, monitors" in line]
+    words = shlex.split(line.partition("`")[2].rstrip("`").replace("NAME", "base"))
+    assert bare(*words[1:], "--dry-run").code == 0, line
 
 
 def test_a_configured_site_can_read_another_store(loaded: Any, tmp_path: Path) -> None:
