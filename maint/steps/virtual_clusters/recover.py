@@ -16,6 +16,7 @@ from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import (
     Resolution,
+    awake_jobs,
     dags_of,
     decide,
     left_out,
@@ -27,7 +28,7 @@ from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.restore import bring_back, order_of, words_of
+from maint.steps.virtual_clusters.restore import bring_back, note_awake, order_of, words_of
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
 from maint.steps.virtual_clusters.smoke import mended
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
@@ -228,7 +229,9 @@ class RecoverCluster(VcStep[RecoverArguments]):
                 raise mended(error, cluster.settings, site.state) from None
             if same:
                 found = f"it is as the snapshot has it already: {words_of(document, decided)}"
-                return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": []})
+                awake = awake_jobs(document, decided)  # all of them rest: an attempt that was given up brought them
+                note_awake(site, work, str(action.arguments["snapshot"]), cluster.settings.name, awake)
+                return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": [*awake]})
             work.note("began", True)
         result = yield from bring_back(action, site, work)
         value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value

@@ -108,15 +108,20 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
             hint="did somebody else change them meanwhile? Resuming compares again",
         )
     held = {decided.job(name) for name in bringing.not_back}
-    awake = [name for name in awake_jobs(document, decided) if name not in held]
-    if not work.noted("recorded"):
-        write_record(site, RECORD, snapshot.id, {"vc": cluster.settings.name, "awake": list(awake)})
-        work.note("recorded", True)
+    awake = [name for name in awake_jobs(document, decided, bringing.resting()) if name not in held]
+    note_awake(site, work, snapshot.id, cluster.settings.name, awake)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
     hint = _RACE if decided.left_out else _MEND if left else ""
     value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
+
+
+def note_awake(site: Site, work: Work, snapshot_id: str, cluster: str, awake: Sequence[str]) -> None:
+    """Keep beside the snapshot, once, which schedules rest, and are to go on when the operator says so."""
+    if not work.noted("recorded"):
+        write_record(site, RECORD, snapshot_id, {"vc": cluster, "awake": list(awake)})
+        work.note("recorded", True)
 
 
 def _rest(awake: int) -> str:

@@ -385,6 +385,12 @@ class ClusterRestorer:
             self.left.append(f"job {name} is not defined as in the snapshot: does this server know all its keys?")
         return ""
 
+    def resting(self) -> Sequence[str]:
+        """Name the jobs that were there and stayed, just as the snapshot has them but paused, as a restore does."""
+        kept = {one.name: one for one in self._document.jobs if one.name in self._decided.skipped_jobs}
+        live = [one for one in listed_jobs(self._cluster, [*kept]) if one.name in kept and one.paused] if kept else []
+        return [one.name for one in live if same_job(one, definition_of(kept[one.name], self._decided), pauses=False)]
+
     def new_owners(self) -> Sequence[str]:
         """Name the schedules that now belong to somebody else (J7)."""
         live = {job.name: job.schedule.get("user") for job in self._cluster.jobs()}

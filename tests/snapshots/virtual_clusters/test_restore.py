@@ -473,6 +473,22 @@ def test_schedules_go_on_in_the_order_of_before_and_only_those_that_were_awake(
     assert sum("unpause" in one for one in api.writes()) == wakings == 2
 
 
+def test_schedules_that_an_earlier_restore_paused_go_on_after_another_that_left_their_jobs_as_they_were(
+    ground: Ground, api: Api, run: Run, work: Notes
+) -> None:
+    for name in ("daily-vacuum", "pi-estimate"):
+        api.jobs[name]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    restore(ground, run, work)
+    api.jobs["pi-estimate"]["spark"]["args"] = ["another one"]  # somebody's own by now, who paused it
+    ground.clock.time += timedelta(minutes=5)
+    result = restore(ground, run, Notes(), on_conflict="skip")
+    assert "2 schedules that were awake left paused" in result.detail
+    (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
+    assert action.arguments["order"] == ["daily-vacuum", "nightly-pipeline"]
+
+
 def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Ground, api: Api, run: Run) -> None:
     for name in ("daily-vacuum", "pi-estimate"):
         api.jobs[name]["schedule"] = {"enabled": True, "paused": True, "cronExpression": "30 3 * * *"}
