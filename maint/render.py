@@ -7,14 +7,14 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, wraps
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import jinja2
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
-from jinja2.filters import do_indent
+from jinja2.filters import do_indent, do_join
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
@@ -31,21 +31,9 @@ MAX_BITS = 4096
 _TOLD = 120  # characters of a text that is told with what is wrong in it
 
 # Whatever can grow without bound, or depends on chance, is left out.
-_LEFT_OUT = frozenset(
-    {
-        "attr",
-        "batch",
-        "center",
-        "filesizeformat",
-        "format",
-        "pprint",
-        "random",
-        "slice",
-        "urlize",
-        "wordwrap",
-        "xmlattr",
-    }
-)
+_LEFT_OUT = frozenset((
+    "attr", "batch", "center", "filesizeformat", "format", "pprint", "random", "slice", "urlize", "wordwrap", "xmlattr",
+))  # fmt: skip
 _METHODS = frozenset(
     {
         "capitalize",
@@ -108,8 +96,35 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 def _product(left: object, right: object) -> int:
     for many, times in ((left, right), (right, left)):
         if isinstance(many, str | list | tuple) and isinstance(times, int):
-            return len(many) * times
+            return _size(many) * times
     return MAX_TEXT + 1 if _bits(left) + _bits(right) > MAX_BITS else 0
+
+
+def _size(value: object) -> int:
+    """Return how many characters and values there are in a value."""
+    if isinstance(value, str):
+        return len(value)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return 1 + sum(map(_size, inner))
+
+
+def _bounded(fill: Callable[..., object]) -> Callable[..., object]:
+    """Return a filter of Jinja2 that yields no more values than fit into a text."""
+
+    @wraps(fill)  # it also has marks of Jinja2
+    def bounded(*args: object, **named: object) -> object:
+        made = fill(*args, **named)
+        return _plain(made, [2 * MAX_TEXT]) if isinstance(made, Iterator) else made
+
+    return bounded
+
+
+@jinja2.pass_eval_context
+def _join(context: nodes.EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    values = list(value)
+    if len(values) * len(str(d)) > MAX_TEXT:
+        raise SecurityError("this is too long to be joined")
+    return str(do_join(context, values, d, attribute))
 
 
 def _bits(value: object) -> int:
@@ -132,7 +147,7 @@ def _indent(text: object, width: int | str = 4, first: bool = False, blank: bool
 
 
 def _to_json(value: object, indent: int | None = None) -> str:
-    return _dumped(_plain(value), ensure_ascii=False, indent=indent)
+    return _dumped(_plain(value, [2 * MAX_TEXT]), ensure_ascii=False, indent=indent)
 
 
 def _dumped(
@@ -162,6 +177,7 @@ def _shown(value: object) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "indent": _indent,
+    "join": _join,
     "duration": lambda seconds: show_duration(float(seconds)),
     "json": _to_json,
     "replace": _replace,
@@ -198,7 +214,8 @@ class _Missing(jinja2.StrictUndefined):
 def _environment(kind: type[_Kind], **options: Any) -> _Kind:  # Any: whatever options jinja2 has
     environment = kind(undefined=_Missing, keep_trailing_newline=True, **options)
     environment.globals = {name: environment.globals[name] for name in ("range", "dict", "namespace")}
-    environment.filters = {name: item for name, item in environment.filters.items() if name not in _LEFT_OUT} | FILTERS
+    known = {name: _bounded(item) for name, item in environment.filters.items() if name not in _LEFT_OUT}
+    environment.filters = known | FILTERS
     return environment
 
 
@@ -259,7 +276,7 @@ class Template:
             context = code.new_context(dict(values))
             for _ in code.root_render_func(context):
                 pass
-            return _plain(context.vars["value"])
+            return _plain(context.vars["value"], [2 * MAX_TEXT])
 
 
 def template(text: str, *, at: Position | None = None) -> Template:
@@ -359,7 +376,11 @@ def _limited(pieces: Iterator[str]) -> str:
     return "".join(whole)
 
 
-def _plain(value: object, depth: int = 0) -> Json:
+def _plain(value: object, left: list[int], depth: int = 0) -> Json:
+    # `left`: how many values, and characters in them, there may still be.
+    left[0] -= 1 + (len(value) if isinstance(value, str) else 0)
+    if left[0] < 0:
+        raise SecurityError("the result is too large")
     if isinstance(value, jinja2.Undefined):
         str(value)  # a strict one raises its own words
     if depth > 64:
@@ -371,9 +392,9 @@ def _plain(value: object, depth: int = 0) -> Json:
             raise SecurityError(f"the result is longer than {MAX_TEXT} characters")
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+        return {str(key): _plain(item, left, depth + 1) for key, item in value.items()}
     if isinstance(value, Sequence | Iterator | set):
-        return [_plain(item, depth + 1) for item in value]
+        return [_plain(item, left, depth + 1) for item in value]
     raise SecurityError("the result is not data")
 
 

@@ -23,6 +23,9 @@ Keys = tuple[str | int, ...]
 _SECTIONS = {"steps": Phase.MAIN, "on_failure": Phase.ON_FAILURE, "finally": Phase.FINALLY}
 
 
+MOST = 10_000  # steps that are read of one playbook, with those that it includes
+
+
 def is_file(name: str) -> bool:
     """Whether a playbook is named by its file."""
     return "/" in name or name.endswith((".yaml", ".yml"))
@@ -71,6 +74,7 @@ class StepReader:
         self._found = found
         self._registered: set[str] = set()
         self._done: list[_Done] = []
+        self._wrong: set[str] = set()  # playbooks that have mistakes
 
     def step(self, section: str, index: int, item: StepForm) -> StepText:
         """Check one step, and return what the planner needs of it."""
@@ -178,7 +182,14 @@ class StepReader:
                 "`register`, `retry`, `timeout`, `until` and `max_fail` belong to the steps of the included playbook"
             )
             raise Invalid(words, at=at)
+        if len(self._done) >= MOST:
+            words = f"a playbook has at most {MOST} steps, with those of the playbooks that it includes"
+            raise Invalid(words, at=at, hint="split it, or let one step name many hosts")
+        if name in self._wrong:  # its mistakes are told where it is included first
+            return
+        self._wrong.add(name)
         inner = self._load(name, self._within)
+        self._wrong.discard(name)
         for key, value in item.with_.items():
             with self._found:
                 self._handed_over(inner, key, _json(value), (*path, "with", key), known)

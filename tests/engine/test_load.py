@@ -1,5 +1,8 @@
 """Every mistake in a playbook is found, with its place, before anything is touched."""
 
+import time
+from pathlib import Path
+
 import pytest
 
 from maint.config.paths import playbooks
@@ -250,3 +253,17 @@ def test_a_playbook_that_does_not_exist_is_told_with_the_one_that_was_meant():
     with pytest.raises(UsageError, match="stop-clustr") as caught:
         Library(playbooks()).load("stop-clustr")
     assert caught.value.hint == "did you mean 'stop-cluster'?"
+
+
+@pytest.mark.parametrize(("kind", "words"), [("try.read", "at most 10000 steps"), ("try.raed", "'try.raed'")])
+def test_playbooks_that_include_each_other_many_times_are_refused_before_they_fill_the_memory(
+    tmp_path: Path, kind: str, words: str
+) -> None:
+    text = HEAD + "steps:\n" + f"  - {{name: A, do: {kind}}}\n" * 50
+    for depth in range(5):
+        (tmp_path / f"{depth}.yaml").write_text(text)
+        text = HEAD + "steps:\n" + f"  - {{name: A, playbook: ./{depth}.yaml}}\n" * 50
+    begun = time.process_time()
+    with pytest.raises(Invalid, match=words):
+        load(text, str(tmp_path / "all.yaml"), Library({}))
+    assert time.process_time() - begun < 5  # seconds; there are 15 billion
