@@ -183,7 +183,12 @@ def ask_manager(
         truststore: try the password of the truststore, too.
         machines: hosts to look at whether they run the manager.
     """
+    facts, answered = _told(sight, full, truststore)
     seen = [Identity(one.host, one.wrong, one.doubt) for one in look(sight, machines)] if machines else []
+    return msgspec.structs.replace(facts, machines=seen), answered
+
+
+def _told(sight: Sight, full: bool, truststore: bool) -> tuple[ManagerFacts, datetime]:
     chain = ends = ""
     manager = sight.manager
     try:
@@ -199,13 +204,13 @@ def ask_manager(
     except Stopped:
         raise
     except MaintError as failure:
-        return ManagerFacts(failure.message, chain=chain, ends=ends, machines=seen), sight.clock.now()
+        return ManagerFacts(failure.message, chain=chain, ends=ends), sight.clock.now()
     hosts = [
         {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed
     ]
     opens, words = (trial.opens, trial.words) if trial else (None, "")
     clock = "".join(one.listed for one in listed[:1])
-    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens, clock, seen), answered
+    return ManagerFacts("", release, chain, hosts, clusters, ends, words, opens, clock), answered
 
 
 def _tried(sight: Sight) -> Trial | None:

@@ -31,7 +31,7 @@ a torn line in a journal had the deployment committed again on every resume, and
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
     engine/test_journal.py::test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history
-a host of the group manager that runs another manager had its options file edited and was restarted, and doctor was green
+a host of the group manager that runs another manager was edited and restarted, and doctor was green
     steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told
     steps/test_strangers.py::test_no_step_stops_starts_or_restarts_another_managers_server
     steps/test_strangers.py::test_nothing_is_restored_or_restarted_where_another_managers_host_is_named

@@ -18,7 +18,10 @@ ELSEWHERE = {
     "redirect-everything": (NO_MANAGER, "302 Found"),
     "wrong-truststore-password": ({"tls.truststore": "fail"}, "does not open"),
     "tls-never-comes-up": ({"cm.ports": "warn", "tls.expiry": "error"}, "listens without TLS"),
-    "never-comes-up": ({"cm.ports": "fail", "tls.expiry": "error", "cm.redaction": "error", **NO_MANAGER}, "listens"),
+    "never-comes-up": (
+        {"cm.ports": "fail", "tls.expiry": "error", "cm.redaction": "error", "cm.identity": "error", **NO_MANAGER},
+        "listens",
+    ),
     "expired-certificate": ({"tls.expiry": "fail", **NO_MANAGER}, "the certificate has expired"),
     "wrong-host-certificate": ({"tls.expiry": "fail", **NO_MANAGER}, "for another address"),
     "unknown-ca-certificate": ({"tls.expiry": "fail", **NO_MANAGER}, "no authority that is believed"),

@@ -112,6 +112,16 @@ def a_truststore(operator: Operator, _: pytest.MonkeyPatch) -> None:
     assert typed(operator, MANAGER, commands(found["remedy"])[0]) == ""
 
 
+def a_stranger(operator: Operator, _: pytest.MonkeyPatch) -> None:
+    config, ports = Path(operator.config), json.loads((operator.lab.folder / "lab.json").read_bytes())["ssh_ports"]
+    right = config.read_text()
+    config.write_text(right.replace(f"port: {ports[MANAGER]}\n", f"port: {ports[OTHER]}\n"))
+    (found,) = broken(operator, "cm.identity")
+    assert (on(found), f"calls itself {OTHER}" in found["observed"]) == (MANAGER, True)
+    assert "`hosts:`" in found["remedy"] and "the right address" in found["remedy"]
+    config.write_text(right)
+
+
 def a_domain(operator: Operator, _: pytest.MonkeyPatch) -> None:
     config = Path(operator.config)
 
@@ -257,6 +267,7 @@ ACTED: dict[str, Callable[[Operator, pytest.MonkeyPatch], None]] = {
     "cm.parcels": parcels,
     "cm.agent.heartbeat": an_agent,
     "tls.truststore": a_truststore,
+    "cm.identity": a_stranger,
     "ecs.domain.length": a_domain,
     "ecs.plan": a_plan,
     "cde.ozone": ozone,
