@@ -233,12 +233,14 @@ GUARDS: Options = {
 }
 VC: Options = {"vc": _text("Which virtual cluster; may be left out when one is configured.", "--vc")}
 
-# Options that choose what is acted on. An empty word for one of them is the value of a variable that was never set:
-# taken for "not said", `--plan "$DIGEST"` would restore without the plan that was read. Others may well be empty.
+# Options that choose what is acted on, looked at or kept. An empty word for one of them is the value of a variable that
+# was never set: taken for "not said", `--plan "$DIGEST"` would restore without the plan that was read. Others may well
+# be empty.
 CHOOSING = frozenset((
     "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
     "--config", "--label", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
-    "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key", "--limit",
+    "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key", "--limit", "--facts", "--save-facts",
+    "--phase", "--matrix", "--report", "--stale", "--since",
 ))  # fmt: skip
 
 

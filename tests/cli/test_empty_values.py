@@ -17,6 +17,13 @@ from tests.steps.operator import maint
         ("playbook", "run", "stop-cluster", "--yes", "--limit", ""),
         ("playbook", "plan", "stop-cluster", "--limit", " "),
         ("playbook", "run", "stop-cluster", "--yes", "--limit=,"),
+        ("host", "check", "--facts", ""),
+        ("host", "check", "--save-facts", ""),
+        ("host", "check", "--report", ""),
+        ("host", "check", "--phase", ""),
+        ("host", "check", "--matrix", ""),
+        ("backup", "verify", "--stale", ""),
+        ("playbook", "history", "--since", ""),
     ],
 )
 def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:
