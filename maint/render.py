@@ -28,6 +28,7 @@ from maint.model.json import Json
 MAX_SOURCE = 64_000
 MAX_TEXT = 1_000_000
 MAX_BITS = 4096
+_DEEPEST = 64  # lists in lists
 _TOLD = 120  # characters of a text that is told with what is wrong in it
 
 # Whatever can grow without bound, or depends on chance, is left out.
@@ -100,12 +101,17 @@ def _product(left: object, right: object) -> int:
     return MAX_TEXT + 1 if _bits(left) + _bits(right) > MAX_BITS else 0
 
 
-def _size(value: object) -> int:
-    """Return how many characters and values there are in a value."""
+def _size(value: object, most: int = 2 * MAX_TEXT, depth: int = 0) -> int:
+    """Return how many characters and values there are in a value, or more than `most` where it is larger or deeper."""
     if isinstance(value, str):
         return len(value)
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return 1 + sum(map(_size, inner))
+    found = 1 if depth < _DEEPEST else most + 1
+    for one in inner:
+        if found > most:
+            break
+        found += _size(one, most - found, depth + 1)
+    return found
 
 
 def _bounded(fill: Callable[..., object]) -> Callable[..., object]:
@@ -114,9 +120,18 @@ def _bounded(fill: Callable[..., object]) -> Callable[..., object]:
     @wraps(fill)  # it also has marks of Jinja2
     def bounded(*args: object, **named: object) -> object:
         made = fill(*args, **named)
-        return _plain(made, [2 * MAX_TEXT]) if isinstance(made, Iterator) else made
+        return _counted(made) if isinstance(made, Iterator) else made
 
     return bounded
+
+
+def _counted(values: Iterator[object]) -> Iterator[object]:
+    left = 2 * MAX_TEXT
+    for value in values:
+        left -= 1 + _size(value, left)
+        if left < 0:
+            raise SecurityError("the result is too large")
+        yield value
 
 
 @jinja2.pass_eval_context
@@ -383,7 +398,7 @@ def _plain(value: object, left: list[int], depth: int = 0) -> Json:
         raise SecurityError("the result is too large")
     if isinstance(value, jinja2.Undefined):
         str(value)  # a strict one raises its own words
-    if depth > 64:
+    if depth > _DEEPEST:
         raise SecurityError("the result is nested too deep")
     if value is None or isinstance(value, bool | int | float):
         return value
