@@ -24,7 +24,14 @@ from maint.ports import Sight, Site, Work
 from maint.ports.manager_host import stranger
 from maint.ports.truststore import path_of, try_password
 from maint.snapshots.catalogue import entries, load, sweep
-from maint.snapshots.extra_parts import manager_paths, truststore_finding, try_look_at_host, wanted_parts, without_kept
+from maint.snapshots.extra_parts import (
+    manager_paths,
+    older_export,
+    truststore_finding,
+    try_look_at_host,
+    wanted_parts,
+    without_kept,
+)
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
@@ -123,6 +130,8 @@ class _Run:
             self._site, writer, self._recipients, self._clusters(), self._order.accept_empty
         )
         self.files_read = clusters.files_read or self._now
+        older = older_export(self._site.settings.manager.api.deployment, manager.api_version())
+        yield from (f"left out: {words}" for words in older)
         kept = any(part.name == TRUSTSTORE for part in writer.parts)
         truststore = truststore_finding(verdict.summary, kept, further.wrong_password)
         beside = [*([truststore] if truststore else []), release_of(verdict, release)]
@@ -137,6 +146,7 @@ class _Run:
             judgement=replace(verdict.judgement, findings=(*verdict.judgement.findings, *beside)),
             account=account.name,
             uncovered=(
+                *older,
                 *without_kept(uncovered, further.manager_files, dumped=further.dumped),
                 *further.missing,
                 *clusters.uncovered,

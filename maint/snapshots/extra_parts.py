@@ -88,6 +88,23 @@ UNCOVERED = (
 )
 NO_GUID = f"the server's GUID: {GUID} does not exist on the manager host (it is in the database, CM_VERSION.GUID)"
 
+# The API versions that last brought something to an export (M7.2).
+_BROUGHT = {
+    31: "types of clusters",
+    32: "roles and groups of users, data contexts",
+    41: "tags",
+    44: "the roles of accounts at peers",
+}
+
+
+def older_export(asked: int, spoken: int) -> tuple[str, ...]:
+    """Return in words what an export by one API version lacks of what a manager knows that speaks another one."""
+    lacking = [words for version, words in _BROUGHT.items() if asked < version <= spoken]
+    if not lacking:
+        return ()
+    why = f"`manager.api.deployment` asks for v{asked}, and the manager speaks v{spoken}"
+    return (f"what no export of this API version holds, such as {', '.join(lacking)}: {why}",)
+
 
 def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
     """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, TimedOut, Refused."""

@@ -139,6 +139,9 @@ class Manager:
     def require_api(self, pinned: int) -> str:
         return f"v{pinned}"
 
+    def api_version(self) -> int:
+        return 49
+
     def release(self) -> str:
         return str(self.release_text)
 
