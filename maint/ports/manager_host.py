@@ -215,7 +215,7 @@ def _judged(sight: Sight, host: HostSettings, behind: _Behind) -> tuple[str, str
         return "", ""
     if behind.silence and not theirs:  # who answers may be anybody
         return "", behind.silence
-    if "open" not in doors and "untried" not in doors:
+    if behind.servers and "open" not in doors and "untried" not in doors:
         sight.manager.forget_login()  # what was known may be of before it went down
         if sight.manager.presence().door is not door:
             return "", "the manager's API does not answer"

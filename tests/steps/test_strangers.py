@@ -185,6 +185,16 @@ def test_a_host_of_which_nothing_shows_whose_it_is_is_believed_and_the_plan_says
     assert (said.code, "NOT SHOWN to run this manager" in said.out + said.err) == (0, True), said.err
 
 
+def test_a_port_where_nothing_listens_says_nothing_while_the_api_names_no_server(make, stranger):
+    operator = make(lost=True, announced_api="40")
+    path = Path(operator.config)
+    path.write_text(re.sub(r"\bv4[0-9]\b", "v40", path.read_text()))
+    stranger(operator, fresh=True)
+    said = operator("backup", "create", "--open-window", "--dry-run")
+    assert (said.code, "NOT SHOWN to run this manager" in said.out + said.err) == (0, True), said.err
+    assert (doctor(operator)[0], checked(operator)["state"]) == ("skip", "error")
+
+
 def test_a_manager_that_is_down_is_started_and_the_plan_says_that_nothing_shows_whose_it_is(loaded, tmp_path):
     path = tmp_path / "one.yaml"
     path.write_text(PLAYBOOK.replace("KIND", "server.start"))
