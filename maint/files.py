@@ -283,7 +283,8 @@ def explaining(problem: str, hint: str, kind: type[MaintError] = Invalid) -> Ite
     try:
         yield
     except OSError as error:
-        raise kind(f"{problem}: {error.strerror or error}", hint=hint) from error
+        mend = "mount it for writing, then again" if error.errno == errno.EROFS else hint  # whoever owns it
+        raise kind(f"{problem}: {error.strerror or error}", hint=mend) from error
 
 
 def writing(path: Path, hint: str = "name another file") -> AbstractContextManager[None]:

@@ -4,8 +4,9 @@ import base64
 import binascii
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -29,21 +30,33 @@ _TWICE = 4  # bytes of a number that stands there twice
 
 
 class SshSigner:
-    """`ports.Sign` with this site's own Ed25519 key, always trusted, and further public keys, `ssh-ed25519 AAAA…`."""
+    """`ports.Sign` with this site's own Ed25519 key, always trusted, and further public keys, `ssh-ed25519 AAAA…`.
 
-    def __init__(self, key: Ed25519PrivateKey, trusted: Sequence[str] = ()) -> None:
+    Args:
+        key: its own, or what makes it once something is to be signed: who only reads leaves no key behind.
+    """
+
+    def __init__(self, key: Ed25519PrivateKey | Callable[[], Ed25519PrivateKey], trusted: Sequence[str] = ()) -> None:
         self._key = key
-        self._own = key.public_key().public_bytes_raw()
-        self._trusted = {self._own, *(_parse_public(line) for line in trusted)}
+        self._trusted = {_parse_public(line) for line in trusted}
+        if isinstance(key, Ed25519PrivateKey):
+            self._trusted.add(key.public_key().public_bytes_raw())
+
+    def _own(self) -> Ed25519PrivateKey:
+        if not isinstance(self._key, Ed25519PrivateKey):
+            self._key = self._key()
+            self._trusted.add(self._key.public_key().public_bytes_raw())
+        return self._key
 
     @property
     def public_key(self) -> str:
         """This site's own key, `ssh-ed25519 AAAA…`."""
-        return _show_public(self._own)
+        return _show_public(self._own().public_key().public_bytes_raw())
 
     def sign(self, content: bytes) -> bytes:
         """Return the armored signature, in its one canonical spelling."""
-        return _armor(self._own, self._key.sign(_to_be_signed(content)))
+        own = self._own()
+        return _armor(own.public_key().public_bytes_raw(), own.sign(_to_be_signed(content)))
 
     def verify(self, content: bytes, signature: bytes) -> str:
         """Return the trusted public key that signed; WorkFailed: not canonical, not trusted, or other content's."""
@@ -69,19 +82,23 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     """Return the site's signer.
 
     Args:
-        key: private key in OpenSSH's format; None for `signing` (0600) in the folder, made when there is none.
+        key: private key in OpenSSH's format; None for `signing` (0600) in the folder, made once something is signed.
         trusted: further public keys whose signatures are believed.
     """
     if key is not None:
         return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
-    path = folder / "signing"
-    content = read_private(path) or make_key(path, _fresh_private())
-    signer = SshSigner(_parse_private(content, str(path)), trusted)
-    public = folder / "signing.pub"
+    kept = read_private(folder / "signing")
+    return SshSigner(partial(_kept, folder, b"") if kept is None else _kept(folder, kept), trusted)
+
+
+def _kept(folder: Path, content: bytes) -> Ed25519PrivateKey:
+    """Return the key of a folder, and see to it that its public half lies beside it; no content: it is made."""
+    path, public = folder / "signing", folder / "signing.pub"
+    key = _parse_private(content or make_key(path, _fresh_private()), str(path))
     if not public.exists():
         with suppress(OSError):  # it is for people: a disk that takes nothing must hide no backup from who only reads
-            create(public, f"{signer.public_key} {NAMESPACE}\n".encode())
-    return signer
+            create(public, f"{_show_public(key.public_key().public_bytes_raw())} {NAMESPACE}\n".encode())
+    return key
 
 
 def _fresh_private() -> bytes:

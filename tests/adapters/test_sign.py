@@ -140,8 +140,8 @@ def test_a_key_that_cannot_be_used_is_refused_without_being_shown(options: list[
 
 @KEYGEN
 def test_the_key_that_is_made_is_one_that_ssh_keygen_reads(tmp_path: Path) -> None:
-    signer = load_or_make_signer(None, tmp_path / "keys", [])
-    assert keygen("-y", "-f", tmp_path / "keys/signing").decode().split()[:2] == signer.public_key.split()
+    public = (signer := load_or_make_signer(None, tmp_path / "keys", [])).public_key
+    assert keygen("-y", "-f", tmp_path / "keys/signing").decode().split()[:2] == public.split()
     assert (tmp_path / "keys/signing.pub").read_text().startswith(signer.public_key)
 
 
@@ -176,8 +176,15 @@ def test_a_damaged_key_file_is_refused_and_never_replaced(tmp_path: Path, conten
     assert (tmp_path / "signing").read_text() == content
 
 
+def test_who_only_verifies_leaves_no_key_behind(signer: SshSigner, tmp_path: Path) -> None:
+    reader = load_or_make_signer(None, tmp_path, [signer.public_key])
+    assert reader.verify(CONTENT, signer.sign(CONTENT)) == signer.public_key
+    assert list(tmp_path.iterdir()) == []
+    assert reader.verify(CONTENT, reader.sign(CONTENT)) == reader.public_key
+
+
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    load_or_make_signer(None, tmp_path, [])
+    load_or_make_signer(None, tmp_path, []).sign(CONTENT)
     load_or_make_key(tmp_path, "fingerprint")
     for name in ("signing", "fingerprint"):
         (tmp_path / name).chmod(0o640)

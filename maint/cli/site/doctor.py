@@ -25,7 +25,7 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
-from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, WARN, Line, guarded, within
+from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, WARN, Line, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
@@ -52,6 +52,7 @@ _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
 _NOBODYS = "maint-doctor"  # a job that nobody has
+_OWNER = "look at who owns it, and who runs maint"
 _ROOM = 3  # times the newest snapshot that should be free
 _ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
@@ -176,8 +177,8 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
     folder = existing(site.state)
     if not folder.is_dir():
         yield Line("state", FAIL, f"{folder} is no folder", f"move {folder} away, which stands where the state belongs")
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        yield Line("state", FAIL, f"{folder} cannot be written to", "run maint as the user who owns it")
+    elif closed := [*unwritable("state", folder, "run maint as the user who owns it")]:
+        yield from closed
     elif folder == site.state and folder.stat().st_mode & 0o077:
         yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
     else:
@@ -318,8 +319,8 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("store", OK, f"{site.store.location}: {count}")
         return
     folder = existing(Path(backup.store))
-    if not os.access(folder, os.W_OK | os.X_OK):
-        yield Line("store", FAIL, f"{folder} cannot be written to", "look at who owns it, and who runs maint")
+    if closed := [*unwritable("store", folder, _OWNER)]:
+        yield from closed
     elif full := "".join(short(Path(backup.store), max(_ROOM * largest(site), LEAST))):
         yield Line("store", WARN, full, "make room, or prune")
     else:
@@ -339,7 +340,8 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
     ours = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
     mend = ours or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
-    yield Line(label, WARN if mend else OK, words, mend)
+    closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
+    yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]
 
 
 def _snapshots(site: ConfiguredSite) -> Iterator[Line]:

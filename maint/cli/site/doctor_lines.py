@@ -1,7 +1,10 @@
 """What `maint doctor` shows of one thing that it looked at, also where looking failed."""
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -34,6 +37,17 @@ def within(clock: Clock, hint: str) -> Iterator[None]:
             raise
         words = f"no {'good ' if error.detail else ''}answer within {REACH:g} s"
         raise TimedOut(words, detail=error.detail, hint=hint) from None
+
+
+def unwritable(label: str, folder: Path, hint: str) -> Iterator[Line]:
+    """Yield that a folder cannot be written to, where it cannot; `hint`: what mends it where it is for its owner."""
+    if os.access(folder, os.W_OK | os.X_OK):
+        return
+    words = f"{folder} cannot be written to"
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        point = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.is_mount())
+        words, hint = f"{words}: it is mounted read-only", f"`mount -o remount,rw {shlex.quote(str(point))}`"
+    yield Line(label, FAIL, words, hint)
 
 
 def guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

@@ -524,3 +524,14 @@ def test_doctor_waits_once_for_a_host_that_hangs_after_its_login_and_names_it(lo
     assert lines[f"host {host}"]["words"] == "no answer within 2 s to a login and an empty command"
     for label in ("manager's host", "truststore", "redaction window"):
         assert (lines[label]["state"], f"{host} did not answer" in lines[label]["words"]) == ("skip", True)
+
+
+def test_who_only_looks_makes_no_signing_key_in_place_of_one_that_is_lost(loaded):
+    keys = loaded.state / "keys"
+    kept = keys.rename(keys.with_name("kept-elsewhere"))
+    for words in (("doctor",), ("backup", "list"), ("site", "status"), ("doctor", "--dry-run"), ("backup", "drift")):
+        loaded(*words)
+        assert not list(keys.glob("*")), words
+    line = checks(loaded("doctor", "-o", "json"))["keys"]
+    kept.rename(keys)
+    assert "there is no fingerprint or signing key, though the store holds snapshots" in line["words"]

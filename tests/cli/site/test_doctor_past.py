@@ -1,6 +1,8 @@
 """What has gone wrong while nobody looked, or soon will, is told by doctor, and gone when its hint was followed."""
 
 import os
+import re
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -100,3 +102,35 @@ def test_a_timer_that_starts_nothing_or_what_it_started_and_failed_is_told(
     typed_in(operator, found["schedule"]["hint"].rpartition("then ")[2])
     assert lines(operator) == {}
     assert operator("schedule", "remove", "--user", "--yes").code == 0
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of its own, which can be mounted read-only."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", place], check=False).returncode:
+        pytest.skip("this account may not mount a file system")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.parametrize("what", ["store", "state", "copy"])
+def test_what_is_mounted_read_only_is_no_good_place_and_is_mounted_for_writing(operator, disk, what: str):
+    config = Path(operator.config)
+    text = config.read_text()
+    if what == "copy":
+        config.write_text(text.replace("    backup:\n", f"    backup:\n      copies: [{disk}]\n"))
+        assert operator("playbook", "run", "copy", "--yes").code == 0
+    else:
+        config.write_text(re.sub(rf"(?m)^( *){what}: .*", rf"\g<1>{what}: {disk}", text, count=1))
+    before = lines(operator)
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    found = lines(operator)
+    (label,) = (one for one in found if one.startswith(what) and "mounted read-only" in found[one]["words"])
+    if what == "state":
+        refused = operator("backup", "create", "-o", "json")
+        assert (refused.code, refused.error["hint"]) == (1, "mount it for writing, then again")
+    typed_in(operator, found[label]["hint"])
+    assert lines(operator) == before
+    config.write_text(text)
