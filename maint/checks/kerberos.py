@@ -70,13 +70,19 @@ _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
 
 
 @Check(
-    id="krb.conf", profiles="K", severity=WARN, asks=("krb5_conf",), source="EXE own",
+    id="krb.conf", profiles="K", severity=WARN, asks=("krb5_conf", "keytab"), source="EXE own",
     expected="default_realm and renew_lifetime set, no KEYRING or KCM cache, udp_preference_limit = 1",
     why="Java reads neither of those caches, and large tickets do not fit into UDP.",
     remedy="mend /etc/krb5.conf and what it includes, or let the manager keep it",
 ).host_rule  # fmt: skip
 def _configured(host: HostFacts) -> Verdict:
-    realm = host.realm
+    try:
+        realm = host.realm
+    except NotApplicable:
+        if "keytab" not in host.answers or host.lines("keytab") in ([], ["none"]):
+            raise
+        copied = "put the /etc/krb5.conf of another host here, or let the manager deploy it (Administration, Kerberos)"
+        return failed("a role here has a keytab, and /etc/krb5.conf names no default_realm", copied)
     seen = host.fields("krb5_conf")
     wrong = {} if seen.get("renew_lifetime") else {"renew_lifetime not set": "renew_lifetime = 7d"}
     cache = seen.get("default_ccache_name", "")

@@ -179,7 +179,7 @@ def _ports(host: HostFacts) -> Verdict:
     seen = host.tried("agent_reach")
     if "to" in seen:
         if seen.get("status") != "0":
-            remedy = remedy if wrong else f"open the way from here to {seen['to']}, or mend server_host in config.ini"
+            remedy = remedy if wrong else _way_to(host, seen["to"])
             wrong += [f"{seen['to']} cannot be reached from here"]
         shown.append(f"reaches {seen['to']}")
     if not shown:
@@ -187,6 +187,19 @@ def _ports(host: HostFacts) -> Verdict:
     if plain and len(wrong) == 1:
         return warned(wrong[0], _SWITCH_TLS)
     return held(not wrong, "; ".join(wrong or shown), _SWITCH_TLS if plain and not remedy else remedy)
+
+
+def _way_to(host: HostFacts, place: str) -> str:
+    """Return how an agent gets to its server: no way needs to be opened to a port where nothing listens."""
+    silent = [
+        one.name
+        for one in host.site.hosts
+        if "M" in one.profiles and one.answers.get("listening") and 7182 not in listening(one)
+    ]
+    known = next((name for name in silent if place.partition(":")[0] in (name, "localhost")), "")
+    if known:
+        return f"start the server on {known}, where nothing listens on 7182 (cm.server)"
+    return f"open the way from here to {place}, or mend server_host in config.ini"
 
 
 _OPENS = "`maint manager export --open-window` or `maint backup create --open-window` sets and removes it by itself"

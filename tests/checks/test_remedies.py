@@ -232,6 +232,8 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("cde.endpoint", endpoint(name="other.org"), "put a new certificate in place", endpoint(), CDE),
     ("cde.endpoint", endpoint(status=1), "put the authority of the certificate (the virtual cluster's `ca`) into /etc/pki/ca-trust", endpoint(), CDE),
     ("cde.endpoint", endpoint(status=1, configured=1), "where the authority that signed it is the right one: put that into", endpoint(), CDE),
+    ("krb.conf", {"krb5_conf": "[libdefaults]", "keytab": "mode=600\nKeytab name: FILE:/k"}, "put the /etc/krb5.conf of another host here",
+     {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1", "keytab": "mode=600\nKeytab name: FILE:/k"}, {}),
     ("cde.keytab", {**REALM, "service_keytabs": "keytab=/k\n 2 now u@B\nkinit=0"}, "export the keytab again", {**REALM, "service_keytabs": "keytab=/k\n 2 now u@A\nkinit=0"}, {}),
 ]  # fmt: skip
 
@@ -358,3 +360,12 @@ def test_a_zone_a_jdk_and_parcels_are_made_those_of_the_other_hosts() -> None:
         " know any more: `rm -r /opt/cloudera/parcels/C`;"
         " once nothing is being distributed: `rm -r /opt/cloudera/parcels/.flood/C`"
     )
+
+
+def test_no_way_is_to_be_opened_to_a_server_that_does_not_run() -> None:
+    known = site(ManagerFacts())
+    reach = "to=cm:7182\nstatus=1"
+    host({"listening": listening(22), "agents_tls": "", "agent_reach": reach}, name="cm", profiles="M", site=known)
+    host({"listening": "", "agents_tls": "", "agent_reach": reach}, name="a", profiles="B", site=known)
+    *_, found = judge([CHECKS["cm.ports"]], known)
+    assert (found.host, found.remedy.partition(",")[0]) == ("a", "start the server on cm")
