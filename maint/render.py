@@ -36,9 +36,9 @@ _LEFT_OUT = frozenset((
     "attr", "batch", "center", "filesizeformat", "format", "pprint", "random", "slice", "urlize", "wordwrap", "xmlattr",
 ))  # fmt: skip
 _METHODS = frozenset((
-    "capitalize", "count", "endswith", "find", "get", "index", "isalnum", "isalpha", "isdigit", "items", "keys", "lower",
-    "lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit", "rstrip", "split", "splitlines",
-    "startswith", "strip", "title", "upper", "values",
+    "capitalize", "count", "endswith", "find", "get", "index", "isalnum", "isalpha", "isdigit", "items", "keys",
+    "lower", "lstrip", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit", "rstrip", "split",
+    "splitlines", "startswith", "strip", "title", "upper", "values",
 ))  # fmt: skip
 _STATEMENTS = (nodes.Output, nodes.If)
 _Kind = TypeVar("_Kind", bound=jinja2.Environment)
