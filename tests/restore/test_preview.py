@@ -26,8 +26,8 @@ def moving(tmp_path: Path, run: Any) -> tuple[Site, Any]:
     document["clusters"][0]["services"][0].setdefault("config", {}).setdefault("items", []).append(valve)
     place = Site(tmp_path, json.dumps(document).encode())
     place.manager.hosts = lambda: [NEW]
-    place.manager.presence = lambda: Presence(Door.TLS, "redirects", "answers")
     snapshot = run(take(place)).snapshot
+    place.manager.presence = lambda: Presence(Door.TLS, "redirects", "answers")
     return place, outgoing(place, snapshot, planned_edit(place, snapshot, (), [f"{OLD}=n"]))
 
 

@@ -129,12 +129,18 @@ def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_
     said = loaded("backup", "verify")
     assert (said.code, "not trusted" in said.err, "backup.trusted_keys" in said.err) == (1, True, True)
     assert loaded("backup", "list", "--rebuild").code == 1
-    (own,) = (tmp_path / "new").glob("*/keys/signing.pub")
-    for state, other in ((fresh, key), (known, " ".join(own.read_text().split()[:2]))):  # as the hint said, on each
+    assert not [*(tmp_path / "new").rglob("signing*")]  # of which nothing was signed
+
+    def trusting(state: str, other: str) -> None:  # as the hint said, on each
         config.write_text(state.replace("    backup:", f"    backup:\n      trusted_keys: ['{other}']", 1))
         (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
         assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
         assert loaded("restore", "plan", "--manager-only").code == 0
+
+    trusting(fresh, key)
+    assert loaded("backup", "verify").code == 0
+    (own,) = (tmp_path / "new").glob("*/keys/signing.pub")
+    trusting(known, " ".join(own.read_text().split()[:2]))
 
 
 def test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore(loaded):
