@@ -31,6 +31,17 @@ a torn line in a journal had the deployment committed again on every resume, and
     engine/test_journal.py::test_a_torn_last_line_is_passed_over_and_ended_on_resume
     engine/test_journal.py::test_a_line_that_was_written_in_part_is_taken_back_before_another_is_written
     engine/test_journal.py::test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history
+a password that was changed had each older backup called damaged, signed, and doctor name what removes it
+    cli/backup/test_verify_words.py::test_a_password_that_was_changed_since_condemns_no_backup
+a machine that did not know who signed condemned every backup for those that do
+    cli/backup/test_verify_words.py::test_a_machine_that_does_not_know_who_signed_condemns_no_backup
+what a restore by hand left in the folder of a snapshot condemned it
+    cli/backup/test_verify_words.py::test_what_somebody_left_among_the_parts_is_told_and_keeps_nobody_from_a_restore
+a greeting with the time of day passed for a restart of the server, and cost a backup the manager's files
+    steps/hosts/test_greetings.py::test_a_greeting_that_changes_passes_for_no_restart_of_the_server
+    steps/hosts/test_greetings.py::test_a_greeting_costs_a_backup_no_part
+schedules that a restore had paused were forgotten by the next one
+    snapshots/virtual_clusters/test_restore.py::test_schedules_that_an_earlier_restore_paused_go_on_after_another_that_left_their_jobs_as_they_were
 a host of the group manager that runs another manager was edited and restarted, and doctor was green
     steps/test_strangers.py::test_another_managers_host_is_left_alone_and_told
     steps/test_strangers.py::test_no_step_stops_starts_or_restarts_another_managers_server
