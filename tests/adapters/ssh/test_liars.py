@@ -203,6 +203,7 @@ def _greet_for_ever(channel: Channel) -> None:
 
 
 def _greet_and_leave(channel: Channel) -> None:
+    channel.recv(1)  # the end of the input: by then the command is known to be taken
     channel.sendall(b"This account is for copies alone\n")
     channel.send_exit_status(0)
     channel.close()
