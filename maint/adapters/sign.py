@@ -13,10 +13,11 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from maint.errors import Invalid, WorkFailed
-from maint.files import create, read_private
+from maint.files import create, read_private, replace
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
+_ONLY_COPY = "put the old file back; only where there is no copy, remove it to have a new one made: `maint help files`"
 _MAGIC = b"SSHSIG"
 _BEGIN = b"-----BEGIN SSH SIGNATURE-----\n"
 _END = b"-----END SSH SIGNATURE-----\n"
@@ -95,10 +96,20 @@ def _kept(folder: Path, content: bytes) -> Ed25519PrivateKey:
     """Return the key of a folder, and see to it that its public half lies beside it; no content: it is made."""
     path, public = folder / "signing", folder / "signing.pub"
     key = _parse_private(content or make_key(path, _fresh_private()), str(path))
-    if not public.exists():
-        with suppress(OSError):  # it is for people: a disk that takes nothing must hide no backup from who only reads
-            create(public, f"{_show_public(key.public_key().public_bytes_raw())} {NAMESPACE}\n".encode())
+    with suppress(OSError):  # it is for people: a disk that takes nothing must hide no backup from who only reads
+        _publish(_show_public(key.public_key().public_bytes_raw()), public)
     return key
+
+
+def _publish(own: str, path: Path) -> None:
+    """Keep the public key for people; that of a private key which was lost stays, under a name of its own."""
+    there = path.read_bytes() if path.exists() else b""
+    if own.encode() in there:
+        return
+    if there:
+        with suppress(FileExistsError):
+            path.with_name(f"signing-before-{hashlib.sha256(there).hexdigest()[:8]}.pub").hardlink_to(path)
+    replace(path, f"{own} {NAMESPACE}\n".encode())
 
 
 def _fresh_private() -> bytes:
@@ -248,5 +259,5 @@ def make_key(path: Path, content: bytes) -> bytes:
         return content
     winner = read_private(path)
     if not winner:
-        raise Invalid(f"{path} is empty", hint="put the old file back, or remove it to have a new one made")
+        raise Invalid(f"{path} is empty", hint=_ONLY_COPY)
     return winner

@@ -153,6 +153,19 @@ def test_a_key_that_is_made_is_private_and_stays_the_same(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["signing", "signing.pub"]
 
 
+def test_the_public_key_that_people_copy_is_that_of_the_key_that_signs_and_an_old_one_is_kept(tmp_path: Path) -> None:
+    keys = list[str]()
+    for _ in range(2):
+        (tmp_path / "signing").unlink(missing_ok=True)  # as where a state folder comes back without private keys
+        (signer := load_or_make_signer(None, tmp_path, ())).sign(CONTENT)
+        keys.append(signer.public_key)
+    assert (tmp_path / "signing.pub").read_text().startswith(keys[1])
+    (kept,) = tmp_path.glob("signing-before-*.pub")
+    assert kept.read_text().startswith(keys[0])
+    load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_a_disk_that_takes_nothing_keeps_nobody_from_reading_what_was_signed(tmp_path: Path, there: bool) -> None:
     signature = load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
