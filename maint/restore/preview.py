@@ -18,6 +18,8 @@ from maint.model.manager import Presence
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.payload import Outgoing, same_places
+from maint.snapshots.catalogue import entries
+from maint.snapshots.prune import damage
 from maint.snapshots.sources import exported
 
 _SHOWN = 20  # differences that people see; programs get all
@@ -43,6 +45,7 @@ class Preview(msgspec.Struct, frozen=True):
     hosts: Sequence[HostFate]  # those of the document
     losses: Comparison  # the present configuration (`before`) against the one that is sent
     now: datetime  # when this was seen
+    newer: Mapping[str, str]  # later snapshots that are not to be believed, by id, and why: is it the right one?
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, with every difference."""
@@ -64,6 +67,7 @@ class Preview(msgspec.Struct, frozen=True):
         snapshot, age = self.out.snapshot, show_duration((self.now - self.out.snapshot.taken_at).total_seconds())
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(snapshot).items() if count)
         yield f"snapshot  {snapshot.id}, {age} old, in {self.store}: {counts}"
+        yield from (f"          a NEWER one is passed over: {one}: {why}" for one, why in self.newer.items())
         manager = self.settings.manager
         yield (
             f"manager   {manager.host}: port {manager.plain_port} {self.presence.plain}, TLS port {manager.tls_port} "
@@ -107,6 +111,7 @@ class Preview(msgspec.Struct, frozen=True):
             "versions": dict(snapshot.versions),
             "counts": dict(_counts(snapshot)),
             "whole": self.out.whole,
+            "newer": [{"id": one, "problem": why} for one, why in self.newer.items()],
         }
 
     def _host_lines(self) -> Iterator[str]:
@@ -158,6 +163,11 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
         hosts=_hosts(sight, out, wanted.get("hosts")),
         losses=losses,
         now=sight.clock.now(),
+        newer={
+            one.id: damage(one) or one.drawback
+            for one in entries(sight)
+            if one.id > out.snapshot.id and (one.unread or damage(one))
+        },
     )
 
 

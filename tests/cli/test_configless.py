@@ -232,6 +232,16 @@ def test_a_mistake_is_written_nowhere_and_replaces_no_config_of_an_unfinished_ru
     assert [path.name for path in config.parent.glob("*.yaml")] == ["lab.yaml"]
 
 
+def test_a_newer_snapshot_that_is_not_believed_is_told_before_an_older_one_is_restored(bare: Bare) -> None:
+    newer = bare.folder / "backups" / SITE / "20990101T000000.000Z-beef"
+    newer.mkdir()
+    (newer / "manifest.json").write_text("{}")
+    said = bare("restore", "plan", *bare.everything)
+    assert (said.code, f"a NEWER one is passed over: {newer.name}: " in said.out) == (0, True), said.out
+    told = bare("restore", "plan", *bare.everything, "-o", "json").json
+    assert [one["id"] for one in told["snapshot"]["newer"]] == [newer.name]
+
+
 def test_snapshots_by_another_signer_are_refused_with_that_reason(bare: Bare) -> None:
     other = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOD5zoT/TEHl5SvkLvh53sIn0HIiisvKSpucjOWnUwQr"
     said = bare("restore", "plan", *bare.store, *bare.identity, *bare.manager, "--signed-by", other)
