@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from maint.errors import Invalid, WorkFailed
-from maint.files import create, read_private, replace
+from maint.files import create, read_private, replace, whole
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
@@ -103,7 +103,7 @@ def _kept(folder: Path, content: bytes) -> Ed25519PrivateKey:
 
 def _publish(own: str, path: Path) -> None:
     """Keep the public key for people; that of a private key which was lost stays, under a name of its own."""
-    there = path.read_bytes() if path.exists() else b""
+    there = whole(path) if path.exists() else b""  # what is no file is left alone
     if own.encode() in there:
         return
     if there:

@@ -1,6 +1,7 @@
 """Signatures that ssh-keygen reads and writes, in one spelling only."""
 
 import base64
+import os
 import resource
 import shutil
 import subprocess
@@ -164,6 +165,15 @@ def test_the_public_key_that_people_copy_is_that_of_the_key_that_signs_and_an_ol
     assert kept.read_text().startswith(keys[0])
     load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.timeout(20)  # seconds; waiting has no end
+def test_what_stands_in_the_place_of_the_public_key_is_left_alone_and_waited_for_by_nobody(tmp_path: Path) -> None:
+    load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
+    (tmp_path / "signing.pub").unlink()
+    os.mkfifo(tmp_path / "signing.pub")
+    assert load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
+    assert (tmp_path / "signing.pub").is_fifo()
 
 
 @pytest.mark.parametrize("there", [True, False])
