@@ -35,10 +35,17 @@ class SshSigner:
 
     Args:
         key: its own, or what makes it once something is to be signed: who only reads leaves no key behind.
+        public: file that its public half is kept in for people, as soon as something is signed.
     """
 
-    def __init__(self, key: Ed25519PrivateKey | Callable[[], Ed25519PrivateKey], trusted: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        key: Ed25519PrivateKey | Callable[[], Ed25519PrivateKey],
+        trusted: Sequence[str] = (),
+        public: Path | None = None,
+    ) -> None:
         self._key = key
+        self._public = public
         self._trusted = {_parse_public(line) for line in trusted}
         if isinstance(key, Ed25519PrivateKey):
             self._trusted.add(key.public_key().public_bytes_raw())
@@ -57,6 +64,9 @@ class SshSigner:
     def sign(self, content: bytes) -> bytes:
         """Return the armored signature, in its one canonical spelling."""
         own = self._own()
+        if self._public:
+            with suppress(OSError):  # a backup is worth more than a copy of what its signature names anyway
+                _publish(self.public_key, self._public)
         return _armor(own.public_key().public_bytes_raw(), own.sign(_to_be_signed(content)))
 
     def verify(self, content: bytes, signature: bytes) -> str:
@@ -88,17 +98,14 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
     """
     if key is not None:
         return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
-    kept = read_private(folder / "signing")
-    return SshSigner(partial(_kept, folder, b"") if kept is None else _kept(folder, kept), trusted)
+    path = folder / "signing"
+    kept = read_private(path)
+    own = partial(_make_private, path) if kept is None else _parse_private(kept, str(path))
+    return SshSigner(own, trusted, folder / "signing.pub")
 
 
-def _kept(folder: Path, content: bytes) -> Ed25519PrivateKey:
-    """Return the key of a folder, and see to it that its public half lies beside it; no content: it is made."""
-    path, public = folder / "signing", folder / "signing.pub"
-    key = _parse_private(content or make_key(path, _fresh_private()), str(path))
-    with suppress(OSError):  # it is for people: a disk that takes nothing must hide no backup from who only reads
-        _publish(_show_public(key.public_key().public_bytes_raw()), public)
-    return key
+def _make_private(path: Path) -> Ed25519PrivateKey:
+    return _parse_private(make_key(path, _fresh_private()), str(path))
 
 
 def _publish(own: str, path: Path) -> None:

@@ -141,13 +141,13 @@ def test_a_key_that_cannot_be_used_is_refused_without_being_shown(options: list[
 
 @KEYGEN
 def test_the_key_that_is_made_is_one_that_ssh_keygen_reads(tmp_path: Path) -> None:
-    public = (signer := load_or_make_signer(None, tmp_path / "keys", [])).public_key
-    assert keygen("-y", "-f", tmp_path / "keys/signing").decode().split()[:2] == public.split()
+    (signer := load_or_make_signer(None, tmp_path / "keys", [])).sign(CONTENT)
+    assert keygen("-y", "-f", tmp_path / "keys/signing").decode().split()[:2] == signer.public_key.split()
     assert (tmp_path / "keys/signing.pub").read_text().startswith(signer.public_key)
 
 
 def test_a_key_that_is_made_is_private_and_stays_the_same(tmp_path: Path) -> None:
-    first = load_or_make_signer(None, tmp_path / "keys", [])
+    (first := load_or_make_signer(None, tmp_path / "keys", [])).sign(CONTENT)
     assert load_or_make_signer(None, tmp_path / "keys", []).public_key == first.public_key
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "keys/signing").stat().st_mode & 0o777 == 0o600
@@ -176,18 +176,33 @@ def test_what_stands_in_the_place_of_the_public_key_is_left_alone_and_waited_for
     assert (tmp_path / "signing.pub").is_fifo()
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_a_disk_that_takes_nothing_keeps_nobody_from_reading_what_was_signed(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("public", [None, "ssh-ed25519 AAAA of a key that was lost\n"])
+def test_who_only_reads_leaves_the_public_key_as_it_is_and_who_signs_puts_it_right(
+    tmp_path: Path, public: str | None
+) -> None:
     signature = load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
-    if not there:
-        (tmp_path / "signing.pub").unlink()
+    path = tmp_path / "signing.pub"
+    path.unlink() if public is None else path.write_text(public)
+    before = sorted(tmp_path.iterdir())
+    signer = load_or_make_signer(None, tmp_path, ())
+    signer.verify(CONTENT, signature)
+    assert (sorted(tmp_path.iterdir()), path.read_text() if path.exists() else None) == (before, public)
+    signer.sign(CONTENT)
+    assert path.read_text().startswith(signer.public_key)
+
+
+def test_a_disk_that_takes_nothing_keeps_nobody_from_signing(tmp_path: Path) -> None:
+    load_or_make_signer(None, tmp_path, ()).sign(CONTENT)
+    (tmp_path / "signing.pub").unlink()
+    signer = load_or_make_signer(None, tmp_path, ())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
-        load_or_make_signer(None, tmp_path, ()).verify(CONTENT, signature)
+        signature = signer.sign(CONTENT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {path.name for path in tmp_path.iterdir()} <= {"signing", "signing.pub"}
+    assert signer.verify(CONTENT, signature)
+    assert [path.name for path in tmp_path.iterdir()] == ["signing"]
 
 
 @pytest.mark.parametrize("content", ["", "no key"])

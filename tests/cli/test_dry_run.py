@@ -235,6 +235,7 @@ def prepared(operator: Operator) -> Ground:
         "ACTIVE": newest("vc run list"), "ASKING": asking, "KEPT": str(kept), "LAB": str(folder),
     }  # fmt: skip
     config.write_text(reconfigured(config.read_text(), folder))
+    (operator.state / "keys/signing.pub").unlink()  # who signs next keeps it again
     return Ground(operator, values)
 
 
