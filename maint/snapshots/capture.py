@@ -35,7 +35,7 @@ from maint.snapshots.extra_parts import (
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
-from maint.snapshots.records import Taken
+from maint.snapshots.records import Taken, insist_there
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.sources import dump, exported
 from maint.snapshots.verify import prove_new, release_of, verify
@@ -76,6 +76,7 @@ class _Order(msgspec.Struct, frozen=True):
 
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
+    insist_there(site)
     sweep(site)
     snapshot_id = order.snapshot_id or new_id(now)
     flagged = storing(site) if site.settings.virtual_clusters else nullcontext()

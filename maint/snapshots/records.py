@@ -105,6 +105,22 @@ def lost(sight: Sight) -> Sequence[str]:
     return [one for one in doubtful if one not in told and sight.store.size(one) is None]
 
 
+def insist_there(sight: Sight) -> None:
+    """Raise StoreFailed where this machine has stored for the site and nothing is left: its disk may not be mounted."""
+    site = sight.settings.name
+    if any(listing(sight, f"{site}/records")) or not _last(sight).get(sight.store.location):
+        return
+    if not any(listing(sight, site)):
+        raise StoreFailed(
+            f"{sight.store.location} holds nothing of {site} any more, though this machine stored there",
+            detail=[
+                "is its disk mounted? Where all of it is lost, "
+                f"`maint backup list --rebuild --store {sight.store.location}` says so once"
+            ],
+            hint="mount it, then again",
+        )
+
+
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:
     """Yield the times of signed records about a snapshot that a clock which was ahead has put behind this moment.
 

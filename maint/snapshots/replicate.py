@@ -15,7 +15,7 @@ from maint.snapshots.catalogue import Entry, committed_ids, entries, files, swee
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
-from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, named, read_records, write_record
+from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, insist_there, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -40,7 +40,7 @@ def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
 
 def _works(site: Site, problems: list[str]) -> bool:
     try:
-        next(site.store.names(f"{site.settings.name}/records"), None)
+        insist_there(site)
     except WorkFailed as failure:
         problems.append(failure.in_a_line)
         return False

@@ -19,7 +19,7 @@ from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries, sweep
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
-from maint.snapshots.records import Taken
+from maint.snapshots.records import Taken, insist_there
 from maint.snapshots.replicate import with_failover
 from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
@@ -144,6 +144,7 @@ def take_alone(
 def _take_into(
     site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
 ) -> Generator[str, None, Taken]:
+    insist_there(site)
     sweep(site)
     with storing(site), SnapshotWriter(site, snapshot_id, recipients) as writer:
         taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)

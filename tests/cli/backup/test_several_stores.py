@@ -1,5 +1,6 @@
 """Several stores at the command line: what each exit code means, and that nothing is lost."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,38 @@ def test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_
     assert stores.create().code == 0
     assert stores.ids(stores.second) == stores.ids(stores.first)
     assert len(stores.ids(stores.second)) == 4
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says_that_all_is_lost(
+    stores: Stores, which: str
+) -> None:
+    assert stores.create().code == 0
+    folder: Path = getattr(stores, which)
+    folder.rename(away := folder.with_name("not-mounted"))
+    said = stores.create()
+    assert (said.code, "is its disk mounted?" in said.err, folder.exists()) == (7, True, False)
+    away.rename(folder)
+    assert stores.create().code == 0
+    assert len(stores.ids(stores.first)) == len(stores.ids(stores.second)) == 4  # the one that went elsewhere, too
+    folder.rename(away)
+    lost = stores.create()
+    ways = {*re.findall(r"`maint (backup list --rebuild --store \S+)`", lost.err)}
+    assert ways == {f"backup list --rebuild --store {folder}"}
+    assert stores.operator(*ways.pop().split()).code == 0
+    assert stores.create().code == 0
+    assert len(stores.ids(folder)) > 0
+
+
+def test_without_a_copy_nothing_is_stored_in_the_place_of_a_disk_that_is_not_mounted(loaded: Any) -> None:
+    store = loaded.lab.folder / "backups"
+    loaded("backup", "create")
+    store.rename(away := store.with_name("not-mounted"))
+    for words in (("backup", "create"), ("vc", "backup")):
+        said = loaded(*words)
+        assert (said.code, "is its disk mounted?" in said.err, store.exists()) == (1, True, False), said.err
+    away.rename(store)
+    assert loaded("backup", "verify").code == 0
 
 
 def test_a_copy_that_cannot_be_made_is_named_with_a_way_out(stores: Stores) -> None:
