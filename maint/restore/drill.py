@@ -28,9 +28,10 @@ from maint.model.manager import Door
 from maint.model.snapshot import Snapshot
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
+from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
-from maint.snapshots.verify import escrow, insist_on_password, refuse_mistyped, verdict_of, verify
+from maint.snapshots.verify import insist_on_password, refuse_mistyped, verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason

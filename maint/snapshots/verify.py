@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec.structs import replace
 
-from maint.config.schema import BackupSettings
 from maint.config.secrets import is_typed
 from maint.deployment.judge import Judge, Verdict
 from maint.deployment.reader import blocks
@@ -29,7 +28,6 @@ from maint.snapshots.extra_parts import license_finding, truststore_finding, usa
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
-from maint.snapshots.parts import drain, open_part
 from maint.snapshots.records import DEPTHS, KEY, LOGIN, STRAY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
@@ -440,49 +438,3 @@ def _license(sight: Sight, content: _Content) -> Iterator[Finding]:
     if content.license is not None:
         found = license_finding(content.license, sight.clock.now())
         yield Finding(found.rule, found.passed or None, found.words)
-
-
-class Escrow(msgspec.Struct, frozen=True):
-    """What is known of one recipient: whether its private key opens a snapshot; None: it could not be tried."""
-
-    recipient: str
-    opens: bool | None
-    words: str
-
-
-def escrow(sight: Sight, snapshot: Snapshot) -> Sequence[Escrow]:
-    """Try each configured recipient's private key on the smallest sealed part of a snapshot.
-
-    Raises:
-        WorkFailed: that part is not what was stored.
-    """
-    backup, keys = sight.settings.backup, _keys(sight)
-    sealed = [part for part in snapshot.parts if part.name.endswith(".age")]
-    if backup is None or not sealed:
-        return ()
-    smallest = min(sealed, key=lambda part: part.bytes).name
-    return [_tried(sight, snapshot, smallest, one, keys.get(one)) for one in _recipients(backup, keys)]
-
-
-def _recipients(backup: BackupSettings, keys: dict[str, Secret]) -> Sequence[str]:
-    return [one.strip() for one in backup.recipients] or list(keys)
-
-
-def _keys(sight: Sight) -> dict[str, Secret]:
-    """Return the private keys at hand by their recipients; age-keygen writes comments above a key."""
-    lines = [line.strip() for secret in sight.identities() for line in secret.reveal().splitlines()]
-    keys = [Secret(line) for line in lines if line and not line.startswith("#")]
-    return {sight.seal.recipient_of(one): one for one in keys}
-
-
-def _tried(sight: Sight, snapshot: Snapshot, part: str, recipient: str, key: Secret | None) -> Escrow:
-    if snapshot.recipients and recipient not in {one.strip() for one in snapshot.recipients}:
-        return Escrow(recipient, False, f"snapshot {snapshot.id} is not encrypted for it: it became a recipient later")
-    if key is None:
-        return Escrow(recipient, None, f"whether it opens {snapshot.id} is not known: its private key is not here")
-    try:
-        with open_part(sight, snapshot, part, [key]) as stream:
-            drain(stream.read)
-    except (NoKeyFits, Invalid) as problem:
-        return Escrow(recipient, False, f"its private key does not open snapshot {snapshot.id}: {problem.message}")
-    return Escrow(recipient, True, f"its private key opens snapshot {snapshot.id}")

@@ -41,12 +41,12 @@ from maint.model.formatting import show_count, show_duration, show_size, tell_ti
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_hidden
+from maint.snapshots.escrow import escrow, unopened
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, lost
 from maint.snapshots.replicate import suspect, with_store
-from maint.snapshots.verify import escrow
 
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
@@ -397,6 +397,10 @@ def _escrow(site: ConfiguredSite) -> Iterator[Line]:
         state = SKIP if one.opens is None else OK if one.opens else FAIL
         hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
         yield Line(f"recipient {one.recipient}", state, one.words, hint)
+    for recipient, older in unopened(site, known).items():
+        words = f"{show_count(len(older), 'snapshot')}, {older[-1]} the newest, opens by no key of the config, nor here"
+        hint = "put its private key into backup.identity, a line more, then `maint backup rekey --all`"
+        yield Line(f"recipient {recipient}", WARN, words, hint)
 
 
 def _way_to_one(site: ConfiguredSite) -> str:

@@ -378,6 +378,24 @@ def test_each_recipient_is_told_with_whether_its_key_opens_the_newest_snapshot(l
     assert f"{own}: its private key opens snapshot" in drilled.err
 
 
+def test_what_only_a_key_of_former_times_opens_is_told_until_it_is_encrypted_anew(loaded):
+    config, identity = loaded.lab.folder / "config.yaml", loaded.lab.folder / "identity"
+    (label,) = [one for one in checks(loaded("doctor", "-o", "json")) if one.startswith("recipient ")]
+    key, former = AgeSeal().new_identity()[0], identity.read_text()
+    recipient = AgeSeal().recipient_of(key)
+    config.write_text(config.read_text().replace(label.removeprefix("recipient "), recipient))
+    identity.write_text(f"{key.reveal()}\n")
+    assert loaded("backup", "create").code == 7
+    told = checks(loaded("doctor", "-o", "json"))
+    assert (told[label]["state"], told[f"recipient {recipient}"]["state"]) == ("warn", "ok")
+    identity.write_text(f"{key.reveal()}\n{former}")  # as the hint says
+    (words,) = re.findall(r"`maint ([^`]+)`", told[label]["hint"])
+    assert loaded(*words.split(), "--yes").code == 0
+    identity.write_text(f"{key.reveal()}\n")
+    told = checks(loaded("doctor", "-o", "json"))
+    assert (label in told, told[f"recipient {recipient}"]["state"]) == (False, "ok")
+
+
 def test_nothing_is_well_and_failed_under_one_name(lost):
     manifest = sorted((lost.lab.folder / "backups").glob("*/*/manifest.json"))[0]
     manifest.write_text("{}")
