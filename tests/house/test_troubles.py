@@ -41,6 +41,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "these flags stand": "cli/test_configless.py::test_flags_that_stand_for_a_config_and_a_config_exclude_each_other",
     },
     "stores": {
+        "holds nothing of … any more": "cli/backup/test_several_stores.py::test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says_that_all_is_lost",
         "is not an absolute path": "adapters/stores/test_stores.py::test_a_location_that_is_no_absolute_path_and_no_known_scheme_is_refused",
         "No space left": "adapters/stores/test_local_store.py::test_a_full_disk_says_so_and_what_to_do",
         "cannot write … in FOLDER": "adapters/stores/test_local_store.py::test_a_store_that_cannot_be_made_is_a_failure_with_words_and_a_way_out",
