@@ -5,6 +5,7 @@ import gc
 import importlib
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -60,7 +61,7 @@ server.turns = itertools.count(zlib.crc32(_RUN) + len(server.OWN_PORTS) // _WORK
 
 _TESTS = Path(__file__).parent
 # Files go to whichever process is free: a long one that begins last is waited for by all others. So the seconds that
-# each took are recorded, by a run with MAINT_TESTS_RECORD=1, and the longest begin first.
+# each took are recorded, by a run with MAINT_TESTS_RECORD=1, and the longest begin first, after those not known yet.
 _DURATIONS = _TESTS / "data" / "durations.json"
 _SECONDS: dict[str, float] = json.loads(_DURATIONS.read_text()) if _DURATIONS.exists() else {}
 
@@ -88,7 +89,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: -_SECONDS.get(_file_of(item.nodeid), 0.0))  # stable: the order within a file stays
+    items.sort(key=lambda item: -_SECONDS.get(_file_of(item.nodeid), math.inf))  # stable: the order within a file stays
 
 
 def pytest_collection_finish() -> None:
@@ -111,8 +112,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 seconds[_file_of(report.nodeid)] += report.duration
-    longest = {name: round(took) for name, took in seconds.most_common() if took >= 1.0}
-    _DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
+    _DURATIONS.write_text(json.dumps({name: round(took) for name, took in seconds.most_common()}, indent=1) + "\n")
 
 
 @pytest.hookimpl(wrapper=True)
