@@ -113,11 +113,8 @@ def insist_there(sight: Sight) -> None:
     if not any(listing(sight, site)):
         raise StoreFailed(
             f"{sight.store.location} holds nothing of {site} any more, though this machine stored there",
-            detail=[
-                "is its disk mounted? Where all of it is lost, "
-                f"`maint backup list --rebuild --store {sight.store.location}` says so once"
-            ],
-            hint="mount it, then again",
+            detail=["is its disk mounted?"],
+            hint=f"mount it, or `maint backup list --rebuild --store {sight.store.location}` where all of it is lost",
         )
 
 

@@ -42,16 +42,20 @@ def _works(site: Site, problems: list[str]) -> bool:
     try:
         insist_there(site)
     except WorkFailed as failure:
-        problems.append(failure.in_a_line)
+        problems.append(_told(failure))
         return False
     return True
+
+
+def _told(failure: WorkFailed) -> str:
+    return f"{failure.in_a_line} ({failure.hint})" if failure.hint else failure.in_a_line
 
 
 def _guarded(work: Iterator[str], problems: list[str]) -> Iterator[str]:
     try:
         yield from work
     except WorkFailed as failure:
-        problems.append(failure.in_a_line)
+        problems.append(_told(failure))
 
 
 def note_detour(target: Site, snapshot_id: str, first: str) -> None:

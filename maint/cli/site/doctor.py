@@ -45,7 +45,7 @@ from maint.snapshots.escrow import escrow, unopened
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
-from maint.snapshots.records import LOST, lost
+from maint.snapshots.records import LOST, insist_there, lost
 from maint.snapshots.replicate import suspect, with_store
 
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
@@ -311,6 +311,7 @@ def _proxy(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _store(site: ConfiguredSite) -> Iterator[Line]:
+    insist_there(site)
     known = entries(site)
     refuse_hidden(site, known, max((one.id for one in known), default=""))  # what is there and damaged has its own line
     count = show_count(sum(one.snapshot is not None for one in known), "snapshot")
@@ -333,13 +334,14 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
-    first, there = {*committed_ids(site)}, entries(with_store(site, copy))
+    insist_there(place := with_store(site, copy))
+    first, there = {*committed_ids(site)}, entries(place)
     words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
     lacking = sorted(first - {one.id for one in there})
     words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
     words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
-    ours = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
-    mend = ours or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
+    again = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
+    mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
     closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
     yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]
 

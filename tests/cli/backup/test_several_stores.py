@@ -86,6 +86,9 @@ def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says
     folder.rename(away := folder.with_name("not-mounted"))
     said = stores.create()
     assert (said.code, "is its disk mounted?" in said.err, folder.exists()) == (7, True, False)
+    label = "store" if which == "first" else f"copy {folder}"
+    lines = {one["label"]: one for one in stores.operator("doctor", "-o", "json").json["checks"]}
+    assert (lines[label]["state"], "mount it" in lines[label]["hint"]) == ("FAIL", True)
     away.rename(folder)
     assert stores.create().code == 0
     assert len(stores.ids(stores.first)) == len(stores.ids(stores.second)) == 4  # the one that went elsewhere, too

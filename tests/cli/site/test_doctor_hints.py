@@ -208,7 +208,7 @@ MENDED = [
     (lost_host_keys, {"known hosts": "names no hosts", f"host {HOST}": "its host key is not known"}),
     (failed_run, {"runs": "has failed"}),
     (lost_records, {"snapshots": "is lost", "backup": "no verified restorable backup"}),
-    (lost_store, {"backup": "no verified restorable backup", "store": "is not shown there any more", "snapshots": "is lost"}),
+    (lost_store, {"store": "holds nothing of lab any more", "backup": "no verified restorable backup", "snapshots": "is lost"}),
     (new_copy, {"copy": "it lacks 1 of the first store"}),
 ]  # fmt: skip
 
@@ -222,7 +222,7 @@ def test_what_the_hint_says_makes_what_is_broken_well_again(operator, break_it, 
     assert [one for one in found if not one.startswith((*broken, "host "))] == []
     typed_in(operator, found[next(iter(named.values()))]["hint"])
     if break_it is lost_store:
-        typed_in(operator, lines(operator)["snapshots"]["hint"])  # what was known of those that are gone
+        typed_in(operator, lines(operator)["backup"]["hint"])  # now that somebody has said that all is lost
     assert lines(operator) == {}
 
 
