@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated
 
 import msgspec
@@ -50,7 +51,7 @@ def usual_of(values: Iterable[str]) -> str:
 NOT_ASKED = "not-asked"  # stands in files of a version that did not ask, where it asked a question beside it
 
 
-class HostFacts(msgspec.Struct, frozen=True):
+class HostFacts(msgspec.Struct, frozen=True, dict=True):
     """One host, and what it answered."""
 
     name: str
@@ -108,10 +109,18 @@ class HostFacts(msgspec.Struct, frozen=True):
     def unit(self, name: str) -> Mapping[str, str]:
         """Return what systemd says about a unit (`LoadState` not-found: unknown), or raise `CouldNotTell`."""
         full = name if "." in name else f"{name}.service"
-        units = _blocks(self.text("units"))
-        if full not in units:
+        if full not in self._units:
             raise CouldNotTell(f"systemd says nothing about {full}")
-        return units[full]
+        return self._units[full]
+
+    @cached_property
+    def _units(self) -> Mapping[str, Mapping[str, str]]:
+        found: dict[str, Mapping[str, str]] = {}
+        for block in self.text("units").split("\n\n"):
+            pairs = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+            if "Id" in pairs:
+                found |= dict.fromkeys((pairs["Id"], *pairs.get("Names", "").split()), pairs)
+        return found
 
     def active(self, name: str) -> bool:
         """Return whether a unit runs."""
@@ -145,16 +154,6 @@ class HostFacts(msgspec.Struct, frozen=True):
         raise NotApplicable("no realm in /etc/krb5.conf")
 
 
-def _blocks(text: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for block in text.split("\n\n"):
-        pairs = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
-        if "Id" in pairs:
-            found[pairs["Id"]] = pairs
-            found |= dict.fromkeys(pairs.get("Names", "").split(), pairs)
-    return found
-
-
 _NO_MANAGER = (
     "`maint site status` tells why, and what mends it; where nothing answers: systemctl status cloudera-scm-server on"
     " the manager's host"
@@ -176,11 +175,8 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     release: str = ""
     chain: str = ""  # why its certificate was not accepted; "" where it was, or none was seen
     hosts: Sequence[Mapping[str, Json]] = ()  # hostname, lastHeartbeat and cluster of each
-    clusters: Sequence[
-        Mapping[str, Json]
-    ] = ()  # name, type, display name, and services with type, state, health and name
-    # when the certificate of its TLS port ends; "" where none was seen, None in a file of facts that does not tell
-    ends: str | None = ""
+    clusters: Sequence[Mapping[str, Json]] = ()  # name, type, display; services with name, type, state, health
+    ends: str | None = ""  # of its TLS port's certificate; "" where none was seen, None where a file does not tell
     truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked
     opens: bool | None = None  # whether that opens it; None: it could not be tried
     clock: str = ""  # its own time when it listed its hosts; "" where it, or a file of facts, does not tell
