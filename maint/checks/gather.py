@@ -17,7 +17,7 @@ from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Invalid, MaintError, Stopped, WorkFailed
-from maint.model.fleet import Reply
+from maint.model.fleet import HostReply
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
@@ -160,7 +160,7 @@ def full_name(host: HostSettings) -> str:
 
 
 def host_facts(
-    host: HostSettings, profiles: str, reply: Reply, token: str, asked: Iterable[str], site: SiteFacts
+    host: HostSettings, profiles: str, reply: HostReply, token: str, asked: Iterable[str], site: SiteFacts
 ) -> HostFacts:
     """Return a host's facts from its reply; what came before it broke off counts."""
     framed = parse(reply.out, token, asked)

@@ -14,7 +14,7 @@ from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Event, Outcome, Phase, Result
 from maint.model.secret import scrub
-from maint.report.run import Attempt, Back, Line, RunReport
+from maint.report.run import Attempt, Back, ReportedAction, RunReport
 from maint.report.site_facts import AT_WORK
 
 _KERBEROS = "where services use Kerberos, that makes their credentials, with the KDC's account in `manager.kdc`"
@@ -98,7 +98,7 @@ def _lists(past: RunState) -> dict[str, list[str]]:
     return found
 
 
-def _line(past: RunState, index: int, action: Action) -> Line:
+def _line(past: RunState, index: int, action: Action) -> ReportedAction:
     record = past.record(index)
     outcome, detail = "not begun", ""
     if record.result is not None:
@@ -106,7 +106,9 @@ def _line(past: RunState, index: int, action: Action) -> Line:
     elif record.begun:
         outcome = "begun"
     partly = record.result is not None and record.result.partly
-    return Line(action.name, action.target, action.effect.name, outcome, detail, partly, record.at, record.began)
+    return ReportedAction(
+        action.name, action.target, action.effect.name, outcome, detail, partly, record.at, record.began
+    )
 
 
 def folder(state: Path) -> Path:

@@ -71,7 +71,7 @@ def _run(flags: Flags, verb: str, name: str, cluster: str) -> int:
 Name = Annotated[str, argument("Its name in the API, such as dfs_replication.")]
 
 
-class Place(msgspec.Struct, frozen=True):
+class PlaceOptions(msgspec.Struct, frozen=True):
     """What has the settings, as the arguments of a step name it."""
 
     cluster: Annotated[str, option("--cluster", "The cluster, where several have such a service.")] = ""
@@ -84,7 +84,9 @@ class Place(msgspec.Struct, frozen=True):
 
 @command()
 def list_settings(
-    flags: Flags, place: Place, everything: Annotated[bool, option("--all", "Those that are not set too.")] = False
+    flags: Flags,
+    place: PlaceOptions,
+    everything: Annotated[bool, option("--all", "Those that are not set too.")] = False,
 ) -> None:
     """List what is set; secrets are never shown."""
     args = typed(SettingPlaceArguments, asdict(place))
@@ -112,7 +114,7 @@ def list_settings(
 def set_(
     flags: Flags,
     name: Name,
-    place: Place,
+    place: PlaceOptions,
     value: Annotated[str | None, argument("What it shall be.")] = None,
     secret: Annotated[str, option("--secret", "A secret by its reference, such as file:PATH.")] = "",
 ) -> int:
@@ -124,7 +126,7 @@ def set_(
 
 
 @command()
-def unset(flags: Flags, name: Name, place: Place) -> int:
+def unset(flags: Flags, name: Name, place: PlaceOptions) -> int:
     """Unset one setting, so that its default counts; its old value is kept."""
     given = {**asdict(place), "name": name, "value": None}
     return run_step(flags, "setting unset", f"Unset {name}", "config.set", given)
@@ -133,7 +135,7 @@ def unset(flags: Flags, name: Name, place: Place) -> int:
 @command()
 def restore(
     flags: Flags,
-    place: Place,
+    place: PlaceOptions,
     snapshot: Annotated[str, option("--from", "The snapshot's id; else the newest restorable one.")] = "",
     only: Annotated[list[str] | None, option("--property", "Only this setting; repeatable.")] = None,
 ) -> int:

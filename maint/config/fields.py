@@ -23,7 +23,7 @@ from maint.config.secrets import check_reference
 from maint.model.formatting import LONGEST, parse_duration
 from maint.model.virtual_cluster import is_cluster_name
 
-Place: TypeAlias = Callable[[str], Path]
+PathOf: TypeAlias = Callable[[str], Path]
 """Turns a path as it is written into an absolute one; given to pydantic as the context of what is read."""
 
 
@@ -160,7 +160,7 @@ def _path(value: object) -> object:
 def _placed(path: Path, info: ValidationInfo) -> Path:
     if any(len(part.encode(errors="surrogateescape")) > _LONGEST_NAME for part in path.parts):
         raise ValueError(f"must be a path whose parts have at most {_LONGEST_NAME} bytes each")
-    place: Place | None = info.context
+    place: PathOf | None = info.context
     return place(str(path)) if place else path
 
 

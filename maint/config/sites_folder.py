@@ -9,7 +9,7 @@ from pydantic import Field
 
 from maint.config import yaml
 from maint.config.error_messages import decode, together
-from maint.config.fields import Name, Place
+from maint.config.fields import Name, PathOf
 from maint.config.paths import SITES_FOLDER
 from maint.config.rules import BrokenRule, broken_rules
 from maint.config.schema import Config, Site
@@ -68,7 +68,7 @@ def site_names(document: Document | Invalid) -> tuple[str, ...]:
     return tuple(one for one in found if re.fullmatch(_FILE, str(one))) if isinstance(found, dict) else ()
 
 
-def gather(main: Document, files: Mapping[str, Document | Invalid], place: Place | None = None) -> Gathered:
+def gather(main: Document, files: Mapping[str, Document | Invalid], place: PathOf | None = None) -> Gathered:
     """Return a config with the sites of the files beside it, paths made absolute by `place`.
 
     Raises:
@@ -108,7 +108,7 @@ def distinct(errors: Iterable[Invalid]) -> list[Invalid]:
     return [*{id(one): one for one in errors}.values()]
 
 
-def checked(document: Document, place: Place | None = None, *, model: type[Config] = Config) -> Config:
+def checked(document: Document, place: PathOf | None = None, *, model: type[Config] = Config) -> Config:
     """Return the configuration of a document, its paths made absolute by `place`; Invalid: all that is wrong."""
     found = decode(model, document, hint=_HINT, context=place)
     broken: list[BrokenRule] = []
@@ -122,7 +122,7 @@ def checked(document: Document, place: Place | None = None, *, model: type[Confi
     return found
 
 
-def _sites_of(document: Document | Invalid, entry: str, place: Place | None) -> Mapping[str, Site | Invalid]:
+def _sites_of(document: Document | Invalid, entry: str, place: PathOf | None) -> Mapping[str, Site | Invalid]:
     """Return the sites of a file, or what is wrong with it for each; under `entry` where it declares none."""
     if isinstance(document, Invalid):
         return {entry: document}

@@ -17,7 +17,7 @@ class Standing(StrEnum):
 LATE = "give --timeout more"  # what a reply says is to be done where the time for all hosts was too short
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HostReply(msgspec.Struct, frozen=True):
     """What a host answered to its script."""
 
     host: str

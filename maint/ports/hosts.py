@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from maint.config.schema import HostSettings
-from maint.model.fleet import Presented, Reply
+from maint.model.fleet import HostReply, Presented
 from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
@@ -88,7 +88,7 @@ class Fleet(Protocol):
 
     def ask(
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
-    ) -> Iterator[Reply]:
+    ) -> Iterator[HostReply]:
         """Feed each host's script, which must change nothing, to `/bin/sh`; yield replies in the order of `hosts`.
 
         What fails on a host stands in its reply, hosts not done in `timeout` seconds too; Invalid: key or configuration

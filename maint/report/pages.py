@@ -21,8 +21,8 @@ from maint.report.recovery import (
     FAIL,
     OK,
     WARN,
-    Answer,
     Moment,
+    RecoveryAnswer,
     Trouble,
     answer,
     moment,
@@ -144,7 +144,7 @@ def _frame(now: datetime) -> dict[str, object]:
 
 def _badness(row: Values) -> tuple[int, tuple[int, int, int]]:
     told = row["answer"]
-    assert isinstance(told, Answer)  # as `_row` has it
+    assert isinstance(told, RecoveryAnswer)  # as `_row` has it
     return (FAIL, WARN, OK).index(str(row["worst"])), told.rank
 
 

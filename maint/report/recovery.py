@@ -210,7 +210,7 @@ class Said(msgspec.Struct, frozen=True):
     words: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class RecoveryAnswer(msgspec.Struct, frozen=True):
     """What somebody who has lost a manager asks first."""
 
     state: str  # the worst of what it says
@@ -266,7 +266,7 @@ class Answer(msgspec.Struct, frozen=True):
         return next(iter([*self.doubts, *stale[:1], *self.warnings]), None)
 
 
-def answer(site: PageFacts, now: datetime) -> Answer:
+def answer(site: PageFacts, now: datetime) -> RecoveryAnswer:
     """Return when and from what a site can be back, as far as is known."""
     named = (one for one in reversed(site.shots) if one.note == BY_NAME)
     shot, drill = site.newest or _last_sound(site) or next(named, None), site.drilled
@@ -281,7 +281,7 @@ def answer(site: PageFacts, now: datetime) -> Answer:
     late = shot is not None and now - shot.taken_at > timedelta(seconds=site.backup_limit)
     aged = {FAIL} if late else {WARN} if drill_late else set[str]()
     of = drill.snapshot if drill and shot else ""
-    return Answer(
+    return RecoveryAnswer(
         _worst({one.state for one in [*doubts, *warnings]} | aged),
         _worst({one.state for one in doubts} | aged),
         doubts,

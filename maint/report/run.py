@@ -19,7 +19,7 @@ from maint.report.recovery import Moment
 FORMATS = {"json": "notice.json.j2", "slack": "notice-slack.json.j2", "teams": "notice-teams.json.j2"}
 
 
-class Line(msgspec.Struct, frozen=True):
+class ReportedAction(msgspec.Struct, frozen=True):
     """One action of a run as the report shows it."""
 
     name: str
@@ -61,7 +61,7 @@ class RunReport(msgspec.Struct, frozen=True):
     ended: str
     state: str  # done, failed, interrupted, refused or unfinished
     reason: str  # why it stopped
-    lines: Sequence[Line]
+    lines: Sequence[ReportedAction]
     left: Sequence[str]  # what remains to be done, one line each
     lists: Mapping[str, Sequence[str]]  # what a comparison counted, one by one, under a heading each
     waived: str = ""  # why the backup guards were lifted
@@ -78,7 +78,7 @@ class RunReport(msgspec.Struct, frozen=True):
         return {"id": self.id, **plan, **rest, "actions": actions, "no_safety_net": self.waived}
 
 
-def _seconds(line: Line) -> float | None:
+def _seconds(line: ReportedAction) -> float | None:
     """Return how long an action took, in seconds; None where it has not ended."""
     if not (line.began and line.at) or line.at < line.began:
         return None

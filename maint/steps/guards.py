@@ -61,7 +61,7 @@ class Proven(Guarded):
     max_age: Limit = Field(MAX_AGE, description="how old the proving snapshot may be")
 
 
-class Kept(Guarded):
+class SafetyArguments(Guarded):
     """Whether the safety export goes through the redaction window."""
 
     open_window: bool = Field(False, description="take the safety snapshot through the redaction window")
@@ -187,7 +187,7 @@ def put_proof(sight: Sight, snapshot: str) -> Verification:
     )
 
 
-def plan_to_keep(sight: Sight, args: Kept) -> str:
+def plan_to_keep(sight: Sight, args: SafetyArguments) -> str:
     """Return words on the safety export that will be taken; refuses early where it could not be."""
     if args.no_safety_net:
         return f"; WARNING: without a safety net ({args.no_safety_net})"

@@ -10,7 +10,7 @@ from maint.checks.evaluate import judge
 from maint.checks.gather import Enquiry, ask_site
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings
-from maint.model.fleet import Reply, State
+from maint.model.fleet import HostReply, State
 from maint.model.formatting import show_time
 from maint.model.manager import Door, Host, Presence
 from tests.checks.facts import site
@@ -68,10 +68,10 @@ class SlowFleet:
     def __init__(self, clock: Shared) -> None:
         self.clock = clock
 
-    def ask(self, hosts: Sequence[HostSettings], scripts: object, *, timeout: float | None = None) -> list[Reply]:
+    def ask(self, hosts: Sequence[HostSettings], scripts: object, *, timeout: float | None = None) -> list[HostReply]:
         self.clock.read.wait(5)
         self.clock.sleep(90)
-        return [Reply(host.name, reason="no answer in time") for host in hosts]
+        return [HostReply(host.name, reason="no answer in time") for host in hosts]
 
 
 def test_a_host_that_hangs_makes_no_sign_of_life_older() -> None:

@@ -16,7 +16,7 @@ from maint.model.plan import Plan
 from maint.report import checks, plots
 from maint.report.pages import write_estate, write_site
 from maint.report.recovery import state_of, troubles
-from maint.report.run import Attempt, Line, RunReport, bars, write
+from maint.report.run import Attempt, ReportedAction, RunReport, bars, write
 from maint.report.site_facts import (
     BY_NAME,
     NO_BACKUP,
@@ -98,8 +98,8 @@ def ill(name: str = "ill") -> PageFacts:
 def of_run(**more: Any) -> RunReport:
     at = [f"2026-01-02T10:00:{second:02}+00:00" for second in (0, 10, 20, 40)]
     lines = [
-        Line("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
-        Line(
+        ReportedAction("Open the window", "cm", "CHANGE", "done", "opened", at=at[1], began=at[0]),
+        ReportedAction(
             "Take the snapshot",
             f"store {'/srv/backups' * 3}",
             "CHANGE",
@@ -108,7 +108,7 @@ def of_run(**more: Any) -> RunReport:
             at=at[3],
             began=at[2],
         ),
-        Line("Copy it", "copy", "CHANGE", "not begun", ""),
+        ReportedAction("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
     attempts = [
         Attempt(at[0], "ops@box", "", "killed", heard=at[1]),

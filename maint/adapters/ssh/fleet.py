@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.known_hosts import recorded_name
-from maint.adapters.ssh.runner import SHELL, Command, Sudo, ssh_settings
+from maint.adapters.ssh.runner import SHELL, Command, SudoGates, ssh_settings
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, MaintError, TimedOut
-from maint.model.fleet import LATE, Presented, Reply
+from maint.model.fleet import LATE, HostReply, Presented
 from maint.ports import Secrets
 
 T = TypeVar("T")
@@ -66,25 +66,25 @@ class FabricFleet:
         settings: SiteSettings,
         secrets: Secrets,
         *,
-        heard: Callable[[Reply], None] | None = None,
+        heard: Callable[[HostReply], None] | None = None,
         stopped: Callable[[Interrupted], None] | None = None,
     ) -> None:
         self._settings = settings
-        self._sudo = Sudo(settings, secrets)
+        self._sudo = SudoGates(settings, secrets)
         self._heard = heard
         self._stopped = stopped
 
     def ask(
         self, hosts: Sequence[HostSettings], scripts: Mapping[str, bytes], *, timeout: float | None = None
-    ) -> Iterator[Reply]:
+    ) -> Iterator[HostReply]:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
         _ = self._sudo.password  # a reference that leads nowhere is reported before any host is asked
         connections = self._connections()
 
-        def late(host: HostSettings, words: str, hint: str) -> Reply:
-            return Reply(host.name, reason=f"not done when {words}", hint=hint)
+        def late(host: HostSettings, words: str, hint: str) -> HostReply:
+            return HostReply(host.name, reason=f"not done when {words}", hint=hint)
 
-        def work(host: HostSettings) -> Reply:
+        def work(host: HostSettings) -> HostReply:
             return self._visit(connections, host, scripts[host.name])
 
         yield from self._each(hosts, connections, work, late, timeout, self._heard)
@@ -146,7 +146,7 @@ class FabricFleet:
             connections.close()
             pool.shutdown()
 
-    def _visit(self, connections: Connections, host: HostSettings, script: bytes) -> Reply:
+    def _visit(self, connections: Connections, host: HostSettings, script: bytes) -> HostReply:
         # Failures are part of the reply.
         kept, limit = KeptConnection(connections, connections.address(host)), connections.settings.command_timeout
         name = str(kept.address)
@@ -176,7 +176,7 @@ class FabricFleet:
             received = time.time() if command else 0.0
             kept.drop()
         seconds = time.monotonic() - begun
-        return Reply(
+        return HostReply(
             host=host.name,
             out=command.received if command else b"",
             status=status,

@@ -27,7 +27,7 @@ def ssh_settings(settings: SiteSettings) -> SshSettings:
     return settings.ssh
 
 
-class Sudo:
+class SudoGates:
     """Whether a site's commands go through sudo, and its password, which is resolved once, not for each host."""
 
     def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:

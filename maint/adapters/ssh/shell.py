@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from paramiko import Channel
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
-from maint.adapters.ssh.runner import Command, Lost, Sudo, ssh_settings
+from maint.adapters.ssh.runner import Command, Lost, SudoGates, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
@@ -69,7 +69,7 @@ class FabricShell:
 
     def __init__(self, settings: SiteSettings, secrets: Secrets) -> None:
         self._settings = settings
-        self._sudo = Sudo(settings, secrets)
+        self._sudo = SudoGates(settings, secrets)
         self._connections: Connections | None = None
         self._kept: dict[str, KeptConnection] = {}
         self._opening = threading.Lock()

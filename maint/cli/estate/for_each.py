@@ -20,7 +20,7 @@ from maint.errors import Interrupted, MaintError, PartlyDone, Stopped, UsageErro
 from maint.model.formatting import parse_duration, show_count, show_duration, show_ends, tell_times
 from maint.model.json import Json
 
-Answer = Mapping[str, Json]
+Printed = Mapping[str, Json]
 _STATES = ("fail", "error", "warn", "skip", "pass", "ok")  # the worst first
 
 
@@ -39,12 +39,12 @@ def meaning(code: int) -> str:
     return EXIT_CODES[code].meaning.partition(":")[0] if code in EXIT_CODES else "ended by a signal"
 
 
-def _items(answer: Answer, key: str) -> list[Answer]:
+def _items(answer: Printed, key: str) -> list[Printed]:
     value = answer.get(key)
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def _inside(answer: Answer, key: str) -> Answer:
+def _inside(answer: Printed, key: str) -> Printed:
     value = answer.get(key)
     return value if isinstance(value, Mapping) else {}
 
@@ -53,31 +53,31 @@ def _time(seconds: Json) -> str:
     return show_duration(seconds) if isinstance(seconds, int | float) else "?"
 
 
-def _verification(answer: Answer) -> str:
+def _verification(answer: Printed) -> str:
     found = _inside(answer, "verification")
     return f"{found.get('snapshot')}: {found.get('result')}, level {found.get('depth')}"
 
 
-def _drill(answer: Answer) -> str:
+def _drill(answer: Printed) -> str:
     found = _inside(answer, "drill")
     return f"{found.get('snapshot')}: {found.get('result')}, back in {_time(found.get('rto_seconds'))}"
 
 
-def _verifications(answer: Answer) -> str:
+def _verifications(answer: Printed) -> str:
     found = Counter(str(one.get("result")) for one in _items(answer, "verifications"))
     told = ", ".join(f"{count} {result}" for result, count in found.items())
     return f"{show_count(found.total(), 'snapshot')}: {told}" if told else "no snapshot was verified so long ago"
 
 
-def _actions(answer: Answer) -> str:
+def _actions(answer: Printed) -> str:
     """Return what the snapshot is that was taken, else what the last action says."""
     told = [one for one in _items(answer, "actions") if one.get("detail")]
     told = [one for one in told if one.get("kind") == "snapshot.take"] or told
     return str(told[-1]["detail"]).splitlines()[0] if told else f"run {answer.get('run')}"
 
 
-def _states(key: str, name: str) -> Callable[[Answer], str]:
-    def count(answer: Answer) -> str:
+def _states(key: str, name: str) -> Callable[[Printed], str]:
+    def count(answer: Printed) -> str:
         states = [(str(one.get("state")).lower(), str(one.get(name))) for one in _items(answer, key)]
         counts = Counter(state for state, _ in states)
         told = ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
@@ -88,7 +88,7 @@ def _states(key: str, name: str) -> Callable[[Answer], str]:
     return count
 
 
-def _snapshots(answer: Answer) -> str:
+def _snapshots(answer: Printed) -> str:
     found = _items(answer, "snapshots")
     if "plan" in answer:
         return f"{show_count(sum(one.get('keep') is False for one in found), 'snapshot')} would go"
@@ -100,7 +100,7 @@ def _snapshots(answer: Answer) -> str:
 
 
 # A key of an answer → how such an answer is told.
-_SAYS: dict[str, Callable[[Answer], str]] = {
+_SAYS: dict[str, Callable[[Printed], str]] = {
     "verification": _verification,
     "verifications": _verifications,
     "drill": _drill,

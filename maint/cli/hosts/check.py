@@ -29,7 +29,7 @@ from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError, WorkFailed
 from maint.files import LARGEST, explaining, whole
 from maint.files import replace as write_file
-from maint.model.fleet import Contact, Finding, Reply, State
+from maint.model.fleet import Contact, Finding, HostReply, State
 from maint.model.formatting import tell_time
 from maint.model.json import Json
 from maint.report import checks as reports
@@ -235,7 +235,7 @@ class Teller:
         self._count = count
         self._heard = 0
 
-    def __call__(self, reply: Reply) -> None:
+    def __call__(self, reply: HostReply) -> None:
         """Tell of one reply; failures always, answers in place or with `-v`."""
         self._heard += 1
         place = f"[{self._heard}/{self._count}]"

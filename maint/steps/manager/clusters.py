@@ -41,7 +41,7 @@ class StopAllArguments(guards.Proven):
     snapshot: str | None = Field(None, description="the snapshot about to be put, which is proof by itself")
 
 
-class DeleteArguments(ClusterArguments, guards.Proven, guards.Kept):
+class DeleteArguments(ClusterArguments, guards.Proven, guards.SafetyArguments):
     """Which cluster, how old the proof may be, and how the present state is kept."""
 
 

@@ -24,7 +24,7 @@ from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.snapshots.verify import verdict_of
-from maint.steps.guards import Kept, keep, plan_to_keep, put_proof
+from maint.steps.guards import SafetyArguments, keep, plan_to_keep, put_proof
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.commands import polls
 from maint.steps.manager.java_options import UNIT
@@ -271,7 +271,7 @@ class EditedArguments(SnapshotArguments):
     map_hosts: list[str] = Field([], description="hosts that have become others, each `OLD=NEW`")
 
 
-class PutArguments(EditedArguments, Kept):
+class PutArguments(EditedArguments, SafetyArguments):
     """Which snapshot, which hosts have become others, and how the present state is kept."""
 
 
@@ -312,7 +312,7 @@ class PutDeployment(Step[PutArguments]):
         return done(f"snapshot {name} {(yield from send_licensed(site, work, out, evidence, limit))}; {kept}")
 
 
-class AddArguments(EditedArguments, Kept):
+class AddArguments(EditedArguments, SafetyArguments):
     """Which clusters of which snapshot, which hosts have become others, and how the present state is kept."""
 
     clusters: list[str] = Field(min_length=1, description="names or display names in the snapshot")

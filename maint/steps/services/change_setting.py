@@ -31,7 +31,7 @@ _SENT, _SEALED = "sent", "sealed"
 _LONGEST = 60  # characters of a value that is shown
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingChange(msgspec.Struct, frozen=True):
     """One change."""
 
     place: Place
@@ -42,15 +42,15 @@ class Change(msgspec.Struct, frozen=True):
     source: str = ""  # the snapshot that has the old value where the manager hides it; "" where it is read
 
     def __repr__(self) -> str:
-        return f"Change({self.name} of {self.place})"
+        return f"SettingChange({self.name} of {self.place})"
 
 
-def planned(action: Action, wanted: str | None) -> Change:
+def planned(action: Action, wanted: str | None) -> SettingChange:
     """Return the change that an action stands for."""
     secret = action.facts["secret"] is True
     if secret and wanted is not None:
         Secret(wanted)  # so that no answer of the manager shows it
-    return Change(
+    return SettingChange(
         place_from(action.arguments),
         str(action.arguments["name"]),
         wanted,
@@ -164,7 +164,7 @@ def refuse_unkept(sight: Sight, place: Place, name: str, source: str) -> None:
         )
 
 
-def carry_out(site: Site, work: Work, change: Change) -> Progress:
+def carry_out(site: Site, work: Work, change: SettingChange) -> Progress:
     """Set it once; by reading it is decided whether that is done, still to do, or somebody else's change."""
     place, name = change.place, change.name
     now_is = "is unset" if change.wanted is None else "is set"
@@ -205,7 +205,7 @@ def carry_out(site: Site, work: Work, change: Change) -> Progress:
     return done(f"{name} of {place} {now_is}{put_back_by(site.state, work.run)}")
 
 
-def _left_by(site: Site, run: str, change: Change) -> str | None:
+def _left_by(site: Site, run: str, change: SettingChange) -> str | None:
     """Return the print of what the run itself set before, None where it did not."""
     mine = [one for one in kept_settings(site.state, run) if (one.place, one.name) == (change.place, change.name)]
     return mine[-1].print if mine and mine[-1].print != HIDDEN else None
@@ -219,7 +219,7 @@ def is_so(live: Setting, wanted: str | None) -> bool:
     return live.value == wanted or (live.value is None and wanted is not None and live.default == wanted)
 
 
-def _keep(site: Site, work: Work, change: Change, live: Setting) -> None:
+def _keep(site: Site, work: Work, change: SettingChange, live: Setting) -> None:
     sealed = work.noted(_SEALED)
     if not isinstance(sealed, str):
         sealed = secrets.token_hex(16)
@@ -238,7 +238,7 @@ def _keep(site: Site, work: Work, change: Change, live: Setting) -> None:
     keep(site, work.run, kept, old)
 
 
-def _from_snapshot(site: Site, change: Change) -> str | None:
+def _from_snapshot(site: Site, change: SettingChange) -> str | None:
     held = settings_in(site, chosen(site, change.source), change.place).get(change.name)
     return Secret(held.value).reveal() if held and held.value is not None else None
 

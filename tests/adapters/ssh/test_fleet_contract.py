@@ -7,13 +7,13 @@ import time
 import pytest
 
 from maint.errors import Interrupted
-from maint.model.fleet import Reply, Standing
+from maint.model.fleet import HostReply, Standing
 from tests.adapters.ssh.conftest import Ground
 
 HELLO = b"f() { echo hello; }\nf </dev/null\n"
 
 
-def asked(ground: Ground, script: bytes, *, timeout: float | None = None, **options: object) -> list[Reply]:
+def asked(ground: Ground, script: bytes, *, timeout: float | None = None, **options: object) -> list[HostReply]:
     fleet, hosts = ground.fleet(**options)
     return list(fleet.ask(hosts, {host.name: script for host in hosts}, timeout=timeout))
 
@@ -91,9 +91,9 @@ def test_a_host_that_prints_without_end_is_ended_and_the_others_answer(ground: G
 
 def test_answers_that_came_before_an_interruption_are_kept(ground: Ground) -> None:
     stops: list[Interrupted] = []
-    heard: list[Reply] = []
+    heard: list[HostReply] = []
 
-    def hear(reply: Reply) -> None:
+    def hear(reply: HostReply) -> None:
         heard.append(reply)
         if len(heard) == len(ground.ports) - 1:
             signal.raise_signal(signal.SIGUSR1)

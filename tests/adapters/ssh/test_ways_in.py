@@ -14,7 +14,7 @@ import pytest
 
 from maint.config.schema import HostSettings, Jump, Sudo
 from maint.errors import Invalid
-from maint.model.fleet import Reply
+from maint.model.fleet import HostReply
 from tests.adapters.conftest import SSHD, Relay, missing
 from tests.adapters.ssh.conftest import Ground, OneSecret, made, wait_for_banner
 from tests.ports import free_port
@@ -22,7 +22,7 @@ from tests.ports import free_port
 WHO = b"id -u\n"
 
 
-def asked(ground: Ground, script: bytes = WHO, **options: Any) -> list[Reply]:
+def asked(ground: Ground, script: bytes = WHO, **options: Any) -> list[HostReply]:
     fleet, hosts = ground.fleet(**options)
     return list(fleet.ask(hosts, {host.name: script for host in hosts}))
 

@@ -14,7 +14,7 @@ import pytest
 
 from maint.cli.hosts import check as hosts_check
 from maint.lab.faults import AILMENTS
-from maint.model.fleet import Reply
+from maint.model.fleet import HostReply
 from tests.steps.operator import Operator, environment, maint
 
 FIRST = "base-01.example.internal"
@@ -193,7 +193,7 @@ def test_an_interruption_shows_the_answers_that_had_come(sick: Operator, monkeyp
     sick.lab.break_(FIRST, "swappiness-60")
 
     class Interrupting(hosts_check.Teller):
-        def __call__(self, reply: Reply) -> None:
+        def __call__(self, reply: HostReply) -> None:
             super().__call__(reply)
             if reply.host == FIRST:
                 signal.raise_signal(signal.SIGINT)
