@@ -18,7 +18,7 @@ __all__ = ["folder", "lab", "openssh", "shell"]
 def put(shell: FabricShell) -> Iterator[Any]:
     def put_back(path: str, content: bytes = b"", kind: Kind = Kind.FILE, mode: int = 0o640, target: str = "") -> Any:
         member = Member(path, kind, mode, "nobody-of-that-name", "", os.getuid(), os.getgid(), target)
-        return shell.run("one", putting_back(member, content, "token"), stdin=content)
+        return shell.run("one", putting_back(member, content), stdin=content)
 
     yield put_back
 

@@ -1,8 +1,6 @@
 """Ask and act on a site's hosts over SSH, one command at a time, and read and replace their files."""
 
-import hashlib
 import posixpath
-import secrets
 import shlex
 import threading
 from collections.abc import Iterator
@@ -16,9 +14,9 @@ from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
 from maint.ports import Answer, Ran, Secrets
+from maint.ports.write_script import written_whole
 
 MISSING = 44  # status of the script that reads a file, where there is none
-_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
 _READ = """\
 p={path}
 if [ -e "$p" ]; then exec cat "$p"; fi
@@ -30,7 +28,7 @@ done
 if [ -d "${{d:-/}}" ] && [ ! -x "${{d:-/}}" ]; then echo "$d: not allowed to look into this folder" >&2; exit 1; fi
 exit {missing}
 """
-_WRITE = """\
+_TARGET = """\
 set -eu
 p={path}
 if [ -L "$p" ]; then p=$(readlink -f "$p"); fi
@@ -38,16 +36,8 @@ if [ -d "$p" ]; then echo "$p is a folder" >&2; exit 1; fi
 d=${{p%/*}}
 d=${{d:-/}}
 if [ ! -d "$d" ]; then echo "there is no folder $d" >&2; exit 1; fi
-find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
-t=$d/.maint-{token}
-umask 077
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-set -C
-cat > "$t"
-set +C
-sum=$(sha256sum < "$t")
-if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
+"""
+_OWN = """\
 o={owner}
 g={group}
 m={mode}
@@ -58,9 +48,6 @@ elif [ "$(id -u)" = 0 ]; then
 fi
 if [ -n "$o$g" ]; then chown "$o:$g" "$t"; fi
 chmod "${{m:-0644}}" "$t"
-sync "$t" 2>/dev/null || sync
-mv -f "$t" "$p"
-sync "$d/" 2>/dev/null || sync
 """
 
 
@@ -116,7 +103,7 @@ class FabricShell:
         timeout: float | None = None,
     ) -> None:
         """Replace or make a file atomically, see `ports.Shell.write_file`; WorkFailed leaves the old one as it was."""
-        words = write_script(path, content, secrets.token_hex(8), owner=owner, group=group, mode=mode)
+        words = write_script(path, content, owner=owner, group=group, mode=mode)
         ran = self.run(host, words, stdin=content, timeout=timeout)
         if not ran.ok:
             raise _failed(f"{host}: cannot write {path}", ran)
@@ -203,23 +190,13 @@ def read_script(path: str) -> str:
     return _READ.format(path=_quoted(path), missing=MISSING)
 
 
-def write_script(path: str, content: bytes, token: str, *, owner: str = "", group: str = "", mode: str = "") -> str:
+def write_script(path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = "") -> str:
     """Return a script that replaces a file, through a link too, by its input, atomically, if that is this content.
 
-    Args:
-        token: 16 characters, which make the name of the temporary file in the same folder; those that an hour-old
-            writer has left there are removed.
-        owner, group, mode: what the file is to have; what is empty stays as it was, else root's and 0644.
+    What is empty of owner, group and mode stays as it was, else root's and 0644.
     """
-    return _WRITE.format(
-        path=_quoted(path),
-        token=token,
-        old=_LEFT_OVER,
-        sha256=hashlib.sha256(content).hexdigest(),
-        owner=shlex.quote(owner),
-        group=shlex.quote(group),
-        mode=shlex.quote(mode),
-    )
+    own = _OWN.format(owner=shlex.quote(owner), group=shlex.quote(group), mode=shlex.quote(mode))
+    return _TARGET.format(path=_quoted(path)) + written_whole(content, own, 'mv -f "$t" "$p"')
 
 
 def _quoted(path: str) -> str:

@@ -1,7 +1,5 @@
 """Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (M13.4)."""
 
-import hashlib
-import secrets
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -11,6 +9,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
 from maint.ports.manager_host import insist
+from maint.ports.write_script import written_whole
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Kind, Member, members
 from maint.snapshots.extra_parts import GUID
@@ -85,7 +84,7 @@ def lacking(shell: ShellSight, host: str, paths: Sequence[str]) -> Sequence[str]
 def _put(site: Site, host: str, member: Member, content: bytes) -> None:
     if member.path == java_options.PATH:  # it may have been kept while a redaction window was open
         content = java_options.closed(content)
-    ran = site.shell.run(host, putting_back(member, content, secrets.token_hex(8)), stdin=content)
+    ran = site.shell.run(host, putting_back(member, content), stdin=content)
     if not ran.ok and ran.status != THERE:
         raise WorkFailed(
             f"{host}: {member.path} could not be put back",
@@ -112,43 +111,27 @@ _BEGIN = """\
 set -eu
 p={path}
 if [ -e "$p" ] || [ -L "$p" ]; then exit {there}; fi
-mkdir -p "${{p%/*}}/"
-"""
-_FILE = """\
-t=${{p%/*}}/.maint-{token}
-umask 077
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-set -C
-cat > "$t"
-set +C
-sum=$(sha256sum < "$t")
-if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
-{own}
-chmod {mode:04o} "$t"
-sync "$t" 2>/dev/null || sync
-ln "$t" "$p"
-sync "${{p%/*}}/" 2>/dev/null || sync
+d=${{p%/*}}
+mkdir -p "$d/"
 """
 _FOLDER = """\
 t=$p
 (umask 077; mkdir "$p")
-{own}
-chmod {mode:04o} "$p"
-"""
+{own}"""
 # The names count where the host knows them, else the numbers; who is not root cannot give files away.
 _OWN = """\
-if [ "$(id -u)" = 0 ]; then chown {named} "$t" 2>/dev/null || chown {uid}:{gid} "$t"; fi"""
+if [ "$(id -u)" = 0 ]; then chown {named} "$t" 2>/dev/null || chown {uid}:{gid} "$t"; fi
+chmod {mode:04o} "$t"
+"""
 
 
-def putting_back(member: Member, content: bytes, token: str) -> str:
+def putting_back(member: Member, content: bytes) -> str:
     """Return the script for one member, content on its input: whole, with owner and mode, or not at all."""
     begin = _BEGIN.format(path=shlex.quote(member.path), there=THERE)
     if member.kind is Kind.LINK:
         return begin + f'ln -s {shlex.quote(member.target)} "$p"\n'
     named = shlex.quote(f"{member.user or member.uid}:{member.group or member.gid}")
-    own = _OWN.format(named=named, uid=member.uid, gid=member.gid)
+    own = _OWN.format(named=named, uid=member.uid, gid=member.gid, mode=member.mode)
     if member.kind is Kind.FOLDER:
-        return begin + _FOLDER.format(own=own, mode=member.mode)
-    digest = hashlib.sha256(content).hexdigest()
-    return begin + _FILE.format(token=token, sha256=digest, own=own, mode=member.mode)
+        return begin + _FOLDER.format(own=own)
+    return begin + written_whole(content, own, 'ln "$t" "$p"')

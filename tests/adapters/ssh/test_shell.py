@@ -366,7 +366,7 @@ def test_the_scripts_for_files_run_under_any_posix_shell(tmp_path: Path) -> None
     path = str(tmp_path / "it's")
     for words in shells:
         assert subprocess.run([*words, "-c", read_script(path + words[0])]).returncode == MISSING
-        script = write_script(path + words[0], b"x", "t")
+        script = write_script(path + words[0], b"x")
         ended = subprocess.run([*words, "-c", script], input=b"x", capture_output=True)
         assert (ended.returncode, ended.stderr) == (0, b"")
         assert subprocess.run([*words, "-c", read_script(path + words[0])], capture_output=True).stdout == b"x"

@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_written_is_a_failure_and_leaves_nothing(shell: Fa
 
 def test_content_that_does_not_arrive_whole_is_never_put_in_place(shell: FabricShell, folder: str) -> None:
     shell.run("one", f"printf old > {folder}/file")
-    ran = shell.run("one", write_script(f"{folder}/file", b"whole content", "t"), stdin=b"whole")
+    ran = shell.run("one", write_script(f"{folder}/file", b"whole content"), stdin=b"whole")
     assert not ran.ok
     assert b"did not arrive whole" in ran.err
     assert shell.read_file("one", f"{folder}/file") == b"old"
