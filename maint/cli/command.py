@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from maint.cli.boundary import foreseen, guarded
 from maint.cli.options import CHOOSING, COMMON, ESTATE, Flags, Options, Said, Several, merged, output, together
 from maint.cli.screen import to_stdout
+from maint.cli.width import call
 from maint.errors import UsageError
 from maint.model.formatting import parse_duration
 
@@ -166,8 +167,6 @@ def _write_options(
 
 def _write_examples(formatter: Made, examples: Sequence[str]) -> None:
     if examples:
-        from maint.cli.width import call  # `maint --help` has none
-
         with formatter.section("Example" if len(examples) == 1 else "Examples"):
             for example in examples:
                 for line in call(example, formatter.width, " " * formatter.current_indent):

@@ -16,10 +16,12 @@ from threading import RLock
 from typing import TypeVar
 
 from maint.cli.progress import Meter, steps_bar, transfer_bar
+from maint.cli.width import columns, fitted, folded
 from maint.errors import Interrupted, MaintError, NotWritten, Refused
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Event, Happening, Outcome, Phase, Plan
+from maint.model.secret import scrub
 
 T = TypeVar("T")
 SCHEMA = "maint/1"
@@ -296,15 +298,11 @@ class Screen:
 
 
 def _folded(text: str, width: int | None = None, *, whole: str = "") -> str:
-    from maint.cli.width import columns, folded  # few commands say much
-
     return folded(text, width or columns(), whole=whole)
 
 
 def error_object(failure: MaintError) -> dict[str, Json]:
     """Return a failure as programs are told it: what, why, what next."""
-    from maint.model.secret import scrub  # few commands fail
-
     return {
         "message": scrub(failure.message),
         "detail": [scrub(line) for line in failure.detail],
@@ -357,8 +355,6 @@ def cell(value: Json) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
-    from maint.cli.width import columns, fitted  # `--help` shows no table
-
     return fitted([headings, *rows], columns())
 
 

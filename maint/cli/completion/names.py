@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import maint
 from maint.cli.completion import FILES, VARIABLE
-from maint.config.paths import SITES_FOLDER, config_file, home
+from maint.config.paths import SITES_FOLDER, config_file, home, shipped_folder
 from maint.errors import Invalid
 
 Kept: TypeAlias = Any  # plain JSON, of the shape that its maker gave it
@@ -76,11 +76,15 @@ def _kept(name: str, key: Kept, make: Callable[[], Kept]) -> Kept:
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     value = make()
-    from maint.files import replace
+    _keep(path, {"key": key, "value": value})
+    return value
+
+
+def _keep(path: Path, content: Kept) -> None:
+    from maint.files import replace  # at most Tabs nothing is kept
 
     with suppress(OSError):  # a read-only home: slower, and nothing else
-        replace(path, json.dumps({"key": key, "value": value}).encode())
-    return value
+        replace(path, json.dumps(content).encode())
 
 
 def _folder() -> Path:
@@ -125,10 +129,7 @@ def remember(state: Path, **shown: Iterable[str]) -> None:
     kept = _memo(state)
     told = {kind: list(names) for kind, names in shown.items()}
     if state.is_dir() and kept != (new := {**kept, **told}):
-        from maint.files import replace
-
-        with suppress(OSError):
-            replace(state / MEMO, json.dumps(new).encode())
+        _keep(state / MEMO, new)
 
 
 def _bare(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -169,8 +170,6 @@ def _snapshots(store: str, name: str, state: Path) -> list[str]:
 
 
 def _playbooks() -> list[str]:
-    from maint.config.paths import shipped_folder
-
     names = (one.name for one in shipped_folder("playbooks").iterdir())
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
