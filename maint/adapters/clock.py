@@ -150,7 +150,6 @@ class SystemClock:
     """The clock of the machine; implements `ports.Clock`."""
 
     def now(self) -> datetime:
-        """Return the time, UTC, aware."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:

@@ -136,7 +136,6 @@ class AgeSeal:
     """`ports.Seal` with X25519 keys; files are one zstd frame inside one binary age file."""
 
     def new_identity(self) -> tuple[Secret, str]:
-        """Return a fresh private key and its recipient."""
         identity = pyrage.x25519.Identity.generate()
         return Secret(str(identity)), str(identity.to_public())
 

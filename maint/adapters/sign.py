@@ -58,11 +58,9 @@ class SshSigner:
 
     @property
     def public_key(self) -> str:
-        """This site's own key, `ssh-ed25519 AAAA…`."""
         return _show_public(self._own().public_key().public_bytes_raw())
 
     def sign(self, content: bytes) -> bytes:
-        """Return the armored signature, in its one canonical spelling."""
         own = self._own()
         if self._public:
             with suppress(OSError):  # a backup is worth more than a copy of what its signature names anyway

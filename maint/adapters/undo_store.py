@@ -63,7 +63,6 @@ class SealedUndo:
             remove(self._path(name))
 
     def sealed_before(self, moment: float) -> Sequence[str]:
-        """Return the names of what was sealed before a moment (seconds since 1970)."""
         with suppress(FileNotFoundError):  # one may just go
             return [one.name for one in self._folder.glob("*") if one.stat().st_mtime < moment]
         return []

@@ -112,7 +112,7 @@ def _selinux(host: HostFacts) -> Verdict:
         raise NotApplicable("there is no SELinux here")
     if not now:
         raise CouldNotTell(f"getenforce does not say what is now; at boot: {later}", "dnf install -y libselinux-utils")
-    shown = f"{now or 'unknown'} now, {later or 'unset'} at boot"
+    shown = f"{now} now, {later or 'unset'} at boot"
     if now.lower() not in ("disabled", "permissive"):
         return broken(shown)
     agree = later.lower() in ("", now.lower())  # one that is off becomes permissive at no command, only at a boot

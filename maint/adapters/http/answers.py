@@ -185,7 +185,6 @@ class Streamed:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Let go of the connection."""
         self._answer.close()
 
     def _block(self, size: int) -> bytes:

@@ -356,7 +356,6 @@ class _Adapter(HTTPAdapter):
         return url
 
     def close(self) -> None:
-        """Let go of all connections."""
         with self._lock:
             for pool in self._pools.values():
                 pool.close()

@@ -66,7 +66,6 @@ class ManagerClient:
         self._calls = Calls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
 
     def close(self) -> None:
-        """Let go of connections."""
         self._calls.close()
 
     def presence(self) -> Presence:
@@ -74,11 +73,9 @@ class ManagerClient:
         return self._calls.session.presence()
 
     def certificate_end(self) -> datetime | None:
-        """Return when the certificate of the TLS port ends, trusted or not; None where none is shown."""
         return self._calls.session.certificate_end()
 
     def certificate_digest(self) -> str:
-        """Return the SHA-256 (hex) of the certificate that the TLS port shows, trusted or not; empty where none is."""
         return self._calls.session.certificate_digest()
 
     def allow_plain(self, use: PlainUse) -> None:
@@ -86,11 +83,9 @@ class ManagerClient:
         self._calls.session.allow_plain(use)
 
     def log_in(self) -> Account:
-        """Find the account that is let in, and keep to it until `forget_login`."""
         return self._calls.session.account()
 
     def forget_login(self) -> None:
-        """Forget port and account: the next call finds both anew."""
         self._calls.session.forget()
 
     def api_version(self) -> int:
@@ -99,11 +94,9 @@ class ManagerClient:
         return version(self._calls.good(self._calls.read(path), f"GET {path}"))
 
     def require_api(self, pinned: int) -> str:
-        """Return `vN` for the pinned version, or raise `WorkFailed` when the server knows only lower ones."""
         return self._calls.root(pinned).removeprefix("/api/")
 
     def release(self) -> str:
-        """Return the manager's release, such as 7.6.5."""
         path = f"{self._root()}/cm/version"
         found = self._calls.object(path)
         release = decoding.text(found, "version")
@@ -120,13 +113,11 @@ class ManagerClient:
         return [decoding.cluster(item) for item in self._calls.as_list(self._calls.decoded(reply, path), path)]
 
     def data_contexts(self, cluster: str) -> Sequence[str]:
-        """Return the names of the data contexts made of a base cluster's services; empty before API v32."""
         listed = self._since(_SINCE_CONTEXTS, "/dataContexts")
         services = [service.name for service in self.services(cluster)] if listed else []
         return [decoding.text(item, "name") for item in listed if decoding.made_of(item, cluster, services)]
 
     def services(self, cluster: str) -> Sequence[Service]:
-        """Return a cluster's services."""
         return [decoding.service(item) for item in self._listed(f"/clusters/{segment(cluster)}/services")]
 
     def management_service(self) -> Service | None:
@@ -151,7 +142,6 @@ class ManagerClient:
         return [decoding.setting(item) for item in self._listed(f"{path_of(place)}/config?view=full")]
 
     def settings_if_there(self, place: Place) -> Sequence[Setting] | None:
-        """Return all settings that a place knows, None where it is gone."""
         found = self._calls.objects_if_known(f"{self._root()}{path_of(place)}/config?view=full")
         return None if found is None else [decoding.setting(item) for item in found]
 
@@ -175,7 +165,6 @@ class ManagerClient:
         return None if reply is None else decoding.command(self._calls.decoded(reply, path))
 
     def active_commands(self) -> Sequence[Command]:
-        """Return what runs now on manager, monitoring and clusters; where nothing does, on services, then on roles."""
         found = [*self.commands_of(Place())]
         found += map(decoding.command, self._calls.objects_if_known(f"{self._root()}/cm/service/commands") or ())
         for cluster in self.clusters():
@@ -220,7 +209,6 @@ class ManagerClient:
         return decoding.settings(self._listed("/cm/config"))
 
     def instances(self) -> Sequence[Instance]:
-        """Return the servers of this manager; empty where the API is older than v41."""
         return [decoding.instance(item) for item in self._since(_SINCE_INSTANCES, "/cm/instances")]
 
     @contextmanager

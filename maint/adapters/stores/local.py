@@ -55,16 +55,13 @@ class LocalStore:
 
     @property
     def location(self) -> str:
-        """Where it is, for people."""
         return str(self._root)
 
     def names(self, prefix: str = "") -> Iterator[str]:
-        """Yield the names of all committed files below a folder, in order."""
         found = (name for name, _ in self._walk(split_prefix(prefix), staging=False))
         yield from sorted(found)
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None where there is none."""
         found = self._facts(name)
         return found.st_size if found else None
 
@@ -75,7 +72,6 @@ class LocalStore:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """Read a file as a stream; `FileNotFoundError` where there is none."""
         *folders, last = split_name(name)
         with self._failing(f"cannot open {name}", FileNotFoundError), self._folder(folders) as folder:
             handle = _open_file(folder, last)

@@ -88,17 +88,14 @@ class S3Store:
 
     @property
     def location(self) -> str:
-        """Where it is, for people."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     def names(self, prefix: str = "") -> Iterator[str]:
-        """Yield the names of all committed files below a folder, in order."""
         for name, _ in self._listed("/".join(split_prefix(prefix))):
             if not any(part.startswith(".") for part in name.split("/")):
                 yield name
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None where there is none."""
         found = self._facts(name)
         return None if found is None else int(found["ContentLength"])
 
@@ -109,7 +106,6 @@ class S3Store:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """Read a file as a stream; `FileNotFoundError` where there is none."""
         key, words = self._key(name), f"cannot read {name}"
         with self._failing(words):
             try:

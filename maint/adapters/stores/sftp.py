@@ -64,16 +64,13 @@ class SftpStore:
 
     @property
     def location(self) -> str:
-        """Where it is, for people."""
         return self._location
 
     def names(self, prefix: str = "") -> Iterator[str]:
-        """Yield the names of all committed files below a folder, in order."""
         found = [name for name, _ in self._walk(stored_files.split_prefix(prefix)) if not stored_files.is_staging(name)]
         yield from sorted(found)
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file, None where there is none."""
         path = self._path(stored_files.split_name(name))
         with self._failing(f"cannot look at {name}"), self._sessions.session() as session:
             return _size(session, path)
@@ -89,7 +86,6 @@ class SftpStore:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """Read a file as a stream; `FileNotFoundError` where there is none."""
         path, words = self._path(stored_files.split_name(name)), f"cannot read {name}"
         with ExitStack() as stack:
             with self._failing(words):

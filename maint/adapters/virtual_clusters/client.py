@@ -142,7 +142,6 @@ class VirtualClusterClient:
         return False
 
     def certificates(self) -> Mapping[str, bytes]:
-        """Return the certificates (DER) that virtual cluster and gateway show, by host, believed or not."""
         found: dict[str, bytes] = {}
         for url in (self.settings.base_url, self.settings.auth_url):
             parts = urlsplit(url)
@@ -153,7 +152,6 @@ class VirtualClusterClient:
         return found
 
     def close(self) -> None:
-        """Let go of connections."""
         self._calls.close()
 
     # -- jobs and their schedules (J4, J7)
@@ -163,7 +161,6 @@ class VirtualClusterClient:
         return tuple(Job(raw) for raw in _JOBS.whole(self._calls, filters))
 
     def job(self, name: str) -> Job | None:
-        """Return a job, None where there is none."""
         raw = self._calls.json("jobs", name)
         return None if raw is None else Job(raw)
 
@@ -172,20 +169,16 @@ class VirtualClusterClient:
         self._calls.act(self._calls.post("jobs", json=definition), lambda: landed_job(self.job(name), definition))
 
     def update_job(self, name: str, definition: Object) -> None:
-        """Replace a job's definition."""
         # Sent again where it is not seen: what an update takes away is not told by what the job still has.
         self._calls.act(self._calls.patch("jobs", name, json=definition), lambda: same_job(self.job(name), definition))
 
     def delete_job(self, name: str) -> bool:
-        """Delete a job; return False where it was already gone."""
         return self._calls.done(self._calls.delete(self._calls.url("jobs", name)), lambda: self.job(name) is None)
 
     def pause(self, job: str) -> None:
-        """Pause a job's schedule."""
         self._schedule(job, "pause", paused=True)
 
     def unpause(self, job: str) -> None:
-        """Let a job's schedule go on."""
         self._schedule(job, "unpause", paused=False)
 
     def _schedule(self, name: str, action: str, *, paused: bool) -> None:
@@ -208,7 +201,6 @@ class VirtualClusterClient:
 
     @contextmanager
     def download(self, resource: str, path: str) -> Iterator[Answer]:
-        """Stream a file's bytes."""
         call = self._calls.get(self._file(resource, path), "application/octet-stream")
         answer = self._calls.stream(call)
         if answer is None:
@@ -226,12 +218,10 @@ class VirtualClusterClient:
         self._calls.act(self._calls.post("resources", json=definition), landed)
 
     def delete_resource(self, name: str) -> bool:
-        """Delete a resource with its files; return False where it was already gone."""
         call = self._calls.delete(self._calls.url("resources", name))
         return self._calls.done(call, lambda: self.resource(name, files=False) is None)
 
     def upload(self, resource: str, path: str, content: Content) -> str:
-        """Upload a file over whatever is there, and return its signature."""
         form = Form(content)
 
         def landed() -> bool:
@@ -243,8 +233,6 @@ class VirtualClusterClient:
         return form.signature
 
     def delete_file(self, resource: str, path: str) -> bool:
-        """Delete a file; return False where it was already gone."""
-
         def landed() -> bool:
             live = self.resource(resource)
             return live is None or live.file(path) is None
@@ -259,15 +247,12 @@ class VirtualClusterClient:
     # -- runs and their logs (J6)
 
     def runs(self, filters: Sequence[str] = ()) -> Sequence[Run]:
-        """Return all runs, oldest first."""
         return tuple(Run(raw) for raw in _LIST.whole(self._calls, filters))
 
     def newest_run(self, job: str) -> Run | None:
-        """Return the run of a job with the highest number, None where it has none."""
         return max(self._newest(job), key=lambda run: run.id, default=None)
 
     def run(self, run_id: int) -> Run | None:
-        """Return a run, None where there is none."""
         raw = self._calls.json(_RUNS, str(run_id))
         return None if raw is None else Run(raw)
 
@@ -282,7 +267,6 @@ class VirtualClusterClient:
 
     @contextmanager
     def log(self, run_id: int, kind: str) -> Iterator[Answer | None]:
-        """Stream a log; None where it is not there, or not there yet."""
         url = self._calls.url(_RUNS, str(run_id), "logs", query=[("type", kind)])
         answer = self._calls.stream(self._calls.get(url, "text/plain, */*"))
         if answer is None:
@@ -292,7 +276,6 @@ class VirtualClusterClient:
             yield Streamed(answer, f"the log {kind} of run {run_id}")
 
     def start_run(self, start: Start) -> int:
-        """Start a run once, and return its number."""
         after = start.after
         if after is None:
             newest = self.newest_run(start.job)
@@ -318,8 +301,6 @@ class VirtualClusterClient:
         return found[-1]
 
     def kill(self, run_id: int) -> None:
-        """Kill a run; one that has ended stays as it is."""
-
         def landed() -> bool:
             run = self.run(run_id)
             return run is not None and run.ended

@@ -25,7 +25,7 @@ from maint.steps.hosts.selection import choose
 Source = Annotated[str, option("--hosts-from", "config, manager or snapshot.")]
 SOURCES = ("config", "manager", "snapshot")
 _ECS = {"ECS_SERVER", "DOCKER_SERVER", "ECS_AGENT"}
-_DONE, _FAILED, _REFUSED, _PARTLY = 0, 1, 5, 7
+_DONE, _REFUSED, _PARTLY = 0, 5, 7
 
 
 @command()

@@ -174,7 +174,6 @@ class Found(msgspec.Struct, frozen=True):
     path: str  # as M6.1 or a setting spells it
     form: str  # none, folder, file or link
     real: str  # where it leads, without links; empty where a link leads nowhere
-    leads: str = ""  # for a link, what it leads to: none, folder or file
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -330,14 +329,14 @@ def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
     answer = ask_script(shell, host, script("ecs-survey", paths=list(paths), bin=BIN, package=PACKAGE))
     _, begun, rest = answer.partition(_BEGIN)
     words = rest.removesuffix(_END).split(b"\0")
-    if not begun or not rest.endswith(_END) or len(words) != len(paths) * 3 + 5:
+    if not begun or not rest.endswith(_END) or len(words) != len(paths) * 2 + 5:
         raise WorkFailed(
             f"{host}: what it says about its folders is not whole",
             hint="run it again; where it stays so, look at that host by hand",
         )
     texts = [word.decode("utf-8", "backslashreplace") for word in words]
-    found = [Found(path, *texts[3 * n : 3 * n + 3]) for n, path in enumerate(paths)]
-    table, scripts, package, iscsid = texts[3 * len(paths) : -1]
+    found = [Found(path, *texts[2 * n : 2 * n + 2]) for n, path in enumerate(paths)]
+    table, scripts, package, iscsid = texts[2 * len(paths) : -1]
     return Survey(found, _mounts(table), scripts.split(), package == "yes", iscsid == "yes")
 
 

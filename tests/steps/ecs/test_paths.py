@@ -217,7 +217,7 @@ def test_links_to_the_real_machine_stay_inside_the_lab(host):
 
 
 def test_what_pods_hold_is_unmounted_first_and_the_rest_must_go_with_them():
-    found = [Found("/var/lib/kubelet", "link", "/data/kubelet", "folder"), Found("/run/k3s", "folder", "/run/k3s")]
+    found = [Found("/var/lib/kubelet", "link", "/data/kubelet"), Found("/run/k3s", "folder", "/run/k3s")]
     mounts = [
         Mount("/data/kubelet/pods/1", "tmpfs"),
         Mount("/data/kubelet/pods/1/x", "ext4"),
@@ -237,7 +237,7 @@ PATHS = st.lists(PARTS, min_size=0, max_size=4).map(lambda parts: "/" + "/".join
 @given(PATHS, st.lists(PATHS, max_size=3), st.sampled_from(["folder", "link"]))
 def test_whatever_is_let_through_holds_no_mount_point_and_no_folder_of_the_system(real, targets, form):
     path = real if form == "folder" else "/var/lib/docker"
-    _, problems = judge_paths([Found(path, form, real, "folder")], [Mount(target, "xfs") for target in targets])
+    _, problems = judge_paths([Found(path, form, real)], [Mount(target, "xfs") for target in targets])
     if problems:
         return
     above = f"{real}/"
