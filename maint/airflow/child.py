@@ -115,7 +115,7 @@ def report_in(result: object) -> str:
         return ""
 
 
-class Outcome(Enum):
+class TaskOutcome(Enum):
     """What becomes of a task."""
 
     DONE = "success"
@@ -127,21 +127,21 @@ class Outcome(Enum):
 
 # Whatever is not named here is tried again: a code of the shell's, or a child that was killed (below zero).
 _BY_EXIT = {
-    0: Outcome.DONE,
-    2: Outcome.NEVER,  # wrong usage
-    3: Outcome.NEVER,  # config or playbook invalid
-    5: Outcome.NEVER,  # refused
-    6: Outcome.HELD,
-    7: Outcome.PARTLY,
-    8: Outcome.PARTLY,  # --exit-code: there are differences
-    70: Outcome.NEVER,  # a bug in maint
-    127: Outcome.NEVER,  # there is no such program
+    0: TaskOutcome.DONE,
+    2: TaskOutcome.NEVER,  # wrong usage
+    3: TaskOutcome.NEVER,  # config or playbook invalid
+    5: TaskOutcome.NEVER,  # refused
+    6: TaskOutcome.HELD,
+    7: TaskOutcome.PARTLY,
+    8: TaskOutcome.PARTLY,  # --exit-code: there are differences
+    70: TaskOutcome.NEVER,  # a bug in maint
+    127: TaskOutcome.NEVER,  # there is no such program
 }
 
 
-def outcome_of(code: int) -> Outcome:
+def outcome_of(code: int) -> TaskOutcome:
     """Return what becomes of a task whose command ended with a code; below zero: by that signal."""
-    return _BY_EXIT.get(code, Outcome.AGAIN)
+    return _BY_EXIT.get(code, TaskOutcome.AGAIN)
 
 
 def reason(code: int, lines: Iterable[str], result: object = None) -> str:

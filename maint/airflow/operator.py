@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, Outcome, outcome_of, reason, report_in, told
+from maint.airflow.child import Child, TaskOutcome, outcome_of, reason, report_in, told
 from maint.airflow.hook import AirflowFailException, MaintHook
 
 
@@ -95,14 +95,14 @@ class MaintOperator(BaseSensorOperator):
         result, outcome = child.result, outcome_of(code)
         if report := report_in(result):
             self.log.info("%s", report)
-        if outcome is Outcome.DONE:
+        if outcome is TaskOutcome.DONE:
             return PokeReturnValue(True, result)
-        if outcome is Outcome.HELD:
+        if outcome is TaskOutcome.HELD:
             self.log.warning("%s", reason(code, child.lines))
             return PokeReturnValue(False)
         if result is not None:
             context["ti"].xcom_push(key="result", value=result)
-        kind = RuntimeError if outcome is Outcome.AGAIN else AirflowFailException
+        kind = RuntimeError if outcome is TaskOutcome.AGAIN else AirflowFailException
         raise kind(reason(code, child.lines, result))
 
 

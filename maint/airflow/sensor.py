@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, Outcome, outcome_of, reason
+from maint.airflow.child import Child, TaskOutcome, outcome_of, reason
 from maint.airflow.hook import AirflowFailException, MaintHook
 
 _GRACE = 3.0  # seconds for a command that reads to end in; Airflow kills the task after five
@@ -54,7 +54,7 @@ class BackupFreshSensor(BaseSensorOperator):
                 code = child.wait()
             finally:
                 self.on_kill()
-        if outcome_of(code) is Outcome.NEVER:
+        if outcome_of(code) is TaskOutcome.NEVER:
             raise AirflowFailException(reason(code, child.lines))
         newest = (child.result or {}).get("last_verified")
         if newest is None:

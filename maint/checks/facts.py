@@ -189,7 +189,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
         return self
 
 
-class Setting(msgspec.Struct, frozen=True):
+class SiteSetting(msgspec.Struct, frozen=True):
     """What is configured, as far as checks read it."""
 
     manager: str = ""
@@ -206,7 +206,7 @@ class SiteFacts(msgspec.Struct, frozen=True):
     """All hosts, the manager and the time of looking."""
 
     taken_at: datetime
-    setting: Setting = Setting()
+    setting: SiteSetting = SiteSetting()
     manager: ManagerFacts = ManagerFacts()
     hosts: list[HostFacts] = []
 

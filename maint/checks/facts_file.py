@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from maint.checks.check import PHASES, PROFILES
-from maint.checks.facts import NOT_ASKED, Answered, HostFacts, Identity, ManagerFacts, Setting, SiteFacts
+from maint.checks.facts import NOT_ASKED, Answered, HostFacts, Identity, ManagerFacts, SiteFacts, SiteSetting
 from maint.checks.thresholds import matrix_of
 from maint.errors import Invalid
 from maint.model.formatting import show_time
@@ -151,7 +151,9 @@ def _site(file: _File, name: str) -> SiteFacts:
     if file.setting.matrix is not None:
         matrix_of(file.setting.matrix, name)
     manager = ManagerFacts(**{**msgspec.to_builtins(file.manager), "machines": file.manager.machines})
-    site = SiteFacts(datetime.fromisoformat(file.taken_at).astimezone(UTC), Setting(**asdict(file.setting)), manager)
+    site = SiteFacts(
+        datetime.fromisoformat(file.taken_at).astimezone(UTC), SiteSetting(**asdict(file.setting)), manager
+    )
     for host in file.hosts:
         younger = {one: Answered(0, NOT_ASKED) for one, older in _YOUNGER.items() if older in host.answers}
         site.hosts.append(HostFacts(site=site, **{**asdict(host), "answers": younger | dict(host.answers)}))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from maint.checks.check import Check
-from maint.checks.facts import Answered, HostFacts, Identity, ManagerFacts, Setting, SiteFacts
+from maint.checks.facts import Answered, HostFacts, Identity, ManagerFacts, SiteFacts, SiteSetting
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
@@ -40,7 +40,7 @@ def profiles_of(host: HostSettings, settings: SiteSettings) -> str:
 
 def setting_of(
     settings: SiteSettings, phase: str, plan: Mapping[str, Json] | None, matrix: Mapping[str, Json] | None = None
-) -> Setting:
+) -> SiteSetting:
     """Return what checks read of a site's configuration."""
     urls = [url for cluster in settings.virtual_clusters for url in (cluster.base_url, cluster.auth_url)]
     places = [url.partition("://")[2].partition("/")[0] for url in urls]
@@ -49,7 +49,7 @@ def setting_of(
     if plan is not None:
         domain = names_below(plan) or domain
     manager = settings.manager
-    return Setting(manager.host, manager.plain_port, manager.tls_port, domain, endpoints, phase, plan, matrix)
+    return SiteSetting(manager.host, manager.plain_port, manager.tls_port, domain, endpoints, phase, plan, matrix)
 
 
 def _domain(places: Iterable[str]) -> str:
@@ -72,7 +72,7 @@ class Enquiry(msgspec.Struct, frozen=True):
 
     hosts: Sequence[HostSettings]
     checks: Sequence[Check]
-    setting: Setting
+    setting: SiteSetting
     profiles: Mapping[str, str]  # letters by host name
     more: Mapping[str, str]  # `$maint_NAME` of commands beside the site's own
 

@@ -13,7 +13,7 @@ import maint
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
-from maint.cli.monitoring.outcomes import Outcome
+from maint.cli.monitoring.outcomes import VerbOutcome
 from maint.cli.open_site import named_in
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen
@@ -259,7 +259,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> str:
     before, store = outcomes.last(site.state, ending.verb), _alone(site)
     if ending.exit and before is not None and before.exit and before.store != store:
         store = ""  # two stores have failed now, and a success with one of them mends no other
-    outcome = Outcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved, store)
+    outcome = VerbOutcome(ending.verb, ending.exit, now.timestamp(), seconds, ending.run, why, ending.moved, store)
     if _is_of_another(before, outcome):
         kinds: Sequence[Kind] = (Kind.SUCCESS,)
     else:
@@ -275,7 +275,7 @@ def _tell_end(site: ConfiguredSite, screen: Screen, ending: Ending) -> str:
     return tell_age(site, screen, _patience(failure))
 
 
-def _is_of_another(before: Outcome | None, now: Outcome) -> bool:
+def _is_of_another(before: VerbOutcome | None, now: VerbOutcome) -> bool:
     """Whether something ended well with a store of that command alone, which mends no failure but its own."""
     if not now.store or now.verb not in outcomes.SCHEDULED or now.exit or before is None or not before.exit:
         return False
@@ -317,7 +317,7 @@ def tell_age(site: ConfiguredSite, screen: Screen, within: float | None) -> str:
         return error.message if isinstance(error, DeadlinePassed) else ""
     age = (now - newest.taken_at).total_seconds() if newest else None
     fresh = age is not None and age <= backup.max_age
-    outcome = Outcome(outcomes.FRESHNESS, 0 if fresh else 1, now.timestamp())
+    outcome = VerbOutcome(outcomes.FRESHNESS, 0 if fresh else 1, now.timestamp())
     kinds = outcomes.aged(before, outcome)
     if not kinds:
         return ""
@@ -352,7 +352,7 @@ def tell(
             screen.warn(f"notice {one.name} was not told: {one.problem}")
     for name, problem in problems.items():
         at = site.clock.now().timestamp()
-        _keep(site, screen, Outcome(outcomes.NOTICE + name, 1 if problem else 0, at, words=problem))
+        _keep(site, screen, VerbOutcome(outcomes.NOTICE + name, 1 if problem else 0, at, words=problem))
     return told
 
 
@@ -368,7 +368,7 @@ def _notice(site: ConfiguredSite, kind: Kind, verb: str, words: str, **more: obj
     )
 
 
-def _keep(site: ConfiguredSite, screen: Screen, outcome: Outcome) -> None:
+def _keep(site: ConfiguredSite, screen: Screen, outcome: VerbOutcome) -> None:
     try:
         outcomes.keep(site.state, outcome)
     except OSError as error:

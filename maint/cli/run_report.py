@@ -8,13 +8,13 @@ from pathlib import Path
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import named_in
 from maint.cli.screen import Screen
-from maint.engine.journal import Record, RunState
+from maint.engine.journal import ActionRecord, RunState
 from maint.errors import NotKept
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json
 from maint.model.plan import Action, Event, Outcome, Phase, Result
 from maint.model.secret import scrub
-from maint.report.run import Attempt, Back, ReportedAction, RunReport
+from maint.report.run import Back, ReportedAction, ReportedAttempt, RunReport
 from maint.report.site_facts import AT_WORK
 
 _KERBEROS = "where services use Kerberos, that makes their credentials, with the KDC's account in `manager.kdc`"
@@ -65,7 +65,7 @@ def report_of(past: RunState, at_work: str = "") -> RunReport:
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,
         attempts=[
-            Attempt(one.began, one.actor, one.ended, one.state or otherwise, one.version, one.heard)
+            ReportedAttempt(one.began, one.actor, one.ended, one.state or otherwise, one.version, one.heard)
             for one, otherwise in zip(past.attempts, unended, strict=True)
         ],
         hooks=past.hooks,
@@ -165,7 +165,7 @@ def _part(past: RunState, lane: str) -> Back:
     return Back(name, state, _after(past, ended) if state in ("back", "partly back") else "", "; ".join(told))
 
 
-def _state(records: Sequence[Record]) -> str:
+def _state(records: Sequence[ActionRecord]) -> str:
     if all(record.settled for record in records):
         partly = any(record.result is not None and record.result.partly for record in records)
         return "partly back" if partly else "back"

@@ -32,7 +32,7 @@ _HEAD_FILLED = f"""\
 """
 
 
-class Key(msgspec.Struct, frozen=True):
+class ConfigKey(msgspec.Struct, frozen=True):
     """A key of the configuration, for the reference."""
 
     name: str
@@ -46,17 +46,17 @@ def sample() -> str:
     return _HEAD + "\n".join(_block(Config, 0, None)) + "\n"
 
 
-def reference() -> list[Key]:
+def reference() -> list[ConfigKey]:
     """Return every key, nested ones in dotted form, in the order of the schema."""
     return list(_keys(Config, ""))
 
 
-def _keys(model: type[BaseModel], prefix: str) -> Iterator[Key]:
+def _keys(model: type[BaseModel], prefix: str) -> Iterator[ConfigKey]:
     for name, field in _fields(model):
         inner, several = _nested(field)
         here = f"{prefix}{name}{'.NAME' if several == 'mapping' else '[]' if several else ''}"
         default = None if inner or field.is_required() else _default(field)
-        yield Key(here, field.description or "", field.is_required(), default)
+        yield ConfigKey(here, field.description or "", field.is_required(), default)
         if inner:
             yield from _keys(inner, f"{here}.")
 

@@ -102,7 +102,7 @@ class Expectation(msgspec.Struct, frozen=True):
     document: Document
 
 
-class Ended(msgspec.Struct, frozen=True):
+class RunEnd(msgspec.Struct, frozen=True):
     """What happened."""
 
     plan: Sequence[str]
@@ -113,7 +113,7 @@ class Ended(msgspec.Struct, frozen=True):
     state: Sequence[Json]  # what was found, a value for each fact that is expected
 
 
-class Difference(msgspec.Struct, frozen=True):
+class PartDifference(msgspec.Struct, frozen=True):
     """What is otherwise in one part: lines that begin with `-` (expected), `+` (happened) or a blank (both)."""
 
     part: str
@@ -139,7 +139,7 @@ def fits(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-def differences(wanted: ExpectationForm, ended: Ended) -> Sequence[Difference]:
+def differences(wanted: ExpectationForm, ended: RunEnd) -> Sequence[PartDifference]:
     """Return what is otherwise than expected, part by part; nothing where all is as it should be."""
     end = wanted.end
     parts: list[tuple[str, Sequence[str] | None, Sequence[str]]] = [
@@ -151,12 +151,12 @@ def differences(wanted: ExpectationForm, ended: Ended) -> Sequence[Difference]:
         ("failed", end.failed, ended.steps["failed"]),
         ("skipped", end.skipped, ended.steps["skipped"]),
     ]
-    found = [Difference(part, compared(want, have)) for part, want, have in parts if want is not None]
+    found = [PartDifference(part, compared(want, have)) for part, want, have in parts if want is not None]
     for want, have in zip(end.state, ended.state, strict=True):
         found.append(_fact(want, have))
     told = [one for one in found if any(line[0] in "-+" for line in one.lines)]
     if any(one.part == "exit" for one in told) and ended.message and end.message is None:
-        told.append(Difference("message", [f"+ {ended.message}"]))
+        told.append(PartDifference("message", [f"+ {ended.message}"]))
     return told
 
 
@@ -172,14 +172,14 @@ def _counted(wanted: Sequence[str], calls: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def _fact(want: StateForm, have: Json) -> Difference:
+def _fact(want: StateForm, have: Json) -> PartDifference:
     if want.get is not None:
         same = type(have) is type(want.is_) and have == want.is_
         place, wanted = f"{want.get} {want.key}".strip(), want.is_
     else:
         same = fits(want.has, have) if isinstance(have, str) and want.has is not None else have is want.has
         place, wanted = f"{want.host}:{want.file}", want.has
-    return Difference(place, [] if same else [f"- {_shown(wanted)}", f"+ {_shown(have)}"])
+    return PartDifference(place, [] if same else [f"- {_shown(wanted)}", f"+ {_shown(have)}"])
 
 
 def _shown(value: Json) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from maint.engine.journal import RUNS, Record, RunState
+from maint.engine.journal import RUNS, ActionRecord, RunState
 from maint.engine.parameters import in_condition
 from maint.engine.past_runs import history
 from maint.files import remove
@@ -116,7 +116,7 @@ def _only_looks(action: Action) -> bool:
     return step.worst(action.arguments) is Effect.READ and not step.stores
 
 
-def _stands(past: RunState, record: Record) -> str:
+def _stands(past: RunState, record: ActionRecord) -> str:
     if record.result is None:
         return "begun" if record.begun else "not begun"
     stopped = past.ended == "interrupted" and record.failed and record.result.detail == past.detail

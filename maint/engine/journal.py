@@ -33,7 +33,7 @@ _ROOM = 64 * 1024  # bytes kept back on the disk of the state folder, for the li
 BEGINS_ANEW = frozenset({"base_url", "skip", "initialised"})
 
 
-class Record(msgspec.Struct):
+class ActionRecord(msgspec.Struct):
     """What is known of one action of a run."""
 
     begun: bool = False  # whether its intent was written
@@ -77,7 +77,7 @@ class RunState(msgspec.Struct):
     format: int = FORMAT  # of the journal and its actions
     version: str = ""  # of maint that began it
     actor: str = ""  # who began it, as `user@host`
-    records: dict[int, Record] = msgspec.field(default_factory=dict)
+    records: dict[int, ActionRecord] = msgspec.field(default_factory=dict)
     # done, failed, interrupted, refused, unfinished (waits for a person) or dismissed; None: it was killed
     ended: str | None = None
     detail: str = ""
@@ -111,9 +111,9 @@ class RunState(msgspec.Struct):
         """Whether it stopped before its last step, which a refused run has not; one whose journal is damaged counts."""
         return self.state in ("failed", "interrupted", "unfinished", "damaged")
 
-    def record(self, index: int) -> Record:
+    def record(self, index: int) -> ActionRecord:
         """Return what is known of an action."""
-        return self.records.setdefault(index, Record())
+        return self.records.setdefault(index, ActionRecord())
 
     def lane(self, name: str) -> list[int]:
         """Return the places of a branch's actions; empty where the plan has no such branch."""

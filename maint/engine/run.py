@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from maint.engine.history import done_again
 from maint.engine.hosts import LOST, LostHosts, told
-from maint.engine.journal import Journal, NullJournal, Record, RunState
+from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
 from maint.engine.parameters import render
 from maint.errors import (
@@ -354,7 +354,7 @@ class Runner:
         yield Event(self._site.clock.now(), index, Happening.FINISHED, *shown)
 
     def _work(self, index: int, action: Action) -> StepContext:
-        record = Record() if self._past is None or index in self._again else self._past.record(index)
+        record = ActionRecord() if self._past is None or index in self._again else self._past.record(index)
         if index in self._works:
             self._works[index].resumed = True
         else:

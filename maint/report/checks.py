@@ -19,7 +19,7 @@ _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _NAGIOS = {State.FAIL: (2, "CRITICAL"), State.ERROR: (3, "UNKNOWN"), State.WARN: (1, "WARNING")}
 
 
-class Group(msgspec.Struct, frozen=True):
+class FindingGroup(msgspec.Struct, frozen=True):
     """Findings that say the same of several hosts."""
 
     finding: Finding
@@ -31,12 +31,12 @@ class Group(msgspec.Struct, frozen=True):
         return fold(self.hosts) or "site"
 
 
-def group(findings: Sequence[Finding]) -> list[Group]:
+def group(findings: Sequence[Finding]) -> list[FindingGroup]:
     """Return findings with equal ones put together, in the order of the checks."""
     found: dict[tuple[str, State, str], list[Finding]] = {}
     for finding in findings:
         found.setdefault((finding.check, finding.state, finding.observed), []).append(finding)
-    return [Group(members[0], [m.host for m in members if m.host]) for members in found.values()]
+    return [FindingGroup(members[0], [m.host for m in members if m.host]) for members in found.values()]
 
 
 def exit_code(findings: Sequence[Finding], contacts: Sequence[Contact]) -> int:

@@ -211,13 +211,13 @@ def _copy(one: site_facts.Copy, now: datetime) -> Values:
     }  # fmt: skip
 
 
-def _drill(one: site_facts.Drill, now: datetime) -> Values:
+def _drill(one: site_facts.ReportedDrill, now: datetime) -> Values:
     took = show_duration(one.seconds) if one.seconds is not None else "not known"
     state = OK if one.passed else FAIL
     return {"at": moment(one.at, now), "snapshot": one.snapshot, "state": state, "took": took, "reason": one.reason}
 
 
-def _run(one: site_facts.Run, now: datetime) -> Values:
+def _run(one: site_facts.ReportedRun, now: datetime) -> Values:
     state = FAIL if one.resumable else OK if one.state in ("done", site_facts.AT_WORK) else WARN
     words = "partly done" if one.state == "partly" else one.state
     return {

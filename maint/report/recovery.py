@@ -18,7 +18,7 @@ from maint.report.site_facts import (
     RESTORABLE,
     ROTTEN,
     PageFacts,
-    Run,
+    ReportedRun,
     Shot,
 )
 
@@ -91,7 +91,7 @@ def _how(code: int) -> str:
     return f"ended with {code}" + (f" ({_ENDED[code]})" if code in _ENDED else "")
 
 
-def unfinished(run: Run, site: PageFacts) -> Trouble:
+def unfinished(run: ReportedRun, site: PageFacts) -> Trouble:
     """Return what is wrong with a run that is not finished, and the command that deals with it."""
     words = f"run {run.id} ({run.playbook}) {'has' if run.state == 'failed' else 'is'} {run.state}"
     if any(run.id in one for one in site.windows):
@@ -202,7 +202,7 @@ _RESTORING, _MENDED = "A restore is unfinished", "once that is mended"
 _HEADS = ("No way back", "Not known", "Not now", "Not certain", "Not verified", "Not proven", _RESTORING, "")
 
 
-class Said(msgspec.Struct, frozen=True):
+class Sentence(msgspec.Struct, frozen=True):
     """A short sentence: what it is about, such as "Not proven", and the one reason."""
 
     state: str
@@ -215,7 +215,7 @@ class RecoveryAnswer(msgspec.Struct, frozen=True):
 
     state: str  # the worst of what it says
     way: str  # of the way back alone
-    doubts: Sequence[Said]  # why it may not be so, or why there is no way back
+    doubts: Sequence[Sentence]  # why it may not be so, or why there is no way back
     after: str  # what must come first, such as "for another restore after it"; empty: nothing
     took: str  # by the last good drill, such as "5m 29s"; empty: not known
     drilled: Moment  # when that was
@@ -226,7 +226,7 @@ class RecoveryAnswer(msgspec.Struct, frozen=True):
     verified: bool
     at: Moment  # the state that it brings back
     late: bool  # it is over its limit
-    warnings: Sequence[Said]  # what stands in the way, or is newer
+    warnings: Sequence[Sentence]  # what stands in the way, or is newer
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -259,9 +259,9 @@ class RecoveryAnswer(msgspec.Struct, frozen=True):
         return f"in about {self.took}" if self.took else "Time not known"
 
     @property
-    def caveat(self) -> Said | None:
+    def caveat(self) -> Sentence | None:
         """The one thing to know beside that."""
-        stale = [Said(state, "Too old", words) for late, state, words in
+        stale = [Sentence(state, "Too old", words) for late, state, words in
                  ((self.late, FAIL, "the backup"), (self.drill_late, WARN, "the drill")) if late]  # fmt: skip
         return next(iter([*self.doubts, *stale[:1], *self.warnings]), None)
 
@@ -307,32 +307,32 @@ def _worst(states: Collection[str]) -> str:
     return next((one for one in (FAIL, WARN) if one in states), OK)
 
 
-def _doubts(site: PageFacts, now: datetime) -> Iterator[Said]:
+def _doubts(site: PageFacts, now: datetime) -> Iterator[Sentence]:
     for run in site.restores[:1]:
         of = f", of snapshot {run.snapshot}" if run.snapshot else ""
         first = "resume it first" if run.state != ROTTEN else "its journal is damaged, so look at the server first"
-        yield Said(FAIL, _RESTORING, f"{first}; begun {moment(run.started, now).words}{of}")
+        yield Sentence(FAIL, _RESTORING, f"{first}; begun {moment(run.started, now).words}{of}")
     if site.unusable:
-        yield Said(FAIL, "Not now", "its config cannot be used")
+        yield Sentence(FAIL, "Not now", "its config cannot be used")
     if site.problem == NO_BACKUP:
-        yield Said(FAIL, "No way back" if site.read is None else "Not now", NO_BACKUP)
+        yield Sentence(FAIL, "No way back" if site.read is None else "Not now", NO_BACKUP)
         if site.read is None:
             return
     elif site.unknown:
-        yield Said(FAIL, "Not known", "no store was ever read")
+        yield Sentence(FAIL, "Not known", "no store was ever read")
         return
     elif away := _unread(site, now):
-        yield Said(FAIL, "Not now", f"no store could be read; last read {away}")
+        yield Sentence(FAIL, "Not now", f"no store could be read; last read {away}")
     if site.ahead:
-        yield Said(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
+        yield Sentence(WARN if site.newest else FAIL, "Not certain", "a backup or drill is dated in the future")
     if not site.newest and _last_sound(site) is None:
         yield _none(site)
     elif not any(one.good for one in site.shots):
-        yield Said(FAIL, "Not verified", "no backup is, yet")
+        yield Sentence(FAIL, "Not verified", "no backup is, yet")
     elif site.drills and not site.drills[-1].passed:
-        yield Said(FAIL, "Not proven", f"the last drill failed {moment(site.drills[-1].at, now).words}")
+        yield Sentence(FAIL, "Not proven", f"the last drill failed {moment(site.drills[-1].at, now).words}")
     elif not site.drills:
-        yield Said(WARN, "Not proven", "no drill is known")
+        yield Sentence(WARN, "Not proven", "no drill is known")
 
 
 def _sound(one: Shot) -> bool:
@@ -343,18 +343,18 @@ def _last_sound(site: PageFacts) -> Shot | None:
     return next((one for one in reversed(site.shots) if _sound(one)), None)
 
 
-def _none(site: PageFacts) -> Said:
+def _none(site: PageFacts) -> Sentence:
     """Return what is said where no backup is seen that is restorable: there may be one where nobody could look."""
     kinds = Counter(one.kind if one.kind != OTHER else one.note.partition(":")[0] or OTHER for one in site.shots)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     words = f"{show_count(len(site.shots), 'snapshot')}, none restorable: {told}" if told else "there is no snapshot"
     if any(one.note == BY_NAME for one in site.shots):
-        return Said(FAIL, "Not certain", "no backup, but a safety copy")
+        return Sentence(FAIL, "Not certain", "no backup, but a safety copy")
     if further := [one.location for one in site.copies if not one.barren and (one.snapshots or one.problem)]:
-        return Said(FAIL, "Not certain", f"{words}; look into {further[0]}")
+        return Sentence(FAIL, "Not certain", f"{words}; look into {further[0]}")
     if site.problem and site.problem != NO_BACKUP:
-        return Said(FAIL, "Not certain", f"{words} in {site.store}, and not all could be read")
-    return Said(FAIL, "No way back", words)
+        return Sentence(FAIL, "Not certain", f"{words} in {site.store}, and not all could be read")
+    return Sentence(FAIL, "No way back", words)
 
 
 def _unread(site: PageFacts, now: datetime) -> str:
@@ -362,16 +362,16 @@ def _unread(site: PageFacts, now: datetime) -> str:
     return moment(site.read, now).words if site.problem and site.read and site.read != site.seen else ""
 
 
-def _warnings(site: PageFacts, now: datetime) -> Iterator[Said]:
+def _warnings(site: PageFacts, now: datetime) -> Iterator[Sentence]:
     if site.windows:
-        yield Said(FAIL, "The redaction window is open", SEEN_BY_ALL)
+        yield Sentence(FAIL, "The redaction window is open", SEEN_BY_ALL)
     if site.problem not in ("", NO_BACKUP) and not site.unknown and not _unread(site, now):
-        yield Said(FAIL, "Not all can be seen", known_from(site, now))
+        yield Sentence(FAIL, "Not all can be seen", known_from(site, now))
     newer = site.newer
     if told := ", ".join(f"{newer[kind]} {kind}" for kind in (DAMAGED, AUDIT_ONLY) if newer.get(kind)):
-        yield Said(WARN, "Newer ones cannot be restored", told)
+        yield Sentence(WARN, "Newer ones cannot be restored", told)
     if site.newest and newer.get(RESTORABLE):
-        yield Said("skip", "Newer, not yet verified", str(newer[RESTORABLE]))
+        yield Sentence("skip", "Newer, not yet verified", str(newer[RESTORABLE]))
     known = site.shots[-1].taken_at if site.shots else None
     if beyond := [one.location for one in site.copies if known and one.newest and known < one.newest <= site.seen]:
-        yield Said(WARN, "A copy holds newer", f"look into {beyond[0]}")
+        yield Sentence(WARN, "A copy holds newer", f"look into {beyond[0]}")

@@ -41,7 +41,7 @@ class Back(msgspec.Struct, frozen=True):
     told: str  # what was found, in words
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ReportedAttempt(msgspec.Struct, frozen=True):
     """One process that worked on the run."""
 
     began: str
@@ -66,7 +66,7 @@ class RunReport(msgspec.Struct, frozen=True):
     lists: Mapping[str, Sequence[str]]  # what a comparison counted, one by one, under a heading each
     waived: str = ""  # why the backup guards were lifted
     version: str = ""  # of maint that began it
-    attempts: Sequence[Attempt] = ()  # the first, and each that took it up
+    attempts: Sequence[ReportedAttempt] = ()  # the first, and each that took it up
     hooks: Sequence[RanHook] = ()
     back: Sequence[Back] = ()  # of a run that brings several parts back, how each came
 

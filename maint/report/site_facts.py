@@ -43,7 +43,7 @@ class Copy(msgspec.Struct, frozen=True):
     doubtful: int = 0  # snapshots there that are not proven to be sound
 
 
-class Drill(msgspec.Struct, frozen=True):
+class ReportedDrill(msgspec.Struct, frozen=True):
     """A rehearsed restore; `seconds` from opening the snapshot to the configuration read back."""
 
     at: datetime
@@ -53,7 +53,7 @@ class Drill(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Run(msgspec.Struct, frozen=True):
+class ReportedRun(msgspec.Struct, frozen=True):
     """A run of a playbook."""
 
     id: str
@@ -66,7 +66,7 @@ class Run(msgspec.Struct, frozen=True):
     snapshot: str = ""  # that it was told to bring back
 
 
-class Ended(msgspec.Struct, frozen=True):
+class VerbEnd(msgspec.Struct, frozen=True):
     """How a verb of the schedule ended last."""
 
     verb: str
@@ -144,11 +144,11 @@ class PageFacts(msgspec.Struct, frozen=True):
     keep: str = ""  # how many of them stay, in words; empty: all
     policy: str = ""  # why retention takes nothing; empty: it works
     copies: Sequence[Copy] = ()
-    drills: Sequence[Drill] = ()  # the oldest first
-    runs: Sequence[Run] = ()  # the newest first
+    drills: Sequence[ReportedDrill] = ()  # the oldest first
+    runs: Sequence[ReportedRun] = ()  # the newest first
     days: Sequence[Day] = ()  # the oldest first
     changed: Sequence[tuple[datetime, int]] = ()  # changes a day, of those days and of earlier ones; the oldest first
-    ended: Sequence[Ended] = ()
+    ended: Sequence[VerbEnd] = ()
     lost: Sequence[str] = ()  # journals of which nothing can be read
     windows: Sequence[str] = ()  # open redaction windows, in words
     doubts: Sequence[str] = ()  # why one may be open
@@ -194,11 +194,11 @@ class PageFacts(msgspec.Struct, frozen=True):
         return self.newest is not None and (self.seen - self.newest.taken_at).total_seconds() > self.backup_limit
 
     @property
-    def drilled(self) -> Drill | None:
+    def drilled(self) -> ReportedDrill | None:
         """The last drill that passed; one from the future does not count."""
         return next((one for one in reversed(self.drills) if one.passed and one.at <= self.seen), None)
 
     @property
-    def restores(self) -> Sequence[Run]:
+    def restores(self) -> Sequence[ReportedRun]:
         """The runs that were to bring something back and are to be taken up."""
         return [one for one in self.runs if one.resumable and one.playbook.startswith(_RESTORES)]

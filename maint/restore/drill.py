@@ -37,7 +37,7 @@ LIMIT = 3600.0  # seconds that the PUT may take
 _SHOWN = 5  # differences named in a reason
 
 
-class Phase(msgspec.Struct, frozen=True):
+class DrillPhase(msgspec.Struct, frozen=True):
     """One phase and how long it took."""
 
     name: str
@@ -53,7 +53,7 @@ class Drilled(msgspec.Struct):
     passed: bool = False  # the configuration came back whole
     reason: str = ""  # in words; the server's own where it was the server that said no
     detail: Sequence[str] = ()  # further lines
-    phases: list[Phase] = msgspec.field(default_factory=list)  # in order; the last one is where it ended
+    phases: list[DrillPhase] = msgspec.field(default_factory=list)  # in order; the last one is where it ended
     rto_seconds: float | None = None  # from opening the snapshot to the configuration read back
     comparison: Comparison | None = None  # what the read-back differs in
 
@@ -221,7 +221,7 @@ class _Rehearsed:
         try:
             yield
         finally:
-            self._found.phases.append(Phase(name, clock.monotonic() - begun))
+            self._found.phases.append(DrillPhase(name, clock.monotonic() - begun))
 
 
 def _insist_on_tls(stage: Stage) -> None:

@@ -14,7 +14,7 @@ from maint.snapshots.parts import kept
 from maint.snapshots.records import Verification
 
 
-class Server(msgspec.Struct, frozen=True):
+class TargetServer(msgspec.Struct, frozen=True):
     """What the server to restore onto shows now."""
 
     release: str
@@ -27,7 +27,12 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def ready(
-    snapshot: Snapshot, summary: DeploymentSummary, verification: Verification, server: Server, *, whole: bool = True
+    snapshot: Snapshot,
+    summary: DeploymentSummary,
+    verification: Verification,
+    server: TargetServer,
+    *,
+    whole: bool = True,
 ) -> Sequence[Finding]:
     """Check each precondition (`passed` None: unknown); a part (not `whole`) leaves server and host as they are."""
     return [
@@ -74,7 +79,7 @@ def _verified(verification: Verification) -> Finding:
     return Finding("verified", passed, f"{verification.words}{hint}")
 
 
-def _release(snapshot: Snapshot, server: Server) -> Finding:
+def _release(snapshot: Snapshot, server: TargetServer) -> Finding:
     wanted = snapshot.versions.get("manager", "")
     if wanted == server.release:
         return Finding("release", True, f"the server has the snapshot's release {wanted}")
@@ -82,7 +87,7 @@ def _release(snapshot: Snapshot, server: Server) -> Finding:
     return Finding("release", False, words)
 
 
-def _api(snapshot: Snapshot, server: Server) -> Finding:
+def _api(snapshot: Snapshot, server: TargetServer) -> Finding:
     """The restore uses the export's own version: a lower one may lose newer fields (M3)."""
     wanted = snapshot.versions.get("api", "")
     known = wanted.removeprefix("v")
@@ -91,20 +96,20 @@ def _api(snapshot: Snapshot, server: Server) -> Finding:
     return Finding("api", False, f"the server knows API v{server.api} at most, the snapshot needs {wanted or 'one'}")
 
 
-def _licensed(server: Server) -> Finding:
+def _licensed(server: TargetServer) -> Finding:
     if server.licensed:
         return Finding("licensed", True, "a licence is there")
     words = "no licence is installed and none at hand; set manager.license, or run maint manager license FILE"
     return Finding("licensed", False, words)
 
 
-def _commands(server: Server) -> Finding:
+def _commands(server: TargetServer) -> Finding:
     if not server.commands:
         return Finding("commands", True, "nothing runs on the server")
     return Finding("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")
 
 
-def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Iterator[Finding]:
+def _host(snapshot: Snapshot, summary: DeploymentSummary, server: TargetServer) -> Iterator[Finding]:
     """What the export cannot hold must already lie on the manager host (M2.1, M8.3, M11)."""
     if server.host_files is None:
         if summary.hosts or summary.web_tls:
@@ -119,7 +124,7 @@ def _host(snapshot: Snapshot, summary: DeploymentSummary, server: Server) -> Ite
         yield _key_file(snapshot, path, server.host_files)
 
 
-def _guid(snapshot: Snapshot, server: Server, now: Mapping[str, Json]) -> Finding:
+def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> Finding:
     """Agents pin the server's GUID: a new database must get the old one before the server's first start."""
     noted, found = _value(snapshot.host_files), _value(now)
     if found and noted in ("", found):

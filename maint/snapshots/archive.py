@@ -22,7 +22,7 @@ _EXTENDED = (
 _NOT_OURS = "the manager's files are not an archive of ours"
 
 
-class Kind(StrEnum):
+class MemberKind(StrEnum):
     """What a member of the archive is."""
 
     FILE = "file"
@@ -34,7 +34,7 @@ class Member(msgspec.Struct, frozen=True):
     """One member: where it lay on the host, and whose it was."""
 
     path: str  # absolute
-    kind: Kind
+    kind: MemberKind
     mode: int
     user: str  # "" where the archive has none
     group: str
@@ -57,7 +57,7 @@ def members(read: Read) -> Iterator[tuple[Member, bytes]]:
 
 def paths(read: Read) -> tuple[str, ...]:
     """Return the paths of all files and links in an archive; raises like `members`."""
-    return tuple(member.path for member, _ in members(read) if member.kind is not Kind.FOLDER)
+    return tuple(member.path for member, _ in members(read) if member.kind is not MemberKind.FOLDER)
 
 
 class _Headers:
@@ -104,13 +104,13 @@ def _member(found: tarfile.TarInfo) -> Member:
         raise damaged(f"{_NOT_OURS}: {found.name} has two sizes")
     if ".." in found.name.split("/"):
         raise damaged(f"{_NOT_OURS}: a path leads out of it")
-    kind, target = Kind.FILE, ""
+    kind, target = MemberKind.FILE, ""
     if found.isdir():
-        kind = Kind.FOLDER
+        kind = MemberKind.FOLDER
     elif found.issym():
-        kind, target = Kind.LINK, found.linkname
+        kind, target = MemberKind.LINK, found.linkname
     elif found.islnk():  # a second name of a file: a link to the first one holds the same
-        kind, target = Kind.LINK, "/" + found.linkname.lstrip("/")
+        kind, target = MemberKind.LINK, "/" + found.linkname.lstrip("/")
     elif not found.isfile():
         raise damaged(f"{_NOT_OURS}: {found.name} is not a file, folder or link")
     path = "/" + found.name.strip("/").removeprefix("./")

@@ -86,7 +86,7 @@ STEPS = Kinds(
         "config.restore": "services.setting.RestoreSettings",
         "credentials.import": "services.commands.ImportCredentials",
         "credentials.generate": "services.commands.GenerateCredentials",
-        "command.run": "services.commands.RunCommand",
+        "command.run": "services.commands.SendCommand",
         "host.put": "hosts.files.PutFile",
         "host.put_back": "hosts.files.PutFileBack",
         "host.fetch": "hosts.files.FetchFile",

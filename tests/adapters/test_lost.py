@@ -15,7 +15,7 @@ from paramiko.ssh_exception import SSHException
 from maint.adapters.ssh import transport as transport_module
 from maint.adapters.ssh.connections import Connections, KeptConnection, alive
 from maint.adapters.ssh.known_hosts import Standing
-from maint.adapters.ssh.runner import Command
+from maint.adapters.ssh.runner import RemoteCommand
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transport import begin, transport_factory
@@ -44,8 +44,8 @@ def keep(sshd: Any, relay: Any, tmp_path: Path) -> Iterator[Keep]:
         connections.close()
 
 
-def command(channel: Channel, monotonic: Callable[[], float] = time.monotonic) -> Command:
-    return Command("one", channel, None, timeout=5.0, monotonic=monotonic)
+def command(channel: Channel, monotonic: Callable[[], float] = time.monotonic) -> RemoteCommand:
+    return RemoteCommand("one", channel, None, timeout=5.0, monotonic=monotonic)
 
 
 def transport_of(kept: KeptConnection) -> Transport:

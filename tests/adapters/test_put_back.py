@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.shell import FabricShell
-from maint.snapshots.archive import Kind, Member
+from maint.snapshots.archive import Member, MemberKind
 from maint.steps.restore.manager_files import THERE, lacking, putting_back
 from tests.adapters.ssh.test_shell_contract import folder, lab, openssh, shell
 
@@ -16,7 +16,9 @@ __all__ = ["folder", "lab", "openssh", "shell"]
 
 @pytest.fixture
 def put(shell: FabricShell) -> Iterator[Any]:
-    def put_back(path: str, content: bytes = b"", kind: Kind = Kind.FILE, mode: int = 0o640, target: str = "") -> Any:
+    def put_back(
+        path: str, content: bytes = b"", kind: MemberKind = MemberKind.FILE, mode: int = 0o640, target: str = ""
+    ) -> Any:
         member = Member(path, kind, mode, "nobody-of-that-name", "", os.getuid(), os.getgid(), target)
         return shell.run("one", putting_back(member, content), stdin=content)
 
@@ -42,8 +44,8 @@ def test_what_is_there_is_not_touched(shell: FabricShell, folder: str, put: Any)
 
 
 def test_folders_and_links_come_back(shell: FabricShell, folder: str, put: Any) -> None:
-    assert put(f"{folder}/a", kind=Kind.FOLDER, mode=0o750).ok
-    assert put(f"{folder}/a/l", kind=Kind.LINK, target="../else where").ok
+    assert put(f"{folder}/a", kind=MemberKind.FOLDER, mode=0o750).ok
+    assert put(f"{folder}/a/l", kind=MemberKind.LINK, target="../else where").ok
     assert shell.ask("one", f"stat -c %a {folder}/a").out.strip() == b"750"
     assert shell.ask("one", f"readlink {folder}/a/l").out.strip() == b"../else where"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from maint.airflow import get_provider_info
-from maint.airflow.child import Outcome, outcome_of, reason, told
+from maint.airflow.child import TaskOutcome, outcome_of, reason, told
 from maint.cli.boundary import EXIT_CODES
 
 FOR_GOOD = {2, 3, 5, 70}
@@ -13,9 +13,9 @@ FOR_GOOD = {2, 3, 5, 70}
 
 @pytest.mark.parametrize("code", [*EXIT_CODES, -9, -15, 126, 255])
 def test_only_what_would_end_the_same_way_is_never_tried_again(code: int) -> None:
-    wanted = {0: Outcome.DONE, 6: Outcome.HELD, 7: Outcome.PARTLY, 8: Outcome.PARTLY}
-    wanted |= dict.fromkeys(FOR_GOOD, Outcome.NEVER)
-    assert outcome_of(code) is wanted.get(code, Outcome.AGAIN)
+    wanted = {0: TaskOutcome.DONE, 6: TaskOutcome.HELD, 7: TaskOutcome.PARTLY, 8: TaskOutcome.PARTLY}
+    wanted |= dict.fromkeys(FOR_GOOD, TaskOutcome.NEVER)
+    assert outcome_of(code) is wanted.get(code, TaskOutcome.AGAIN)
 
 
 def test_the_reason_is_the_error_that_the_command_told() -> None:

@@ -9,7 +9,17 @@ from pathlib import Path
 from maint.cli.site.page_facts import KEPT
 from maint.config.yaml import dump
 from maint.files import keep_record
-from maint.report.site_facts import Change, Copy, Day, Drill, HostChecks, HostResult, Run, Shot, SiteFacts
+from maint.report.site_facts import (
+    Change,
+    Copy,
+    Day,
+    HostChecks,
+    HostResult,
+    ReportedDrill,
+    ReportedRun,
+    Shot,
+    SiteFacts,
+)
 from tests.benchmarks.measure import run
 
 SITES, SHOTS, DAYS, HOSTS = 100, 100, 14, 20
@@ -32,12 +42,12 @@ def facts(name: str) -> SiteFacts:
     changes = [Change("base", "hdfs", f"group-{n}", "dfs_data_dir", "/data/1", "/data/2") for n in range(10)]
     return SiteFacts(
         name, f"{name}.example.internal", NOW, {"region": "eu"}, shots=shots,
-        drills=[Drill(at, shots[0].id, True, 60.0 + n, "read back as sent") for n, at in enumerate(times[::7])],
+        drills=[ReportedDrill(at, shots[0].id, True, 60.0 + n, "read back as sent") for n, at in enumerate(times[::7])],
         days=[Day(before.id, after.id, after.taken_at, changes)
               for before, after in zip(shots[-DAYS - 1 :], shots[-DAYS:], strict=False)],
         changed=[(at, n % 17) for n, at in enumerate(times)],
         copies=[Copy("s3://backups/maint", SHOTS, 0, times[-1])],
-        runs=[Run(one.id, "export", "done", one.taken_at, "ops@box", False) for one in shots[-20:]],
+        runs=[ReportedRun(one.id, "export", "done", one.taken_at, "ops@box", False) for one in shots[-20:]],
         checks=HostChecks(NOW, results, dict.fromkeys(hosts, "")),
     )  # fmt: skip
 

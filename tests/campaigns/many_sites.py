@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from maint.cli.estate.for_each import in_words
-from maint.cli.estate.processes import Ended
+from maint.cli.estate.processes import ProcessEnd
 from maint.config.yaml import dump, load
 from maint.lab.manager.load import Options
 from maint.lab.pki import Authority
@@ -146,7 +146,7 @@ def said(config: Path, command: str, *words: str) -> dict[str, dict[str, Any]]:
     tell(f"{command}: {cost.wall:.0f} s, {cost.cpu:.0f} s of the processor, {cost.memory / 1e6:.0f} MB; exits {counts}")
     for one in answers:
         if one["exit"]:
-            why = in_words(Ended(one["site"], one["exit"], one["error"], one["result"]))
+            why = in_words(ProcessEnd(one["site"], one["exit"], one["error"], one["result"]))
             tell(f"  {one['site']}: {one['exit']} after {one['seconds']} s: {why}")
     return {one["site"]: one for one in answers}
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from maint.checks.facts import Answered, HostFacts, ManagerFacts, Setting, SiteFacts
+from maint.checks.facts import Answered, HostFacts, ManagerFacts, SiteFacts, SiteSetting
 from maint.checks.gather import parse, script
 from maint.checks.registry import QUESTIONS
 from maint.lab.hosts.furnish import furnish_host
@@ -53,4 +53,4 @@ def host(
 
 def site(manager: ManagerFacts | None = None, **setting: Any) -> SiteFacts:
     """Return a site without hosts."""
-    return SiteFacts(NOW, Setting(**setting), manager or ManagerFacts())
+    return SiteFacts(NOW, SiteSetting(**setting), manager or ManagerFacts())

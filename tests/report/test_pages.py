@@ -16,20 +16,20 @@ from maint.model.plan import Plan
 from maint.report import checks, plots
 from maint.report.pages import write_estate, write_site
 from maint.report.recovery import state_of, troubles
-from maint.report.run import Attempt, ReportedAction, RunReport, bars, write
+from maint.report.run import ReportedAction, ReportedAttempt, RunReport, bars, write
 from maint.report.site_facts import (
     BY_NAME,
     NO_BACKUP,
     Change,
     Copy,
     Day,
-    Drill,
-    Ended,
     HostChecks,
     HostResult,
     PageFacts,
-    Run,
+    ReportedDrill,
+    ReportedRun,
     Shot,
+    VerbEnd,
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -55,7 +55,7 @@ def shot(age: timedelta, **more: Any) -> Shot:
 
 def well(name: str = "well", **more: Any) -> PageFacts:
     shots = [shot(number * DAY + timedelta(hours=3)) for number in range(9, -1, -1)]
-    drills = [Drill(NOW - 4 * DAY, shots[4].id, True, 42.0, "read back as sent")]
+    drills = [ReportedDrill(NOW - 4 * DAY, shots[4].id, True, 42.0, "read back as sent")]
     facts = PageFacts(name, "cm.example.internal", SEEN, {"region": "eu"}, shots=shots, drills=drills)
     return msgspec.structs.replace(facts, **more)
 
@@ -82,12 +82,15 @@ def ill(name: str = "ill") -> PageFacts:
         name,
         store="s3://backups/maint",
         shots=shots,
-        drills=[Drill(NOW - 50 * DAY, shots[0].id, True, 61.0, "read back"), Drill(NOW - DAY, "x", False, None, "no")],
+        drills=[
+            ReportedDrill(NOW - 50 * DAY, shots[0].id, True, 61.0, "read back"),
+            ReportedDrill(NOW - DAY, "x", False, None, "no"),
+        ],
         stored=132_000_000,
         keep="7 daily; at least 3 good ones",
         copies=[Copy("sftp://backup/srv", 30, 8, NOW - 9 * DAY, bytes=98_000_000),
                 Copy("s3://b/p", problem="cannot be reached")],
-        runs=[Run("20260228T100000-r", "restore-deployment", "interrupted", NOW - DAY, "operator@ops-2", True)],
+        runs=[ReportedRun("20260228T100000-r", "restore-deployment", "interrupted", NOW - DAY, "operator@ops-2", True)],
         days=[Day(shots[0].id, shots[1].id, NOW - DAY, changes), Day("a", "b", NOW, problem="no redacted copy")],
         windows=["since 10:00, by run 7"],
         checks=HostChecks(NOW, [*results, HostResult("os.fine", "pass", ["worker-14.dc1.example.internal"], "", "")],
@@ -111,8 +114,8 @@ def of_run(**more: Any) -> RunReport:
         ReportedAction("Copy it", "copy", "CHANGE", "not begun", ""),
     ]
     attempts = [
-        Attempt(at[0], "ops@box", "", "killed", heard=at[1]),
-        Attempt(at[2], "eva@other", at[3], "failed", "0.3.1"),
+        ReportedAttempt(at[0], "ops@box", "", "killed", heard=at[1]),
+        ReportedAttempt(at[2], "eva@other", at[3], "failed", "0.3.1"),
     ]
     plan = Plan("export", "prod", {}, ())
     whole = RunReport("r1", plan, at[0], at[3], "failed", "no room", lines, ["resume it"], {}, attempts=attempts)
@@ -155,7 +158,7 @@ def test_what_is_wrong_comes_first_each_with_a_command() -> None:
 
 
 def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None:
-    ended = [Ended("backup create", 4, NOW - timedelta(hours=7, seconds=8), "cm:7183: connection refused")]
+    ended = [VerbEnd("backup create", 4, NOW - timedelta(hours=7, seconds=8), "cm:7183: connection refused")]
     (found,) = troubles(well(ended=ended), NOW)
     assert found.words == "the last backup create, 7h ago, ended with 4 (not reached): cm:7183: connection refused"
     assert found.command == "maint doctor --site well"
@@ -163,22 +166,22 @@ def test_no_command_is_told_that_must_fail_before_what_mends_its_cause() -> None
     assert [one.command for one in nothing] == ["maint backup create --open-window --site well"]
     (unverified,) = troubles(well(shots=[held := shot(DAY, good=False)]), NOW)
     assert unverified.command == f"maint backup verify {held.id} --site well"
-    half, behind = Ended("backup create", 7, NOW - DAY, "redacted"), Copy("/copy", 0, 1)
+    half, behind = VerbEnd("backup create", 7, NOW - DAY, "redacted"), Copy("/copy", 0, 1)
     audit = troubles(well(shots=newest(kind="audit-only", good=False), ended=[half], copies=[behind]), NOW)
     assert {one.command for one in audit} == {"maint backup create --open-window --site well"}
     late = troubles(well(shots=[shot(9 * DAY)], ended=[half], copies=[behind]), NOW)
     assert {one.command for one in late} == {"maint backup create --site well"}
-    run = Run("7-r", "export", "interrupted", NOW - DAY, "root@ops", True)
+    run = ReportedRun("7-r", "export", "interrupted", NOW - DAY, "root@ops", True)
     close, resume = troubles(well(runs=[run], windows=["since 10:00, by run 7-r"]), NOW)
     assert "--close-window" in close.command and "sees passwords" in close.words
     assert resume.words.endswith("is interrupted; close its window first")
 
 
 def test_a_run_that_failed_is_told_with_its_reason_and_nothing_to_verify_with_what_takes_a_backup() -> None:
-    run = Run("7-r", "export", "failed", NOW - DAY, "root@ops", True)
+    run = ReportedRun("7-r", "export", "failed", NOW - DAY, "root@ops", True)
     ended = [
-        Ended("backup create", 4, NOW - DAY, "cm: lets in none of the configured accounts", "7-r"),
-        Ended("backup verify", 5, NOW, "there is no snapshot of new yet"),
+        VerbEnd("backup create", 4, NOW - DAY, "cm: lets in none of the configured accounts", "7-r"),
+        VerbEnd("backup verify", 5, NOW, "there is no snapshot of new yet"),
     ]
     found = troubles(PageFacts("new", "cm", SEEN, read=SEEN, runs=[run], ended=ended), NOW)
     assert found[0].words == "run 7-r (export) has failed: cm: lets in none of the configured accounts"
@@ -186,7 +189,7 @@ def test_a_run_that_failed_is_told_with_its_reason_and_nothing_to_verify_with_wh
 
 
 def test_of_a_damaged_journal_no_command_is_told_that_takes_it_up(tmp_path: Path) -> None:
-    run = Run("7-r", "restore-deployment", "damaged", NOW - DAY, "root@ops", True)
+    run = ReportedRun("7-r", "restore-deployment", "damaged", NOW - DAY, "root@ops", True)
     (found,) = troubles(well(runs=[run]), NOW)
     assert (
         found.command == "maint playbook dismiss 7-r --reason WORDS --site well" and "look at the server" in found.words
@@ -267,13 +270,13 @@ MEASURED = (
     "Measured in a good drill 4d ago 2026-02-25 12:00 UTC of an earlier snapshot"
     f" {well().shots[4].id}; real hosts' time"
 )
-BAD = Drill(NOW - DAY, "x", False, None, "what came back differs in 3 places")
+BAD = ReportedDrill(NOW - DAY, "x", False, None, "what came back differs in 3 places")
 UNKNOWN = {"shots": [], "drills": [], "problem": "cannot list in /b: permission denied for uid 1000"}
 SAFETY = shot(DAY, kind="other", good=False, meant=False, note=BY_NAME)
 HELD = [shot(DAY, kind="damaged", good=False)]
 FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     "well": ({}, [*BACK, "verified", MEASURED]),
-    "a failed backup": ({"ended": [Ended("backup create", 4, NOW - DAY, "cm:7183: connection refused")]}, BACK),
+    "a failed backup": ({"ended": [VerbEnd("backup create", 4, NOW - DAY, "cm:7183: connection refused")]}, BACK),
     "a late backup": ({"shots": [shot(9 * DAY)]}, [BACK[0], "9d ago", "too old", shot(9 * DAY).id]),
     "an unfinished restore": (
         {"runs": ill().runs},
@@ -285,7 +288,7 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "an open window": ({"windows": ill().windows}, ["✓ Back in about 42s", *BACK]),
     "a stale drill": (
-        {"drills": [Drill(NOW - 50 * DAY, "x", True, 61.0, "")]},
+        {"drills": [ReportedDrill(NOW - 50 * DAY, "x", True, 61.0, "")]},
         ["! Back in about 1m 1s", *BACK[1:], "good drill 50d ago 2026-01-10 12:00 UTC, ! too old"],
     ),
     "a failed drill": (
@@ -294,11 +297,11 @@ FIRST: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "failed drills alone": ({"drills": [BAD]}, ["Not proven: the last drill failed", "Time not known", *BACK[1:]]),
     "a drill of this snapshot, too long ago to tell its time": (
-        {"drills": [Drill(NOW - 50 * DAY, newest()[-1].id, True, None, "")]},
+        {"drills": [ReportedDrill(NOW - 50 * DAY, newest()[-1].id, True, None, "")]},
         ["! Time not known", *BACK[1:], "Last good drill 50d ago", "! too old, of this snapshot", "~Measured"],
     ),
     "a drill from the future": (
-        {"drills": [Drill(NOW + DAY, "x", True, 1.0, "")]},
+        {"drills": [ReportedDrill(NOW + DAY, "x", True, 1.0, "")]},
         ["Not certain: a backup or drill is dated in the future", "Time not known, to the state", "~drill in"],
     ),
     "a backup from the future": (

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
-from maint.restore.preconditions import Server, insist, ready
+from maint.restore.preconditions import TargetServer, insist, ready
 from maint.snapshots.records import KEY, Verification
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -35,14 +35,14 @@ SNAPSHOT = Snapshot(
 )
 OUTLINE = DeploymentSummary(hosts=5, settings={"WEB_TLS": "true", "AUTO_TLS_TYPE": "ALL", "KEYSTORE_PATH": KEYSTORE})
 SOUND = Verification(SNAPSHOT.id, level=3, depth=3, parts_checked=3, parts=3, at=NOW)
-SERVER = Server(release="7.6.5", api=49, fresh=True, licensed=True, host_files=SEEN)
+SERVER = TargetServer(release="7.6.5", api=49, fresh=True, licensed=True, host_files=SEEN)
 
 
 def broken(
     snapshot: Snapshot = SNAPSHOT,
     summary: DeploymentSummary = OUTLINE,
     verification: Verification = SOUND,
-    server: Server = SERVER,
+    server: TargetServer = SERVER,
 ) -> dict[str, str]:
     findings = ready(snapshot, summary, verification, server)
     return {finding.rule: finding.words for finding in findings if finding.passed is False}

@@ -17,7 +17,7 @@ from maint.ports import Work
 from maint.restore.conflicts import planned_cluster
 from maint.restore.select_snapshot import chosen, clusters_in, manifest_fact, planned
 from maint.snapshots import diff
-from maint.snapshots.archive import Kind, members
+from maint.snapshots.archive import MemberKind, members
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.manifest import MANIFEST
@@ -246,7 +246,7 @@ def test_the_licence_part_is_proven_like_all_others(place: Any, run: Run, tmp_pa
 
 def test_a_second_name_of_a_file_is_a_link_and_a_device_is_refused() -> None:
     found = [member for member, _ in members(BytesIO(archive((b"a", tarfile.LNKTYPE, 0)) + bytes(1024)).read)]
-    assert [(one.kind, one.target) for one in found] == [(Kind.LINK, "/")]
+    assert [(one.kind, one.target) for one in found] == [(MemberKind.LINK, "/")]
     with pytest.raises(WorkFailed, match="not a file, folder or link"):
         list(members(BytesIO(archive((b"dev/sda", tarfile.BLKTYPE, 0)) + bytes(1024)).read))
     with pytest.raises(WorkFailed, match="bytes"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.checks.facts import Answered, Setting, SiteFacts
+from maint.checks.facts import Answered, SiteFacts, SiteSetting
 from maint.checks.facts_file import to_json
 from maint.checks.gather import questions_of
 from maint.checks.registry import CHECKS, named
@@ -109,7 +109,7 @@ def test_its_checks_are_listed_chosen_asked_and_judged_like_those_of_maint(insta
     listed = {one["id"]: one for one in maint("host", "check", "--list", "-o", "json").json["checks"]}
     assert "/etc/motd" in listed["greeting.motd"]["commands"]["greeting_motd"]
     assert list(questions_of(named(["greeting.motd"]), "B")) == ["greeting_motd"]
-    facts = SiteFacts(NOW, setting=Setting("cm", 1, 2))
+    facts = SiteFacts(NOW, setting=SiteSetting("cm", 1, 2))
     host({"greeting_motd": "good day"}, name="wn01", site=facts)
     host({"greeting_motd": Answered(0, "hello")}, name="wn02", site=facts)
     kept = tmp_path / "facts.json"

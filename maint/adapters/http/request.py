@@ -113,7 +113,7 @@ class Signed(AuthBase):
         return request
 
 
-class Form:
+class UploadForm:
     """A form with one file, read again at each iteration; `signature` is the SHA-1 of what was sent last, in hex."""
 
     def __init__(

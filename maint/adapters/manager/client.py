@@ -11,7 +11,7 @@ from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
 from maint.adapters.http.answers import Streamed, decode, read_reply, unexpected
-from maint.adapters.http.request import BLOCK, Form, Timeouts
+from maint.adapters.http.request import BLOCK, Timeouts, UploadForm
 from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import Calls, lost, path_of, segment, service_path
 from maint.adapters.manager.session import PROXY, PlainUse, version
@@ -291,7 +291,7 @@ class ManagerClient:
     def upload_license(self, content: bytes) -> License:
         """Upload a licence file, bytes unchanged: its line ends are signed (M9)."""
         path = f"{self._calls.root(self._calls.settings.api.deployment)}/cm/license"
-        form = Form(Content(lambda: io.BytesIO(content), len(content)), "license", "license.txt", "text/plain")
+        form = UploadForm(Content(lambda: io.BytesIO(content), len(content)), "license", "license.txt", "text/plain")
         call = self._calls.change("POST", path, body=form, length=form.length, kind=form.type)
         answer = self._calls.done(self._calls.act(call), call)
         with contextlib.suppress(WorkFailed):  # accepted all the same

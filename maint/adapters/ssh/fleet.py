@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.known_hosts import recorded_name
-from maint.adapters.ssh.runner import SHELL, Command, SudoGates, ssh_settings
+from maint.adapters.ssh.runner import SHELL, RemoteCommand, SudoGates, ssh_settings
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, MaintError, TimedOut
 from maint.model.fleet import LATE, HostReply, Presented
@@ -151,14 +151,14 @@ class FabricFleet:
         kept, limit = KeptConnection(connections, connections.address(host)), connections.settings.command_timeout
         name = str(kept.address)
         begun, login, sent, received = time.monotonic(), 0.0, 0.0, 0.0
-        command: Command | None = None
+        command: RemoteCommand | None = None
         status: int | None = None
         words: str | None = None
         hint: str | None = None
         try:
             _, channel, _ = kept.session()
             gate = self._sudo.gate(name)
-            command = Command(
+            command = RemoteCommand(
                 name, channel, gate, stdin=watched(script), hold=True, timeout=limit, largest=LARGEST,
             )  # fmt: skip
             login, sent = time.monotonic() - begun, time.time()

@@ -112,7 +112,7 @@ class Lost(CannotReach):
     """The connection went away while the command ran."""
 
 
-class Command:
+class RemoteCommand:
     """A command on a channel, until it ends: `finish` for all that it prints, or `read` while it runs.
 
     Args:
@@ -151,7 +151,7 @@ class Command:
         self._err = bytearray()
         self._poller = select.poll()
 
-    def begin(self, command: str) -> "Command":
+    def begin(self, command: str) -> "RemoteCommand":
         """Send the command, and wait until the host has taken it; TimedOut, Lost, or CannotReach where it said no."""
         command = f"echo '{BEGUN}'; {command}"
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from paramiko import Channel
 
 from maint.adapters.ssh.connections import Connections, KeptConnection
-from maint.adapters.ssh.runner import Command, Lost, SudoGates, ssh_settings
+from maint.adapters.ssh.runner import Lost, RemoteCommand, SudoGates, ssh_settings
 from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
@@ -147,8 +147,8 @@ class FabricShell:
             end(channel)
         return self._run(host, command, stdin, timeout, repeatable=False)
 
-    def _command(self, kept: KeptConnection, channel: Channel, stdin: bytes, timeout: float | None) -> Command:
-        return Command(
+    def _command(self, kept: KeptConnection, channel: Channel, stdin: bytes, timeout: float | None) -> RemoteCommand:
+        return RemoteCommand(
             str(kept.address),
             channel,
             self._sudo.gate(str(kept.address)),

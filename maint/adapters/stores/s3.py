@@ -36,7 +36,7 @@ try:
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
 
-    from maint.adapters.stores.s3_wire import PIECE, UP, Service, Wire
+    from maint.adapters.stores.s3_wire import PIECE, UP, S3Service, Wire
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
 
@@ -64,7 +64,7 @@ def opened(parts: SplitResult, access: Access) -> "S3Store":
         words = f"{parts.geturl()!r} names no bucket"
         raise Invalid(words, hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
     own = access.backup.s3.of(parts.netloc)
-    service = Service(own, access.secrets.resolve(own.access_key), access.secrets.resolve(own.secret_key))
+    service = S3Service(own, access.secrets.resolve(own.access_key), access.secrets.resolve(own.secret_key))
     return S3Store(service, parts.netloc, unquote(parts.path))
 
 
@@ -78,7 +78,7 @@ class S3Store:
     pieces: where a trial shows that, a large file is put as one.
     """
 
-    def __init__(self, service: Service, bucket: str, prefix: str) -> None:
+    def __init__(self, service: S3Service, bucket: str, prefix: str) -> None:
         self._service = service
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""

@@ -28,7 +28,7 @@ _CONFLICT = 409
 _BUSY = (500, 502, 503, 504)  # which S3 asks its clients to try again
 
 
-class Service(msgspec.Struct, frozen=True):
+class S3Service(msgspec.Struct, frozen=True):
     """Where and how an S3-compatible service is reached."""
 
     said: S3Settings
@@ -46,7 +46,7 @@ class Service(msgspec.Struct, frozen=True):
 class Wire:
     """Carries botocore's requests: its own client bounds no answer in bytes, and none in time."""
 
-    def __init__(self, service: Service, address: str) -> None:
+    def __init__(self, service: S3Service, address: str) -> None:
         peer = Peer(
             ca=service.said.ca,
             ca_hint="backup.s3.ca must name a PEM file",

@@ -14,7 +14,7 @@ from requests.auth import AuthBase
 
 from maint.adapters.clock import seconds_left
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply, decode, read_reply, unexpected
-from maint.adapters.http.request import JSON, Bearer, Call, Form, Timeouts
+from maint.adapters.http.request import JSON, Bearer, Call, Timeouts, UploadForm
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.tokens import Tokens
 from maint.config.schema import VirtualClusterSettings
@@ -186,7 +186,7 @@ class Calls:
     def patch(self, *segments: str, json: Json) -> Call:
         return self._with_json("PATCH", segments, json)
 
-    def put(self, url: str, form: Form) -> Call:
+    def put(self, url: str, form: UploadForm) -> Call:
         limit = self._timeouts.write
         return Call("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
 from maint.adapters.http.proxy import ProxyFailed, way
-from maint.adapters.http.request import Call, Form, Timeouts
+from maint.adapters.http.request import Call, Timeouts, UploadForm
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Calls, Missing
@@ -222,7 +222,7 @@ class VirtualClusterClient:
         return self._calls.done(call, lambda: self.resource(name, files=False) is None)
 
     def upload(self, resource: str, path: str, content: Content) -> str:
-        form = Form(content)
+        form = UploadForm(content)
 
         def landed() -> bool:
             live = self.resource(resource)

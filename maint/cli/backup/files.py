@@ -12,7 +12,7 @@ from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, writing
 from maint.model.formatting import show_count
 from maint.model.snapshot import Snapshot
-from maint.snapshots.archive import Kind, members
+from maint.snapshots.archive import MemberKind, members
 from maint.snapshots.catalogue import find
 from maint.snapshots.manifest import ANOTHER
 from maint.snapshots.parts import MANAGER_FILES, open_part
@@ -53,7 +53,7 @@ def _content(site: ConfiguredSite, snapshot: Snapshot, path: str) -> bytes:
     found: bytes | None = None
     with open_part(site, snapshot, MANAGER_FILES) as stream:
         for member, content in members(stream.read):
-            if member.path == path and member.kind is Kind.LINK:
+            if member.path == path and member.kind is MemberKind.LINK:
                 raise Invalid(f"{path} is a link to {member.target}", hint=f"extract {member.target}")
             found = content if member.path == path else found
     if found is None:

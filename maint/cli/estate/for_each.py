@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
-from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.estate.processes import ProcessEnd, Processes, SiteCall
 from maint.cli.open_site import limit_of, warn_of_broken
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, error_object, table
@@ -24,7 +24,7 @@ Printed = Mapping[str, Json]
 _STATES = ("fail", "error", "warn", "skip", "pass", "ok")  # the worst first
 
 
-def in_words(one: Ended) -> str:
+def in_words(one: ProcessEnd) -> str:
     """Return how a site ended: its failure and why, else what its answer holds, else what its exit code means."""
     if one.error is not None:
         detail = one.error.get("detail")
@@ -141,7 +141,9 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     words = [*said.command, "--config", str(settings.path), "-o", "json", *_common(flags, yes=changes or flags.yes)]
     calls = calls_of(words, flags, several, said, sites)
     begun = time.time()
-    broken = [Ended(name, one.exit_code, error_object(one)) for name, one in settings.broken.items() if name in names]
+    broken = [
+        ProcessEnd(name, one.exit_code, error_object(one)) for name, one in settings.broken.items() if name in names
+    ]
     rows = by_manager(sites, calls)
     ended, stopped = _carried_out(screen, rows, several.grace, flags.at_once or AT_ONCE, broken)
     try:
@@ -202,23 +204,23 @@ def chosen(settings: Settings, flags: Flags) -> Sequence[str]:
 
 def calls_of(
     words: Sequence[str], flags: Flags, several: Several, said: Said, sites: Sequence[SiteSettings]
-) -> Sequence[Call]:
+) -> Sequence[SiteCall]:
     """Return the call of each site, with a limit that it knows itself: so it puts things back before it is ended."""
     limit = limit_of(flags) or parse_duration(several.limit)
     words = [*words, f"--timeout={flags.timeout or several.limit}"]
     tail = [word for given in said.options.values() for word in given]
-    return [Call(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
+    return [SiteCall(site.name, (*words, "--site", site.name, *tail), limit) for site in sites]
 
 
-def by_manager(sites: Sequence[SiteSettings], calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
+def by_manager(sites: Sequence[SiteSettings], calls: Sequence[SiteCall]) -> Sequence[Sequence[SiteCall]]:
     """Return calls with those together whose sites have the same manager, and which so go one after another."""
-    rows: dict[tuple[str, int, int], list[Call]] = {}
+    rows: dict[tuple[str, int, int], list[SiteCall]] = {}
     for site, call in zip(sites, calls, strict=True):
         rows.setdefault(site.manager.address, []).append(call)
     return [*rows.values()]
 
 
-def exit_of(ended: Sequence[Ended]) -> int:
+def exit_of(ended: Sequence[ProcessEnd]) -> int:
     """Return the exit code that all have, else 7."""
     codes = {one.exit for one in ended}
     return codes.pop() if len(codes) == 1 else PartlyDone.exit_code
@@ -255,18 +257,18 @@ def _listed(sites: Sequence[SiteSettings]) -> str:
 
 
 def _carried_out(
-    screen: Screen, rows: Sequence[Sequence[Call]], grace: float, at_once: int, told: Sequence[Ended]
-) -> tuple[list[Ended], Interrupted | None]:
+    screen: Screen, rows: Sequence[Sequence[SiteCall]], grace: float, at_once: int, told: Sequence[ProcessEnd]
+) -> tuple[list[ProcessEnd], Interrupted | None]:
     """Carry calls out, each row in its order and rows side by side; a signal is passed on, and waited for.
 
     Args:
         told: sites for which nothing can be done.
     """
     heard = screen.heard if screen.log_format == "json" else None
-    processes, ended, stopped = Processes(grace, heard=heard), list[Ended](), None
+    processes, ended, stopped = Processes(grace, heard=heard), list[ProcessEnd](), None
     count = sum(map(len, rows)) + len(told)
 
-    def tell(one: Ended) -> None:
+    def tell(one: ProcessEnd) -> None:
         ended.append(one)
         words = f"[{len(ended)}/{count}] {one.site}: {in_words(one)} ({show_duration(one.seconds)})"
         screen.say(words, failed=one.exit != 0)
@@ -291,11 +293,13 @@ def _carried_out(
     return ended, stopped
 
 
-def _next(pool: ThreadPoolExecutor, processes: Processes, row: Sequence[Call]) -> dict[Future[Ended], Sequence[Call]]:
+def _next(
+    pool: ThreadPoolExecutor, processes: Processes, row: Sequence[SiteCall]
+) -> dict[Future[ProcessEnd], Sequence[SiteCall]]:
     return {pool.submit(processes.carry_out, row[1]): row[1:]} if row[1:] else {}
 
 
-def _show(screen: Screen, ended: Sequence[Ended], stopped: Interrupted | None) -> int:
+def _show(screen: Screen, ended: Sequence[ProcessEnd], stopped: Interrupted | None) -> int:
     """Show how each site ended, the failed ones first for people; return the exit code, or raise what stopped it."""
     rows: list[Json] = [
         {"site": one.site, "exit": one.exit, "error": one.error, "result": one.result, "seconds": round(one.seconds, 1)}
@@ -311,7 +315,7 @@ def _show(screen: Screen, ended: Sequence[Ended], stopped: Interrupted | None) -
     return exit_of(ended)
 
 
-def _next_steps(ended: Sequence[Ended]) -> Iterator[str]:
+def _next_steps(ended: Sequence[ProcessEnd]) -> Iterator[str]:
     """Yield what is to be done next about the sites that failed; those of which the same is said together."""
     sites: dict[str, list[str]] = {}
     for one in ended:
@@ -321,7 +325,7 @@ def _next_steps(ended: Sequence[Ended]) -> Iterator[str]:
         yield table(["NEXT FOR", ""], [[", ".join(names), hint] for hint, names in sites.items()])
 
 
-def _hints(one: Ended) -> Sequence[str]:
+def _hints(one: ProcessEnd) -> Sequence[str]:
     """Return what is to be done about a failure, or about each check of doctor that failed."""
     answer = one.result if isinstance(one.result, Mapping) else {}
     failed = [check for check in _items(answer, "checks") if check.get("state") == "FAIL"]
@@ -329,5 +333,5 @@ def _hints(one: Ended) -> Sequence[str]:
     return [str(hint) for hint in dict.fromkeys(hints) if hint]
 
 
-def _worst_first(ended: Sequence[Ended]) -> Sequence[Ended]:
+def _worst_first(ended: Sequence[ProcessEnd]) -> Sequence[ProcessEnd]:
     return sorted(ended, key=lambda one: one.exit == 0)

@@ -25,7 +25,7 @@ _LINES = 10_000  # of what a process says beside its result, the last ones are k
 _LAST_LINES = 5.0  # seconds for them to arrive once the process has ended
 
 
-class Call(msgspec.Struct, frozen=True):
+class SiteCall(msgspec.Struct, frozen=True):
     """What is done for one site: the words of the command, and its limit in seconds."""
 
     site: str
@@ -33,7 +33,7 @@ class Call(msgspec.Struct, frozen=True):
     limit: float
 
 
-class Ended(msgspec.Struct, frozen=True):
+class ProcessEnd(msgspec.Struct, frozen=True):
     """How a site's process ended; `error` is its error object, `result` what it printed."""
 
     site: str
@@ -68,14 +68,16 @@ class Processes:
         self._lock = Lock()
         self._stopped: int | None = None
 
-    def carry_out(self, call: Call) -> Ended:
+    def carry_out(self, call: SiteCall) -> ProcessEnd:
         """Carry a call out and wait for its end; after a signal none begins any more."""
         begun = time.monotonic()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as words:
             process = self._start(call, out, words)
             if process is None:
                 number = self._stopped or signal.SIGTERM
-                return Ended(call.site, 128 + number, _error("not begun: the others were interrupted", 128 + number))
+                return ProcessEnd(
+                    call.site, 128 + number, _error("not begun: the others were interrupted", 128 + number)
+                )
             kept = deque[bytes](maxlen=_LINES)
             listener = self._listened(process, call.site, kept)
             try:
@@ -102,7 +104,7 @@ class Processes:
         timer.daemon = True
         timer.start()
 
-    def _start(self, call: Call, out: IO[bytes], words: IO[bytes]) -> "subprocess.Popen[bytes] | None":
+    def _start(self, call: SiteCall, out: IO[bytes], words: IO[bytes]) -> "subprocess.Popen[bytes] | None":
         environ = {key: value for key, value in os.environ.items() if key not in _OF_ONE} | {ONE_OF_MANY: "1"}
         with self._lock:
             if self._stopped is not None:
@@ -165,7 +167,7 @@ def _decoded(content: bytes) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: bool) -> Ended:
+def _read(call: SiteCall, code: int, out: str, words: str, took: float, *, in_time: bool) -> ProcessEnd:
     told = [found for line in words.splitlines() if isinstance(found := _json(line), Mapping)]
     warnings = tuple(str(one["warning"]) for one in told if "warning" in one)
     errors = [one["error"] for one in told if isinstance(one.get("error"), Mapping)]
@@ -180,7 +182,7 @@ def _read(call: Call, code: int, out: str, words: str, took: float, *, in_time: 
         last = (words.strip().splitlines() or ["it said nothing"])[-1]
         error = _error(str(told[-1]["message"]) if told and "message" in told[-1] else last, status)
     assert error is None or isinstance(error, Mapping)
-    return Ended(call.site, status, error, _json(out), warnings, took)
+    return ProcessEnd(call.site, status, error, _json(out), warnings, took)
 
 
 def _json(text: str) -> Json:

@@ -19,7 +19,7 @@ from maint.cli.configless import settings_of
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
-from maint.cli.schedule.install import Wanted, request_of, shown
+from maint.cli.schedule.install import ScheduleOptions, request_of, shown
 from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute, changelog
 from maint.config.schema import BackupSettings
@@ -135,7 +135,7 @@ def _text(words: str) -> str:
 
 
 @command()
-def systemd(flags: Flags, wanted: Wanted) -> None:
+def systemd(flags: Flags, wanted: ScheduleOptions) -> None:
     """Print the units that `maint schedule install` would write."""
     settings = settings_of(flags)
     request = request_of(wanted, "systemd")

@@ -12,7 +12,7 @@ import msgspec
 import maint
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
-from maint.cli.monitoring.outcomes import Outcome
+from maint.cli.monitoring.outcomes import VerbOutcome
 from maint.cli.schedule.files import playbooks
 from maint.cli.screen import Screen
 from maint.config.schema import BackupSettings
@@ -55,7 +55,7 @@ class Figures(msgspec.Struct, frozen=True):
     unfinished: int
     window: bool | None  # None: not known
     window_known: bool  # whether every store could tell of windows, and each record of one be verified
-    verbs: Sequence[Outcome]  # how each ended last
+    verbs: Sequence[VerbOutcome]  # how each ended last
     told: Sequence[tuple[str, bool]]  # each notice, and whether it failed
     copies: Sequence[CopyFigures]
     newest_bytes: int | None  # of the newest restorable snapshot
@@ -158,7 +158,7 @@ def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     return held, over.at.timestamp() if over else 0.0
 
 
-def _failed(ends: Sequence[Outcome], notice: str) -> bool:
+def _failed(ends: Sequence[VerbOutcome], notice: str) -> bool:
     return any(one.exit for one in ends if one.verb == outcomes.NOTICE + notice)
 
 

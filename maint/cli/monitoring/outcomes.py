@@ -26,7 +26,7 @@ _AGAIN = 86_400.0  # seconds after which something stale is told again
 SUMMARY = "summary.json"  # in a site's state folder
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class VerbOutcome(msgspec.Struct, frozen=True):
     """How a verb ended last."""
 
     verb: str
@@ -48,7 +48,7 @@ def _place(state: Path, verb: str) -> Path:
     return state / _FOLDER / f"{quote(verb, safe='')}.json"
 
 
-def keep(state: Path, outcome: Outcome) -> None:
+def keep(state: Path, outcome: VerbOutcome) -> None:
     """Keep how a verb ended, in place of how it ended before; raises OSError."""
     make_folder(state / _FOLDER)
     replace(_place(state, outcome.verb), msgspec.json.encode(outcome) + b"\n")
@@ -65,14 +65,14 @@ def ends(state: Path) -> dict[str, dict[str, int]]:
     return kept_record(state / _ENDS, dict[str, dict[str, int]]) or {}
 
 
-def last(state: Path, verb: str) -> Outcome | None:
+def last(state: Path, verb: str) -> VerbOutcome | None:
     """Return how a verb ended last, None where that is not known."""
-    return kept_record(_place(state, verb), Outcome)
+    return kept_record(_place(state, verb), VerbOutcome)
 
 
-def kept(state: Path) -> Sequence[Outcome]:
+def kept(state: Path) -> Sequence[VerbOutcome]:
     """Return how each verb ended last, by name."""
-    found = [kept_record(path, Outcome) for path in sorted((state / _FOLDER).glob("*.json"))]
+    found = [kept_record(path, VerbOutcome) for path in sorted((state / _FOLDER).glob("*.json"))]
     return [one for one in found if one is not None]
 
 
@@ -83,14 +83,14 @@ def forget_run(state: Path, run: str) -> None:
             remove(_place(state, one.verb))
 
 
-def ended(before: Outcome | None, now: Outcome) -> Sequence[Kind]:
+def ended(before: VerbOutcome | None, now: VerbOutcome) -> Sequence[Kind]:
     """Return what an end may be told as, the most telling first."""
     if now.exit:
         return (Kind.FAILURE,)
     return (Kind.RECOVERED, Kind.SUCCESS) if before is not None and before.exit else (Kind.SUCCESS,)
 
 
-def aged(before: Outcome | None, now: Outcome) -> Sequence[Kind]:
+def aged(before: VerbOutcome | None, now: VerbOutcome) -> Sequence[Kind]:
     """Return what the age of the newest backup is to be told as: going stale, still stale a day later, fresh again."""
     if not now.exit:
         return (Kind.RECOVERED,) if before is not None and before.exit else ()

@@ -19,7 +19,7 @@ from maint.config.actor import actor
 from maint.config.suggestions import meant
 from maint.engine import past_runs
 from maint.engine.history import Wanted, forget, prunable
-from maint.engine.journal import RUN_STATES, Record, RunState
+from maint.engine.journal import RUN_STATES, ActionRecord, RunState
 from maint.engine.lease import refuse_elsewhere
 from maint.engine.lock import is_held, site_lock
 from maint.engine.shared_runs import shared_runs
@@ -80,7 +80,7 @@ def approve(
         return 0
 
 
-def _question(past: RunState) -> tuple[Action, Record]:
+def _question(past: RunState) -> tuple[Action, ActionRecord]:
     """Return the step of a run that waits for a person, and what is known of it."""
     for question in _waiting(past):
         return question
@@ -88,14 +88,14 @@ def _question(past: RunState) -> tuple[Action, Record]:
     raise Refused(f"run {past.id} ({past.plan.source}, {past.state}) waits for nobody's word", hint=hint)
 
 
-def _waiting(past: RunState) -> Iterator[tuple[Action, Record]]:
+def _waiting(past: RunState) -> Iterator[tuple[Action, ActionRecord]]:
     return iter(()) if past.ended in ("dismissed", "done") else open_questions(past)
 
 
-def open_questions(past: RunState) -> Iterator[tuple[Action, Record]]:
+def open_questions(past: RunState) -> Iterator[tuple[Action, ActionRecord]]:
     """Yield the steps of a run that wait for a person's word, each with what is known of it."""
     for index, action in enumerate(past.plan.actions):
-        record = past.records.get(index, Record())
+        record = past.records.get(index, ActionRecord())
         token = record.notes.get("token")
         asked = token and "until" in record.notes  # not where it was killed as it began to ask
         open_ = asked and not record.settled and record.notes.get("over") != token

@@ -20,7 +20,7 @@ from maint.cli.options import Flags, argument, number, option, pairs_of, seconds
 from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away, told_if_it_fails
-from maint.cli.schedule.units import Job, ScheduleRequest, calendar
+from maint.cli.schedule.units import ScheduledJob, ScheduleRequest, calendar
 from maint.cli.screen import confirm
 from maint.config.error_messages import together
 from maint.config.paths import absolute
@@ -40,7 +40,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _PACKAGE = ["from maint.airflow.operator import MaintOperator"]
 
 
-class Dag(msgspec.Struct, frozen=True):
+class DagRequest(msgspec.Struct, frozen=True):
     """What the operator says of a DAG."""
 
     at: Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")] = ""
@@ -58,7 +58,7 @@ class Dag(msgspec.Struct, frozen=True):
 @command()
 def airflow(
     flags: Flags,
-    dag: Dag,
+    dag: DagRequest,
     drill: Annotated[str, option("--drill", "The day on which restores are rehearsed: Mon … Sun.")] = "Sun",
     at_once: Annotated[int, number("--at-once", "Slots of the pool, as the DAG tells you to make it.", 1)] = 8,
 ) -> None:
@@ -70,14 +70,14 @@ def airflow(
     flags.screen().emit({"dag": text}, text.rstrip())
 
 
-def print_one(flags: Flags, dag: Dag, title: str, words: Sequence[str]) -> None:
+def print_one(flags: Flags, dag: DagRequest, title: str, words: Sequence[str]) -> None:
     """Print a DAG, named after its title, that carries one command out; `words` stand after `maint`."""
     more = {"title": title, "words": repr(list(words)), "site": repr(flags.site), "at_once": 8}
     text = from_file("airflow.py.j2", {**_values(flags, dag, f"maint_{title}".replace("-", "_")), **more})
     flags.screen().emit({"dag": text}, text.rstrip())
 
 
-def _values(flags: Flags, dag: Dag, name: str) -> dict[str, object]:
+def _values(flags: Flags, dag: DagRequest, name: str) -> dict[str, object]:
     """Return what a template of a DAG is filled with; `name` is the DAG's where none was asked for."""
     config = flags.config or os.environ.get("MAINT_CONFIG") or ""
     if not re.fullmatch(r"[\w.-]{0,250}", dag.dag_id):
@@ -182,7 +182,7 @@ def schedule(
     if any(STEPS[kind].asks for kind in kinds_of(playbook)):
         flags.screen().warn("it asks a person: each run stops (1) until `maint playbook approve` and `resume`")
     if airflow:
-        print_one(flags, Dag(at, every), playbook.name, words)
+        print_one(flags, DagRequest(at, every), playbook.name, words)
         return 0
     settings = settings_of(flags)
     only = limit.replace(",", " ").split()
@@ -201,7 +201,7 @@ def schedule(
     read = [Path(word)] if is_file(name) else []
     read += [Path(one) for one in _local(playbook, filled, shipped, "reads") if one.startswith("/")]
     made = [_folder(one) for one in _local(playbook, filled, shipped, "writes")]
-    run = Job(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
+    run = ScheduledJob(job, rhythm, f"Playbook {playbook.name}", [words], by, f"{by} --remove", read, made)
     request = ScheduleRequest(rhythm, form_of(form), user, folder=place, own=run)
     return put(flags, settings, request)
 

@@ -25,9 +25,9 @@ from maint.config.precedence import load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
 from maint.engine.expectations import (
-    Difference,
-    Ended,
     Expectation,
+    PartDifference,
+    RunEnd,
     StateForm,
     WorldForm,
     differences,
@@ -228,7 +228,7 @@ class Tried(msgspec.Struct, frozen=True):
 
     name: str
     seconds: float
-    differences: Sequence[Difference]
+    differences: Sequence[PartDifference]
 
 
 @command(outputs=OUTPUTS)
@@ -277,7 +277,7 @@ def try_out(wanted: Expectation, worlds: Worlds, limit: float | None = None) -> 
     return Tried(str(wanted.path), time.monotonic() - begun, differences(form, ended))
 
 
-def _ended(done: Performed, calls: Sequence[str], state: Sequence[Json]) -> Ended:
+def _ended(done: Performed, calls: Sequence[str], state: Sequence[Json]) -> RunEnd:
     actions = done.plan.actions if done.plan else ()
     steps = {
         word: list(
@@ -287,7 +287,7 @@ def _ended(done: Performed, calls: Sequence[str], state: Sequence[Json]) -> Ende
     }
     failure = done.failure
     lines = plan_lines(done.plan) if done.plan else ()
-    return Ended(lines, calls, failure.exit_code if failure else 0, failure.message if failure else "", steps, state)
+    return RunEnd(lines, calls, failure.exit_code if failure else 0, failure.message if failure else "", steps, state)
 
 
 def _found(lab: Lab, site: ConfiguredSite, fact: StateForm) -> Json:

@@ -20,7 +20,7 @@ MARK = "# maint-schedule"
 FORMS = ("systemd", "cron")
 
 
-class File(msgspec.Struct, frozen=True):
+class ScheduleFile(msgspec.Struct, frozen=True):
     """A file of the schedule."""
 
     path: Path
@@ -63,7 +63,7 @@ def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping
     return found
 
 
-def state_of(file: File) -> str:
+def state_of(file: ScheduleFile) -> str:
     """Return `missing`, `installed`, `differs` (ours, but other than it would be written now) or `foreign`."""
     with _changing(file.path):
         if not file.path.exists():
@@ -73,14 +73,14 @@ def state_of(file: File) -> str:
     return "installed" if file.path.read_text("utf-8", "replace") == file.content else "differs"
 
 
-def refuse_foreign(files: Sequence[File]) -> None:
+def refuse_foreign(files: Sequence[ScheduleFile]) -> None:
     """Refuse where one of the places is taken by a file that we did not write; Refused: so it is."""
     foreign = [str(file.path) for file in files if state_of(file) == "foreign"]
     if foreign:
         raise Refused("a file of that name is there that maint did not write", detail=foreign, hint="move it away")
 
 
-def write(file: File) -> None:
+def write(file: ScheduleFile) -> None:
     """Write a file whole, so that it outlives a power cut; WorkFailed: it cannot be written."""
     with _changing(file.path):
         file.path.parent.mkdir(parents=True, exist_ok=True)

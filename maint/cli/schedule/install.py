@@ -15,7 +15,7 @@ from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
-from maint.cli.schedule.files import FORMS, File, folder_of
+from maint.cli.schedule.files import FORMS, ScheduleFile, folder_of
 from maint.cli.schedule.units import (
     FAILURE,
     JOBS,
@@ -45,7 +45,7 @@ User = Annotated[bool, option("--user", "Units of your own service manager.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ScheduleOptions(msgspec.Struct, frozen=True):
     """What the operator says of a schedule, whatever its form."""
 
     at: Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")] = ""
@@ -64,7 +64,7 @@ def form_of(form: str) -> str:
     return form or ("systemd" if installed.MANAGED.is_dir() else "cron")
 
 
-def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
+def request_of(wanted: ScheduleOptions, form: str, folder: str = "") -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
     place = absolute(folder) if folder else None
     drill, verify = (calendar(one, "", wanted.jitter) if one else None for one in (wanted.drill, wanted.verify))
@@ -75,7 +75,7 @@ def request_of(wanted: Wanted, form: str, folder: str = "") -> ScheduleRequest:
 @command()
 def install(
     flags: Flags,
-    wanted: Wanted,
+    wanted: ScheduleOptions,
     form: Annotated[str, option("--form", "systemd or cron; else what runs this machine.")] = "",
     folder: Folder = "",
 ) -> int:
@@ -169,12 +169,12 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
         screen.emit({"schedule": body, "last_verified": data}, table(["WHAT", "IS"], [*rows, [label, rest]]))
 
 
-def shown(files: Sequence[File]) -> str:
+def shown(files: Sequence[ScheduleFile]) -> str:
     """Return files for people: each under its path."""
     return "\n".join(f"### {file.path}\n{file.content}" for file in files).rstrip()
 
 
-def _contents(files: Sequence[File]) -> list[Json]:
+def _contents(files: Sequence[ScheduleFile]) -> list[Json]:
     return [{"path": str(one.path), "content": one.content} for one in files]
 
 
@@ -190,7 +190,7 @@ def _ask(flags: Flags, screen: Screen, plan: Plan) -> None:
         confirm(plan, screen, yes=flags.yes, name=None)
 
 
-def _start(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> None:
+def _start(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> None:
     for path in writable(site):
         make_state_folder(path)
     if request.form == "systemd":
@@ -214,7 +214,7 @@ def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
         installed.systemctl("daemon-reload", user=user)
 
 
-def _stale(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> list[Path]:
+def _stale(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> list[Path]:
     """Return files of ours that an earlier installation of the same wrote for the site, and that are not asked for."""
     wanted, jobs = {file.path for file in files}, (request.own.name,) if request.own else JOBS
     return [path for path in own(site, request.user, request.folder, jobs) if path not in wanted]
@@ -246,7 +246,7 @@ def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
             yield f"{path}, which it reads, is not there"
 
 
-def _at_the_same_minute(site: SiteSettings, files: Sequence[File], request: ScheduleRequest) -> Iterator[Path]:
+def _at_the_same_minute(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> Iterator[Path]:
     """Yield the files of the site's other schedules whose line for cron begins when one of these does."""
     if request.form != "cron":
         return

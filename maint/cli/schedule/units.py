@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.options import seconds_of
-from maint.cli.schedule.files import MARK, File, folder_of
+from maint.cli.schedule.files import MARK, ScheduleFile, folder_of
 from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import BackupSettings, SiteSettings
@@ -75,7 +75,7 @@ def _every(text: str) -> tuple[str, str, float]:
     )
 
 
-class Job(msgspec.Struct, frozen=True):
+class ScheduledJob(msgspec.Struct, frozen=True):
     """Something that runs by itself: commands after `--site NAME`, and those that write its files and delete them.
 
     Attributes:
@@ -103,7 +103,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True):
     drill: Calendar | None = None
     folder: Path | None = None
     verify: Calendar | None = None
-    own: Job | None = None
+    own: ScheduledJob | None = None
 
 
 def timers_of(site: str) -> Sequence[str]:
@@ -127,7 +127,7 @@ FAILURE = "maint-failure@.service"
 
 def files_of(
     settings: Settings, site: SiteSettings, request: ScheduleRequest, environ: Mapping[str, str]
-) -> Sequence[File]:
+) -> Sequence[ScheduleFile]:
     """Return the files of a site's schedule; Refused: it could never work."""
     _refuse_impossible(site, request)
     folder = request.folder or folder_of(request.form, request.user, environ)
@@ -136,7 +136,7 @@ def files_of(
     if request.form == "cron":
         lines = [(job.calendar.cron, _cron_command(values, job)) for job in jobs]
         return (
-            File(
+            ScheduleFile(
                 folder / names_of(site.name, "cron", (jobs[0].name,))[0],
                 from_file("cron.j2", {**values, **_origin(jobs[0]), "lines": lines}),
             ),
@@ -145,27 +145,27 @@ def files_of(
     for job in jobs:
         name = f"maint-{job.name}-{site.name}"
         told = {**values, **_job_values(values, job)}
-        files.append(File(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
-        files.append(File(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
+        files.append(ScheduleFile(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
+        files.append(ScheduleFile(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
     shared = {**values, **_shared(settings, site)}
-    return (*files, File(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
+    return (*files, ScheduleFile(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
 
 
-def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[Job]:
+def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[ScheduledJob]:
     if request.own is not None:
         yield request.own
         return
     commands = [["backup", "create", "--yes"], *([["backup", "prune", "--yes"]] if request.prune else [])]
-    yield Job("backup", request.calendar, "Backup of the configuration", commands)
+    yield ScheduledJob("backup", request.calendar, "Backup of the configuration", commands)
     if request.drill is not None:
-        yield Job("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
+        yield ScheduledJob("drill", request.drill, "Rehearsal of a restore of the configuration", [["backup", "drill"]])
     if request.verify is not None:
         readable = site.backup is not None and site.backup.identity is not None
         words = ["backup", "verify", "--stale", STALE, *([] if readable else ["--level", "1"])]
-        yield Job("verify", request.verify, "Verification of older snapshots of the configuration", [words])
+        yield ScheduledJob("verify", request.verify, "Verification of older snapshots of the configuration", [words])
 
 
-def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
+def _job_values(values: Mapping[str, object], job: ScheduledJob) -> dict[str, object]:
     return {
         **_origin(job),
         "description": job.description,
@@ -175,11 +175,11 @@ def _job_values(values: Mapping[str, object], job: Job) -> dict[str, object]:
     }
 
 
-def _origin(job: Job) -> dict[str, object]:
+def _origin(job: ScheduledJob) -> dict[str, object]:
     return {"written": job.written, "removed": job.removed}
 
 
-def _cron_command(values: Mapping[str, object], job: Job) -> str:
+def _cron_command(values: Mapping[str, object], job: ScheduledJob) -> str:
     """Return a job's commands as a line for cron, to which a percent sign means a new line."""
     joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
     return joined.replace("%", "\\%")

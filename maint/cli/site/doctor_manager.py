@@ -14,7 +14,7 @@ from maint.ports.truststore import try_served
 from maint.snapshots.open_windows import announced
 from maint.steps.manager.commands import uses_kerberos
 from maint.steps.manager.java_options import PATH, PROPERTY, UNIT
-from maint.steps.manager.server_options import Switch, switches
+from maint.steps.manager.server_options import RedactionSwitch, switches
 from maint.steps.manager.window_record import left_open
 
 _CHECKING = "maint host check --hosts-in manager"
@@ -140,7 +140,7 @@ def _window_elsewhere(site: ConfiguredSite, silent: Collection[str]) -> Iterator
         yield from seen or [Line("redaction window", OK, "closed")]
 
 
-def _switched(one: Switch) -> Line | None:
+def _switched(one: RedactionSwitch) -> Line | None:
     """Say where redaction is off on a host, whoever switched it; None where it is on."""
     if one.problem:
         return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")

@@ -32,13 +32,13 @@ from maint.report.site_facts import (
     Change,
     Copy,
     Day,
-    Drill,
-    Ended,
     HostChecks,
     HostResult,
     PageFacts,
-    Run,
+    ReportedDrill,
+    ReportedRun,
     Shot,
+    VerbEnd,
 )
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
@@ -129,7 +129,7 @@ def _here(site: ConfiguredSite, *, ask: bool) -> PageFacts:
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
         windows=windows, doubts=doubts, runs=_runs(site.state), lost=[*map(str, past_runs.unreadable(site.state))],
         checks=kept_record(site.state / CHECKS, HostChecks),
-        ended=[Ended(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
+        ended=[VerbEnd(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
 
 
@@ -146,10 +146,10 @@ def _told(
     """Return what a store tells, each part by itself."""
     now, further = facts.seen, [one for one in copies if one.location != store.store.location]
     goes, policy = _going(store, known, now)
-    told, days = list[Drill](), list[Day]()
+    told, days = list[ReportedDrill](), list[Day]()
     problems = [*problems, *(f"{one.id} {one.problem}" for one in [one for one in known if one.unread][:1])]
     with _noting(problems):
-        told = [Drill(one.at, one.snapshot, one.passed, one.rto_seconds, one.reason) for one in drills(store)]
+        told = [ReportedDrill(one.at, one.snapshot, one.passed, one.rto_seconds, one.reason) for one in drills(store)]
     with _noting(problems):
         days = [*days_of(store, known)]
     return msgspec.structs.replace(
@@ -261,13 +261,13 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> tuple[Sequence[str], Sequenc
     return list(dict.fromkeys(found)), doubts
 
 
-def _runs(state: Path) -> Sequence[Run]:
+def _runs(state: Path) -> Sequence[ReportedRun]:
     at_work, whole = run_at_work(state), past_runs.history(state)
     unfinished = {past.id for past in past_runs.unfinished(state)} - {at_work}
     first = whole[-_RUNS].id if len(whole) > _RUNS else ""
     chosen = {past.id: past for past in whole if past.id in {*unfinished, at_work} or past.id >= first}
     return [
-        Run(
+        ReportedRun(
             past.id,
             past.plan.source,
             AT_WORK if past.id == at_work else past.state,

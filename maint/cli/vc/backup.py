@@ -133,7 +133,7 @@ def drift(
         return Differences.exit_code if exit_code and found else 0
 
 
-class RestoreRequest(msgspec.Struct, frozen=True):
+class ClusterRestoreRequest(msgspec.Struct, frozen=True):
     """What is brought back, and what is done where something stands in the way."""
 
     snapshot: SnapshotOption = ""
@@ -145,7 +145,7 @@ class RestoreRequest(msgspec.Struct, frozen=True):
 
 
 @command(VC, GUARDS, playbooks=("restore-virtual-cluster",))
-def restore(flags: Flags, request: RestoreRequest) -> int:
+def restore(flags: Flags, request: ClusterRestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
     return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})
 

@@ -124,20 +124,20 @@ def _split(found: dict[str, bytes]) -> tuple[list[str], list[str]]:
     return [host for host in found if host not in closed], closed
 
 
-class RestoreArguments(Arguments):
+class RestoreFirewallArguments(Arguments):
     """Which hosts; all of which rules are kept when left out."""
 
     hosts: list[str] = Field([], description="these hosts; empty: all of which rules are kept")
     replaced: bool = Field(False, description="the rules that were replaced when others were put back")
 
 
-class RestoreFirewall(Step[RestoreArguments]):
+class RestoreFirewall(Step[RestoreFirewallArguments]):
     """Put the firewall rules back that were kept before they were flushed; rules that stand there are sealed first."""
 
     kind = "firewall.restore"
     effect = Effect.CHANGE
 
-    def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: RestoreFirewallArguments, sight: Sight) -> Iterable[Action]:
         """Plan what is kept; refuses a host of which nothing is."""
         require_ssh(sight, "hosts")
         name = REPLACED if args.replaced else NAME

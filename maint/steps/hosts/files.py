@@ -119,7 +119,7 @@ def stat_of(shell: ShellSight, host: str, path: str) -> Stat:
     return Stat(*words)
 
 
-class PutArguments(HostsArguments):
+class PutFileArguments(HostsArguments):
     """Which local file goes where; without owner, group and mode those of the old file stay, else root and 0644."""
 
     file: str = Field(description="the local file, absolute")
@@ -136,14 +136,14 @@ class PutArguments(HostsArguments):
         return self
 
 
-class PutFile(Step[PutArguments]):
+class PutFile(Step[PutFileArguments]):
     """Put a local file on hosts, atomically, with owner and mode; the file that was there is kept, sealed."""
 
     kind = "host.put"
     effect = Effect.CHANGE
     reads = frozenset({"file"})
 
-    def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: PutFileArguments, sight: Sight) -> Iterable[Action]:
         hosts, content = chosen_hosts(sight, args), _local(args.file)
         found = map_hosts_now(
             sight, hosts, lambda host: stat_of(sight.shell, host, args.path), f"looking at {args.path}"
@@ -168,7 +168,7 @@ class PutFile(Step[PutArguments]):
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
-        args = PutArguments.model_validate(dict(action.arguments))
+        args = PutFileArguments.model_validate(dict(action.arguments))
         if action.facts["file"] != _facts(args.file):
             raise Refused(f"{args.file} has changed since the plan was made", hint="plan anew")
         content, path = _local(args.file), args.path
@@ -192,7 +192,7 @@ class PutFile(Step[PutArguments]):
         return done(f"{path} put on {host_list(list(stale))}", {"hosts": list(stale)})
 
 
-def _differences(shell: ShellSight, args: PutArguments, content: bytes, stale: Mapping[str, Stat]) -> Sequence[str]:
+def _differences(shell: ShellSight, args: PutFileArguments, content: bytes, stale: Mapping[str, Stat]) -> Sequence[str]:
     """Return how the file differs, once for all hosts where it is the same; its content only where all may read it."""
     alike: dict[tuple[str, bool], list[str]] = {}
     for host, stat in stale.items():
@@ -232,7 +232,7 @@ def write(site: Site, host: str, path: str, content: bytes, wanted: Stat) -> Non
     site.shell.write_file(host, path, content, owner=owner, group=group, mode=mode, timeout=_LIMIT)
 
 
-def _wanted(args: PutArguments, content: bytes, now: Stat) -> Stat:
+def _wanted(args: PutFileArguments, content: bytes, now: Stat) -> Stat:
     # What the arguments leave open stays as it is.
     return Stat(
         "file",

@@ -19,7 +19,7 @@ _LIMIT = 3600.0  # seconds for one host, where the playbook says nothing else
 _KEPT = 64 * 1024  # characters of a host's output that are registered
 
 
-class RunArguments(HostsArguments):
+class RunCommandArguments(HostsArguments):
     """What is run, and what is known of it."""
 
     command: str = Field(description="for the shell")
@@ -31,7 +31,7 @@ class RunArguments(HostsArguments):
     output: bool = Field(False, description="register what it prints, up to 64 KiB a host")
 
 
-class RunCommand(Step[RunArguments]):
+class RunCommand(Step[RunCommandArguments]):
     """Run a command on hosts, once each; `unless` tells where it is not needed, or no longer."""
 
     kind = "host.run"
@@ -41,7 +41,7 @@ class RunCommand(Step[RunArguments]):
     def worst(self, given: Mapping[str, object]) -> Effect:
         return Effect.READ if given.get("reads") is True else self.effect
 
-    def plan(self, args: RunArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: RunCommandArguments, sight: Sight) -> Iterable[Action]:
         hosts = chosen_hosts(sight, args)
         needed = hosts
         if args.unless:
@@ -62,7 +62,7 @@ class RunCommand(Step[RunArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Run where it is needed; refuses where it may have run already and nothing tells."""
-        args = RunArguments.model_validate(dict(action.arguments))
+        args = RunCommandArguments.model_validate(dict(action.arguments))
         ended, needed = [] if args.reads else texts(work.noted("ended")), args.hosts
         if args.unless:
             asking = "asking whether it is needed"
@@ -159,7 +159,7 @@ def _asked(sight: Sight, host: str, command: str) -> Ran:
     return sight.shell.ask(host, _spelled(command))
 
 
-def _ran(site: Site, host: str, args: RunArguments, work: Work) -> Ran:
+def _ran(site: Site, host: str, args: RunCommandArguments, work: Work) -> Ran:
     run = site.shell.ask if args.reads else site.shell.run
     return run(host, _spelled(args.command), timeout=work.timeout or _LIMIT)
 

@@ -62,7 +62,7 @@ def running_off(sight: Sight, host: str) -> bool | None:
     return java_options.redaction_is_off(b"\n".join(lines)) if b"running" in lines else None
 
 
-class Switch(msgspec.Struct, frozen=True):
+class RedactionSwitch(msgspec.Struct, frozen=True):
     """Whether redaction is switched off on a host, by its options file and in the server that runs; None: not told."""
 
     host: str
@@ -81,18 +81,18 @@ class Switch(msgspec.Struct, frozen=True):
         return f"{java_options.PATH} on {self.host} has redaction switched off{counts}"
 
 
-def switches(sight: Sight) -> list[Switch]:
+def switches(sight: Sight) -> list[RedactionSwitch]:
     """Look at each host of the manager; none where the config names no way to them."""
     hosts = sight.settings.hosts_in("manager") if sight.settings.ssh else ()
     return [_switch(sight, host.name) for host in hosts]
 
 
-def _switch(sight: Sight, host: str) -> Switch:
+def _switch(sight: Sight, host: str) -> RedactionSwitch:
     try:
         written = java_options.redaction_is_off(read_options(sight.shell, host) or b"")
-        return Switch(host, written, running_off(sight, host))
+        return RedactionSwitch(host, written, running_off(sight, host))
     except (CannotReach, WorkFailed, Invalid) as failure:
-        return Switch(host, problem=failure.message)
+        return RedactionSwitch(host, problem=failure.message)
 
 
 def restart_servers(site: Site, hosts: Iterable[str], limit: float) -> Generator[str, None, int]:

@@ -271,18 +271,18 @@ class EditedArguments(SnapshotArguments):
     map_hosts: list[str] = Field([], description="hosts that have become others, each `OLD=NEW`")
 
 
-class PutArguments(EditedArguments, SafetyArguments):
+class PutDeploymentArguments(EditedArguments, SafetyArguments):
     """Which snapshot, which hosts have become others, and how the present state is kept."""
 
 
-class PutDeployment(Step[PutArguments]):
+class PutDeployment(Step[PutDeploymentArguments]):
     """Replace the manager's whole configuration by a snapshot's, sent once, decided by reading."""
 
     kind = "deployment.put"
     effect = Effect.DESTROY
     restores = True
 
-    def plan(self, args: PutArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: PutDeploymentArguments, sight: Sight) -> Iterable[Action]:
         require_ssh(sight)
         snapshot = chosen(sight, args.snapshot)
         put_proof(sight, snapshot.id)

@@ -11,7 +11,7 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.ports.manager_host import insist
 from maint.ports.write_script import written_whole
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
-from maint.snapshots.archive import Kind, Member, members
+from maint.snapshots.archive import Member, MemberKind, members
 from maint.snapshots.extra_parts import GUID
 from maint.snapshots.parts import MANAGER_FILES, open_part
 from maint.steps.hosts.selection import require_ssh
@@ -128,10 +128,10 @@ chmod {mode:04o} "$t"
 def putting_back(member: Member, content: bytes) -> str:
     """Return the script for one member, content on its input: whole, with owner and mode, or not at all."""
     begin = _BEGIN.format(path=shlex.quote(member.path), there=THERE)
-    if member.kind is Kind.LINK:
+    if member.kind is MemberKind.LINK:
         return begin + f'ln -s {shlex.quote(member.target)} "$p"\n'
     named = shlex.quote(f"{member.user or member.uid}:{member.group or member.gid}")
     own = _OWN.format(named=named, uid=member.uid, gid=member.gid, mode=member.mode)
-    if member.kind is Kind.FOLDER:
+    if member.kind is MemberKind.FOLDER:
         return begin + _FOLDER.format(own=own)
     return begin + written_whole(content, own, 'ln "$t" "$p"')

@@ -11,7 +11,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
-from maint.restore.preconditions import Server, insist, insist_on_bytes, ready
+from maint.restore.preconditions import TargetServer, insist, insist_on_bytes, ready
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
 from maint.snapshots.extra_parts import LicenseText
@@ -95,10 +95,10 @@ def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) 
     return [*rungs, *(finding for finding in verdict.judgement.findings if finding.rule in rules)]
 
 
-def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, installed: bool) -> Server:
+def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, installed: bool) -> TargetServer:
     manager = sight.manager
     account = manager.log_in()
-    return Server(
+    return TargetServer(
         release=manager.release(),
         api=manager.api_version(),
         fresh=account.bootstrap,

@@ -103,7 +103,7 @@ class CommandArguments(PlaceArguments):
         return self
 
 
-class RunCommand(Step[CommandArguments]):
+class SendCommand(Step[CommandArguments]):
     """Run any command of the manager by its name, on the manager, a cluster, service, role or host."""
 
     kind = "command.run"

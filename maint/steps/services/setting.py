@@ -93,19 +93,19 @@ class SetSetting(Step[SettingArguments]):
         return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
 
 
-class UndoArguments(Arguments):
+class UndoSettingsArguments(Arguments):
     """Whose changes are put back."""
 
     run: str = Field(description="the id of a run")
 
 
-class PutSettingsBack(Step[UndoArguments]):
+class PutSettingsBack(Step[UndoSettingsArguments]):
     """Put back the settings that a run has changed, unless somebody has changed them since."""
 
     kind = "config.put_back"
     effect = Effect.CHANGE
 
-    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: UndoSettingsArguments, sight: Sight) -> Iterable[Action]:
         kept = kept_settings(sight.settings.state, args.run)
         settings = list(spans(kept))
         if not settings:
@@ -163,21 +163,21 @@ class PutSettingsBack(Step[UndoArguments]):
 _ITS = "the snapshot's secret"
 
 
-class RestoreArguments(PlaceArguments):
+class RestoreSettingsArguments(PlaceArguments):
     """Which settings of what, from which snapshot."""
 
     snapshot: str = Field("", description="its id; empty: the newest restorable one")
     properties: list[str] = Field([], description="these settings; empty: all that differ")
 
 
-class RestoreSettings(Step[RestoreArguments]):
+class RestoreSettings(Step[RestoreSettingsArguments]):
     """Put the settings of a service, role group, role, host or the manager back as a snapshot has them."""
 
     kind = "config.restore"
     effect = Effect.CHANGE
     restores = True
 
-    def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: RestoreSettingsArguments, sight: Sight) -> Iterable[Action]:
         """Plan one action for each setting that differs; refuses a snapshot that is not proven."""
         place = find_place(sight.manager, args)
         if place.is_cluster:
@@ -235,7 +235,7 @@ class RestoreSettings(Step[RestoreArguments]):
         return self.action(str(place), words, arguments, undo=undo, facts=facts, seen=old)
 
 
-def _groups(sight: Sight, args: RestoreArguments, place: Place, snapshot: str) -> Iterator[str]:
+def _groups(sight: Sight, args: RestoreSettingsArguments, place: Place, snapshot: str) -> Iterator[str]:
     # A service is meant with its role config groups, which is where most of its settings stand.
     if not place.service or args.role or args.role_group:
         return

@@ -19,7 +19,7 @@ from maint.model.certificate import covers, end_of, first_of, is_self_signed, na
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
 from maint.retry import looks
-from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, address_of
+from maint.steps.virtual_clusters.init_host import SHARED_SECRET, ServiceAddress, address_of
 from maint.steps.virtual_clusters.kubernetes_secrets import KubernetesSecrets, Manifest, contents_of
 from maint.steps.virtual_clusters.safety_net import (
     CERTIFICATE,
@@ -66,7 +66,7 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
     return Pair(chain, key, end_of(first_of(chain)), known)
 
 
-def lasting(address: Address, held: Mapping[str, bytes], now: datetime) -> bool:
+def lasting(address: ServiceAddress, held: Mapping[str, bytes], now: datetime) -> bool:
     """Whether the gateway has a certificate that should stay: for its name, and good for a month more."""
     shared = held.get(SHARED_SECRET)
     return shared is not None and covers(shared, address.gateway) and end_of(shared) > now + SOON
@@ -80,7 +80,7 @@ def keep_shared(site: Site, work: Work, vc: str, cabinet: KubernetesSecrets) -> 
 
 
 def put_shared_back(
-    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, address: Address, *, left: bool = False
+    site: Site, work: Work, vc: str, cabinet: KubernetesSecrets, address: ServiceAddress, *, left: bool = False
 ) -> Generator[str, None, None]:
     """Put the gateway's certificate back, as far as an attempt of this run has sealed one.
 
@@ -117,7 +117,9 @@ def put_shared_back(
         site.undo.drop(sealed)
 
 
-def _is_ours(site: Site, work: Work, vc: str, address: Address, sealed: Manifest, there: Manifest | None) -> bool:
+def _is_ours(
+    site: Site, work: Work, vc: str, address: ServiceAddress, sealed: Manifest, there: Manifest | None
+) -> bool:
     """Whether the gateway's certificate is one that the utility made for this run, and the sealed one still good."""
     before, now = (_der(secret) for secret in (sealed, there))
     if before is None or not lasting(address, {SHARED_SECRET: before}, site.clock.now()):

@@ -18,8 +18,8 @@ from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.virtual_clusters.certificate import SOON, Pair, keep_shared, lasting, pair_of, put_shared_back, served
 from maint.steps.virtual_clusters.init_host import (
     SHARED_SECRET,
-    Address,
-    Found,
+    MasterAnswer,
+    ServiceAddress,
     address_of,
     call_utility,
     kubectl,
@@ -137,7 +137,7 @@ class InitCluster(Step[InitClusterArguments]):
     def _install(
         site: Site,
         work: Work,
-        found: Found,
+        found: MasterAnswer,
         settings: VirtualClusterSettings,
         pair: Pair | None,
         cabinet: KubernetesSecrets,
@@ -166,7 +166,7 @@ class InitCluster(Step[InitClusterArguments]):
         return bool(_good(pair, address, held, site.clock.now(), renew=False))
 
 
-def certificates(shell: ShellSight, host: str, address: Address) -> dict[str, bytes]:
+def certificates(shell: ShellSight, host: str, address: ServiceAddress) -> dict[str, bytes]:
     """Return the certificates (DER) that Kubernetes holds, by name of their secret; keys are never read.
 
     Raises:
@@ -193,7 +193,7 @@ def _prints(held: Mapping[str, bytes]) -> dict[str, Json]:
     return {name: fingerprint(der) for name, der in held.items()}
 
 
-def _good(pair: Pair | None, address: Address, held: Mapping[str, bytes], now: datetime, *, renew: bool) -> str:
+def _good(pair: Pair | None, address: ServiceAddress, held: Mapping[str, bytes], now: datetime, *, renew: bool) -> str:
     """Return in words why nothing needs to be done, else nothing."""
     own, shared = held.get(address.certificate_secret), held.get(SHARED_SECRET)
     if own is None or shared is None:
@@ -216,7 +216,7 @@ def _what(settings: VirtualClusterSettings, pair: Pair | None) -> str:
     return f"install the certificate {settings.tls.cert} (until {pair.until:%Y-%m-%d}){doubt}"
 
 
-def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool) -> str:
+def _shared(sight: Sight, address: ServiceAddress, found: MasterAnswer | None, *, stays: bool) -> str:
     """Return whom else it concerns: the gateway's certificate is one for all virtual clusters of the service."""
     others = siblings(sight.settings, address)
     named = [f"{one.name} (ca: {one.ca or 'the authorities of the system'})" for one in others]
@@ -230,7 +230,7 @@ def _shared(sight: Sight, address: Address, found: Found | None, *, stays: bool)
 
 
 def _verify(
-    address: Address, host: str, pair: Pair | None, held: Mapping[str, bytes], before: Mapping[str, Json]
+    address: ServiceAddress, host: str, pair: Pair | None, held: Mapping[str, bytes], before: Mapping[str, Json]
 ) -> None:
     """See that Kubernetes holds what was to be installed."""
     hint = f"on {host}: kubectl get secret {address.certificate_secret} -n {address.service_namespace}"

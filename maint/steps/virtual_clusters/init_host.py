@@ -36,7 +36,7 @@ _NAMES = r"[a-z][a-z0-9.]*"
 _PLACE = "b=/run; [ -d /run ] && [ -w /run ] || b=/tmp\n"  # memory, where there is some: nothing reaches a disk
 
 
-class Address(msgspec.Struct, frozen=True):
+class ServiceAddress(msgspec.Struct, frozen=True):
     """What the name of a virtual cluster's host tells (J1, J11.3)."""
 
     host: str
@@ -65,7 +65,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"tls-dex-app-{self.cluster}"
 
 
-def address_of(settings: VirtualClusterSettings) -> Address:
+def address_of(settings: VirtualClusterSettings) -> ServiceAddress:
     """Return what a virtual cluster's address tells.
 
     Raises:
@@ -82,10 +82,10 @@ def address_of(settings: VirtualClusterSettings) -> Address:
             detail=["its host must be of the form ID.cde-SERVICEID.DOMAIN: both ids name what is to be changed"],
             hint=f"see `base_url` of the virtual cluster {settings.name} in the config",
         )
-    return Address(host, first, service, rest)
+    return ServiceAddress(host, first, service, rest)
 
 
-def siblings(settings: SiteSettings, address: Address) -> Sequence[VirtualClusterSettings]:
+def siblings(settings: SiteSettings, address: ServiceAddress) -> Sequence[VirtualClusterSettings]:
     """Return the other configured virtual clusters of the same service."""
     suffix = f".{address.rest}"
     hosts = {one.name: (urlsplit(one.base_url).hostname or "").lower() for one in settings.virtual_clusters}
@@ -110,7 +110,7 @@ def master_of(sight: Sight) -> str:
     return hosts[0].name
 
 
-class Found(msgspec.Struct, frozen=True):
+class MasterAnswer(msgspec.Struct, frozen=True):
     """What the master says."""
 
     host: str  # its name
@@ -131,7 +131,7 @@ class Found(msgspec.Struct, frozen=True):
         return sorted(match[1] for match in found if match)
 
 
-def look(shell: ShellSight, host: str, address: Address, utility: str | None) -> Found:
+def look(shell: ShellSight, host: str, address: ServiceAddress, utility: str | None) -> MasterAnswer:
     """Ask the master about a virtual cluster; changes nothing.
 
     Args:
@@ -151,7 +151,7 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
             hint="`ssh: {user: root}`, or `sudo: true` in the config",
         )
     release = (facts.get("release") or facts.get("parcel", "")).removeprefix("ECS-").partition("-")[0]
-    found = Found(host, facts.get("utility", ""), release, [value for key, value in said if key == "ingress"])
+    found = MasterAnswer(host, facts.get("utility", ""), release, [value for key, value in said if key == "ingress"])
     if found.too_new:
         raise _gone(found)
     if facts.get("kubectl") == "no":
@@ -175,7 +175,7 @@ def look(shell: ShellSight, host: str, address: Address, utility: str | None) ->
     return found
 
 
-def _question(address: Address, utility: str | None) -> str:
+def _question(address: ServiceAddress, utility: str | None) -> str:
     places = [utility] if utility else [f"{folder}/{name}" for folder in _FOLDERS for name in SCRIPTS]
     return f"""{SETUP}
 echo "user=$(id -u)"
@@ -193,7 +193,7 @@ for i in $n; do echo "ingress=$i"; done
 """
 
 
-def _gone(found: Found) -> Refused:
+def _gone(found: MasterAnswer) -> Refused:
     return Refused(
         f"data services {found.release} initialise virtual clusters without the script: it is gone from 1.5.5 on",
         detail=[
@@ -206,7 +206,7 @@ def _gone(found: Found) -> Refused:
     )
 
 
-def require_utility(found: Found, settings: VirtualClusterSettings) -> str:
+def require_utility(found: MasterAnswer, settings: VirtualClusterSettings) -> str:
     """Return the path of the script.
 
     Raises:
@@ -223,7 +223,7 @@ def require_utility(found: Found, settings: VirtualClusterSettings) -> str:
     return found.utility
 
 
-def require_ingress(found: Found, address: Address) -> None:
+def require_ingress(found: MasterAnswer, address: ServiceAddress) -> None:
     """See that the virtual cluster has come so far that the script finds what it edits (J11.3).
 
     Raises:
@@ -290,7 +290,7 @@ def script(state: Path, files: Mapping[str, bytes], body: str) -> str:
 
 
 def call_utility(
-    site: Site, found: Found, settings: VirtualClusterSettings, words: str, files: Mapping[str, bytes]
+    site: Site, found: MasterAnswer, settings: VirtualClusterSettings, words: str, files: Mapping[str, bytes]
 ) -> None:
     """Run the utility script in a private folder; files come over standard input, and lie in `$d/in` while it runs.
 

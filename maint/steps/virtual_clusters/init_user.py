@@ -27,8 +27,8 @@ from maint.steps.step import Progress, Step, done, unchanged
 from maint.steps.undo_records import KEPT_FOR
 from maint.steps.virtual_clusters.init import InitArguments
 from maint.steps.virtual_clusters.init_host import (
-    Address,
-    Found,
+    MasterAnswer,
+    ServiceAddress,
     address_of,
     call_utility,
     look,
@@ -72,7 +72,7 @@ _UNTOLD = (
 _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity", "key version", "pre-authentication")
 
 
-class Identity(msgspec.Struct, frozen=True):
+class UserIdentity(msgspec.Struct, frozen=True):
     """What a user's jobs log in with."""
 
     principal: str  # its name
@@ -99,7 +99,7 @@ def user_of(settings: VirtualClusterSettings, name: str) -> VirtualClusterUser:
     )
 
 
-def identity_of(user: VirtualClusterUser, secrets: Secrets) -> Identity:
+def identity_of(user: VirtualClusterUser, secrets: Secrets) -> UserIdentity:
     """Return a user's principal and keytab, once they have proven to fit each other, and the KDC where one answers.
 
     Raises:
@@ -115,7 +115,7 @@ def identity_of(user: VirtualClusterUser, secrets: Secrets) -> Identity:
             f"the keytab of {user.name} is of no use: {error}",
             hint=f"make it anew for {principal}: `maint help virtual-clusters`",
         ) from None
-    return Identity(principal, content, key, try_login(user.name, principal, content, key, os.environ))
+    return UserIdentity(principal, content, key, try_login(user.name, principal, content, key, os.environ))
 
 
 def principal_of(user: VirtualClusterUser) -> str:
@@ -157,7 +157,7 @@ def _unclean(content: bytes) -> str:
     return ""
 
 
-def refuse_older(identity: Identity, live: Mapping[str, bytes] | None) -> None:
+def refuse_older(identity: UserIdentity, live: Mapping[str, bytes] | None) -> None:
     """Refuse a keytab that is older than the one in place, where kinit could not tell.
 
     Args:
@@ -274,7 +274,7 @@ class InitUser(Step[InitUserArguments]):
 
     @staticmethod
     def _way(
-        sight: Sight, cabinet: KubernetesSecrets, names: Names, found: Found, settings: VirtualClusterSettings
+        sight: Sight, cabinet: KubernetesSecrets, names: Names, found: MasterAnswer, settings: VirtualClusterSettings
     ) -> str:
         """Return in words how it is written; the script must be there where it is needed."""
         if cabinet.takes_apply(sight.shell, names.both):
@@ -308,7 +308,7 @@ class InitUser(Step[InitUserArguments]):
         return digest(names.both, live) == digest(names.both, _wanted(names, identity))
 
 
-def _wanted(names: Names, identity: Identity) -> Mapping[str, Manifest]:
+def _wanted(names: Names, identity: UserIdentity) -> Mapping[str, Manifest]:
     """Return both secrets, each with one key named like itself."""
     files = identity.files
     contents = {names.principal: files["principal"], names.keytab: files["keytab"]}
@@ -319,7 +319,7 @@ class _Change:
     """The change of one user's secrets."""
 
     def __init__(
-        self, site: Site, address: Address, names: Names, cabinet: KubernetesSecrets, identity: Identity
+        self, site: Site, address: ServiceAddress, names: Names, cabinet: KubernetesSecrets, identity: UserIdentity
     ) -> None:
         self._site, self._address, self._names = site, address, names
         self._cabinet, self._identity = cabinet, identity
@@ -328,7 +328,7 @@ class _Change:
 
     def carry_out(
         self,
-        found: Found,
+        found: MasterAnswer,
         user: str,
         work: Work,
         noted: Callable[[OldSecrets], None],
@@ -362,7 +362,7 @@ class _Change:
             f"{user} has the keys of {self._identity.principal}, by {way}; running pods see them at their next run"
         )
 
-    def _write(self, found: Found, user: str, *, apply: bool) -> Generator[str, None, None]:
+    def _write(self, found: MasterAnswer, user: str, *, apply: bool) -> Generator[str, None, None]:
         shell, both = self._site.shell, self._names.both
         if apply:
             yield f"writing both secrets by {_APPLY}"
@@ -376,7 +376,7 @@ class _Change:
                 hint="does something else write them? Then `maint playbook resume`",
             )
 
-    def _call(self, found: Found, user: str) -> None:
+    def _call(self, found: MasterAnswer, user: str) -> None:
         settings = next(one for one in self._site.settings.virtual_clusters if address_of(one) == self._address)
         how = f'-h {self._address.host} -u {shlex.quote(user)} -p "$d/in/principal" -k "$d/in/keytab"'
         call_utility(self._site, found, settings, f"init-user-in-virtual-cluster {how}", self._identity.files)

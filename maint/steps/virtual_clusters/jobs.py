@@ -34,7 +34,7 @@ class UpdateJobArguments(JobArguments, Guarded):
     changes: dict[str, JsonValue] = Field({}, description="keys of the definition; those of `schedule` one by one")
 
 
-class PauseArguments(JobArguments):
+class PauseJobArguments(JobArguments):
     """Whether its schedule is to rest."""
 
     paused: bool = Field(True, description="`false` lets it go on; a start in the past fires at once")
@@ -171,13 +171,13 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         return done(f"job {name} is deleted{words}")
 
 
-class PauseJob(VcStep[PauseArguments]):
+class PauseJob(VcStep[PauseJobArguments]):
     """Pause a job's schedule, or let it go on; one that starts in the past fires at once."""
 
     kind = "job.pause"
     effect = Effect.CHANGE
 
-    def plan(self, args: PauseArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: PauseJobArguments, sight: Sight) -> Iterable[Action]:
         job = known_job(sight.virtual_cluster(args.vc), args.job)
         words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
         seen = "it is so already" if job.paused is args.paused else ""

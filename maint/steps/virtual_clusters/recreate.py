@@ -16,7 +16,7 @@ from maint.steps.undo_records import KeptFile, content
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.recreation_record import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
-    Sealed,
+    SealedObject,
     create_asleep,
     drop_unfinished,
     drop_unnamed,
@@ -248,5 +248,5 @@ def _hand_over(site: Site, run: str, vc: str, what: str, raw: Object, chunks: Se
     name = str(raw["name"])
     there = next((one for one in sealed_in(site.state, run, vc, what) if one.name == name), None)
     if there is None or list(there.files) != list(chunks) or json.loads(site.undo.fetch(there.definition)) != raw:
-        sealed = Sealed(what, name, site.undo.keep(json.dumps(dict(raw)).encode()), chunks)
+        sealed = SealedObject(what, name, site.undo.keep(json.dumps(dict(raw)).encode()), chunks)
         remember(site, run, vc, sealed, first=True)

@@ -37,7 +37,7 @@ _RACE = "`--accept-dag-race` brings such DAGs back, pauses them at once and look
 _MEND = "all else is back; mend what is named, or bring it back by hand"
 
 
-class RestoreArguments(VcArguments, Guarded):
+class RestoreClusterArguments(VcArguments, Guarded):
     """From which snapshot, what is done where something stands in the way, and why what goes is not kept."""
 
     snapshot: str = Field("", description="the newest that holds it when empty")
@@ -46,14 +46,14 @@ class RestoreArguments(VcArguments, Guarded):
     source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
 
-class RestoreCluster(VcStep[RestoreArguments]):
+class RestoreCluster(VcStep[RestoreClusterArguments]):
     """Bring a virtual cluster's resources and jobs back from a snapshot, schedules paused, and compare."""
 
     kind = "vc.restore"
     effect = Effect.DESTROY
     restores = True
 
-    def plan(self, args: RestoreArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: RestoreClusterArguments, sight: Sight) -> Iterable[Action]:
         if args.on_conflict not in POLICIES:
             raise Refused(f"a conflict is met with one of {', '.join(POLICIES)}", hint="`refuse` is the usual one")
         cluster = sight.virtual_cluster(args.vc)

@@ -32,7 +32,7 @@ from maint.steps.virtual_clusters.safety_net import (
     rest_once_read,
     started_by_itself,
 )
-from maint.steps.virtual_clusters.safety_snapshot import Replaced
+from maint.steps.virtual_clusters.safety_snapshot import ReplacedObjects
 from maint.steps.virtual_clusters.uploads import own_damage, prove_arrival, stored_content, watched
 
 _BUILD = 3600.0  # seconds that builds may take in all (J5.4 knows of 6 minutes)
@@ -61,10 +61,10 @@ class ClusterRestorer:
         document: ClusterDocument,
         decided: Resolution,
         work: Work,
-        replaced: Replaced | None = None,
+        replaced: ReplacedObjects | None = None,
     ) -> None:
         self._site, self._cluster, self._document = site, cluster, document
-        self._replaced = replaced or Replaced(work, document, decided, None)
+        self._replaced = replaced or ReplacedObjects(work, document, decided, None)
         self._decided, self._work = decided, work
         self._dags: dict[str, float] = {}  # those that were paused, and when no run of theirs can appear any more
         self._schedules: dict[str, Object] = {}  # what the server is to read in their files

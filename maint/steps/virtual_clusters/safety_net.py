@@ -41,7 +41,7 @@ CERTIFICATE = "certificate"
 KEYTAB = "keytab"
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class SealedObject(msgspec.Struct, frozen=True):
     """Something that was sealed."""
 
     what: str  # `job`, `resource`, `certificate`, a secret of Kubernetes, or `keytab`, which is two of a user
@@ -65,14 +65,14 @@ class Removed(msgspec.Struct, frozen=True):
 
     vc: str  # the virtual cluster of what names none itself
     until: Moment  # when it may be dropped
-    objects: Sequence[Sealed] = ()  # what it was, in the order of its sealing
+    objects: Sequence[SealedObject] = ()  # what it was, in the order of its sealing
 
     @property
     def names(self) -> Iterator[str]:
         """The names of all that is sealed."""
         yield from (name for one in self.objects for name in one.names)
 
-    def named(self) -> Sequence[Sealed]:
+    def named(self) -> Sequence[SealedObject]:
         """Return what it was, each with its virtual cluster."""
         return [replace(one, vc=one.vc or self.vc) for one in self.objects]
 
@@ -91,13 +91,13 @@ def removed(state: Path, run: str) -> Removed | None:
     return _RECORDS.read(state, run)
 
 
-def sealed_in(state: Path, run: str, vc: str, what: str) -> list[Sealed]:
+def sealed_in(state: Path, run: str, vc: str, what: str) -> list[SealedObject]:
     """Return what of one kind (see `Sealed.what`) a run has sealed of a virtual cluster."""
     record = removed(state, run)
     return [one for one in record.named() if (one.vc, one.what) == (vc, what)] if record else []
 
 
-def remember(site: Site, run: str, vc: str, one: Sealed, *, first: bool = False) -> str:
+def remember(site: Site, run: str, vc: str, one: SealedObject, *, first: bool = False) -> str:
     """Write down what a run is about to delete, and return in words how it comes back; old records go.
 
     Args:
@@ -128,11 +128,11 @@ def seal_certificates(
         yield f"sealing {name}"
         sealed = site.undo.keep(json.dumps(secret).encode())
         work.note("sealed", [sealed])
-        remember(site, work.run, vc, Sealed(CERTIFICATE, name, sealed))
+        remember(site, work.run, vc, SealedObject(CERTIFICATE, name, sealed))
     work.note("sealed", None)
 
 
-def sealed_certificate(site: Site, run: str, vc: str, name: str, secret: Manifest) -> Sealed | None:
+def sealed_certificate(site: Site, run: str, vc: str, name: str, secret: Manifest) -> SealedObject | None:
     """Return what a run has sealed of this very certificate, None where that is nothing."""
     return next(
         (
@@ -156,7 +156,7 @@ def note_replaced(site: Site, run: str, vc: str, user: str, kept: OldSecrets) ->
     """Let `maint vc undo` of a run bring a user's old secrets back, not that of the run from whose half it goes on."""
     record = removed(site.state, run)
     if any(kept.old.values()) and (record is None or kept.sealed not in record.names):
-        remember(site, run, vc, Sealed(KEYTAB, user, kept.sealed))
+        remember(site, run, vc, SealedObject(KEYTAB, user, kept.sealed))
     for other, record in _RECORDS.all(site.state):
         if other != run and kept.sealed in record.names:
             _without(site.state, other, record, kept.sealed)
@@ -182,7 +182,7 @@ def way_back(state: Path, run: str) -> str:
     return _RECORDS.way_back(state, run, "vc undo")
 
 
-def came_back(site: Site, run: str, one: Sealed) -> None:
+def came_back(site: Site, run: str, one: SealedObject) -> None:
     """Drop what came back, of the run's record and of what is sealed."""
     if record := removed(site.state, run):
         _without(site.state, run, record, one.definition)
@@ -316,7 +316,7 @@ def _sealed(
         return way_back(site.state, work.run)
     what = "job" if isinstance(live, Job) else "resource"
     starts = isinstance(live, Job) and races(live, _source(cluster, live))
-    one = Sealed(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths, races=starts)
+    one = SealedObject(what, live.name, site.undo.keep(json.dumps(raw).encode()), kept, whole=not paths, races=starts)
     words = remember(site, work.run, cluster.settings.name, one)
     work.note("sealed", None)
     if isinstance(live, Resource):

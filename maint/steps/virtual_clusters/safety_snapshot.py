@@ -46,7 +46,7 @@ def refuse_closed(sight: Sight) -> None:
         ) from error
 
 
-class Replaced(msgspec.Struct, frozen=True):
+class ReplacedObjects(msgspec.Struct, frozen=True):
     """What goes for a restore, and the safety snapshot that holds it."""
 
     work: Work
@@ -97,13 +97,13 @@ class Replaced(msgspec.Struct, frozen=True):
 
 def kept(
     site: Site, work: Work, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution, waived: str
-) -> Generator[str, None, Replaced]:
+) -> Generator[str, None, ReplacedObjects]:
     """Keep what is there in a safety snapshot, once in all attempts of the run; Refused where that lacks what goes."""
     if not decided.replaces or waived:
-        return Replaced(work, document, decided, None)
+        return ReplacedObjects(work, document, decided, None)
     yield "keeping what is there in a safety snapshot"
     taken = yield from alone_once(site, work, cluster.settings.name, Purpose.SAFETY, accept_empty=True)
-    replaced = Replaced(work, document, decided, read_document(site, taken, cluster.settings.name))
+    replaced = ReplacedObjects(work, document, decided, read_document(site, taken, cluster.settings.name))
     with worker_pool() as (hands, _):
         replaced.refuse_unkept(*hands.map(cluster.resource, decided.replaced_resources))
         replaced.refuse_unkept(*hands.map(cluster.job, decided.replaced_jobs))

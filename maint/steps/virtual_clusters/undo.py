@@ -25,13 +25,13 @@ from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, o
 from maint.steps.virtual_clusters.uploads import refuse_other_bytes, unread_dags, watched
 
 
-class UndoArguments(VcArguments):
+class UndoDeletionsArguments(VcArguments):
     """Which run's deletions come back."""
 
     run: str = Field(description="id of the run that deleted")
 
 
-class UndoDeletions(VcStep[UndoArguments]):
+class UndoDeletions(VcStep[UndoDeletionsArguments]):
     """Bring back the jobs, resources, files, certificates and keytabs that a run removed or replaced; schedules stay
     paused.
     """
@@ -39,7 +39,7 @@ class UndoDeletions(VcStep[UndoArguments]):
     kind = "vc.undo"
     effect = Effect.CHANGE
 
-    def plan(self, args: UndoArguments, sight: Sight) -> Iterable[Action]:
+    def plan(self, args: UndoDeletionsArguments, sight: Sight) -> Iterable[Action]:
         record = safety_net.removed(sight.settings.state, args.run)
         if record is not None and record.until < sight.clock.now():
             record = None
@@ -82,7 +82,7 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     @staticmethod
     def _job_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.SealedObject
     ) -> Generator[str, None, str]:
         live = cluster.job(one.name)
         if live is not None and same_job(live, sendable_job(raw), pauses=False):
@@ -105,7 +105,7 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     @staticmethod
     def _certificate_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.SealedObject
     ) -> Generator[str, None, str]:
         cabinet = kubernetes_secrets.KubernetesSecrets(master_of(site), address_of(cluster.settings).service_namespace)
         sweep(site.shell, cabinet.host, site.state)  # which waits for what a killed run still writes there
@@ -124,7 +124,7 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     @staticmethod
     def _keytab_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.SealedObject
     ) -> Generator[str, None, str]:
         old_ones, path = (
             cast(dict[str, kubernetes_secrets.Manifest | None], raw),
@@ -141,7 +141,7 @@ class UndoDeletions(VcStep[UndoArguments]):
             each.name != one.name for each in safety_net.sealed_in(site.state, work.run, vc, safety_net.KEYTAB)
         ):
             sealed = site.undo.keep(json.dumps({name: live.get(name) for name in raw}).encode())
-            safety_net.remember(site, work.run, vc, safety_net.Sealed(safety_net.KEYTAB, one.name, sealed))
+            safety_net.remember(site, work.run, vc, safety_net.SealedObject(safety_net.KEYTAB, one.name, sealed))
         kept = kubernetes_secrets.OldSecrets(old_ones, one.definition, path)
         yield from kubernetes_secrets.put_back(
             kept, cabinet, site.shell, site.state, apply=cabinet.takes_apply(site.shell, list(raw))
@@ -150,7 +150,7 @@ class UndoDeletions(VcStep[UndoArguments]):
 
     @staticmethod
     def _resource_back(
-        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.Sealed
+        site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.SealedObject
     ) -> Generator[str, None, str]:
         live, wanted = cluster.resource(one.name), safety_net.signatures(raw)
         here = safety_net.signatures(live.raw) if live is not None else {}
@@ -189,6 +189,6 @@ def _trusted_too(state: Path, name: str, der: bytes) -> str:
     return f"; {path} names it, too, for the `ca` of the config and of clients"
 
 
-def _there(cluster: VirtualClusterSight, one: safety_net.Sealed) -> bool:
+def _there(cluster: VirtualClusterSight, one: safety_net.SealedObject) -> bool:
     found = cluster.job(one.name) if one.what == "job" else cluster.resource(one.name, files=False)
     return found is not None

@@ -18,7 +18,7 @@ import pytest
 
 from maint.cli import options
 from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
-from maint.cli.estate.processes import Call, Ended, Processes
+from maint.cli.estate.processes import ProcessEnd, Processes, SiteCall
 from maint.cli.monitoring.outcomes import SUMMARY, Summary
 from maint.cli.open_site import named_in
 from maint.config.precedence import Flags, load_settings
@@ -53,8 +53,8 @@ print(json.dumps({"site": site}))
 """
 
 
-def call(site: str, folder: Path, limit: float = 50.0) -> Call:
-    return Call(site, (site, str(folder)), limit)
+def call(site: str, folder: Path, limit: float = 50.0) -> SiteCall:
+    return SiteCall(site, (site, str(folder)), limit)
 
 
 def processes(**more: Any) -> Processes:
@@ -76,10 +76,10 @@ def test_what_a_site_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
 def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
     detail: list[Json] = ["audit-only: 53 secrets", "x" * 900, "the disk is full"]
     said: dict[str, Json] = {"message": "done, but not all that was asked for", "detail": detail}
-    words = in_words(Ended("one", 7, said))
+    words = in_words(ProcessEnd("one", 7, said))
     assert words.startswith("done, but not all that was asked for: audit-only: 53 secrets; xx") and len(words) == 240
     assert words.endswith("; the disk is full")
-    assert in_words(Ended("one", 4, {"message": "no", "detail": []})) == "no"
+    assert in_words(ProcessEnd("one", 4, {"message": "no", "detail": []})) == "no"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_summary_says_why_a_site_failed_and_not_only_that_it_did() -> None:
     ],
 )
 def test_the_summary_says_what_came_of_a_command(result: Json, words: str) -> None:
-    assert in_words(Ended("one", 0, None, result)) == words
+    assert in_words(ProcessEnd("one", 0, None, result)) == words
 
 
 @pytest.mark.parametrize("site", ["slow", "deaf"])
@@ -142,7 +142,7 @@ def test_each_site_knows_its_limit_itself_and_may_close_a_window_before_it_is_en
 
 
 def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> None:
-    working, ended = processes(grace=30.0), list[Ended]()
+    working, ended = processes(grace=30.0), list[ProcessEnd]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("polite", tmp_path))))
     thread.start()
     while not (tmp_path / "polite").exists() or not (tmp_path / "polite").read_text():
@@ -155,7 +155,7 @@ def test_a_signal_is_passed_on_and_nothing_begins_after_it(tmp_path: Path) -> No
 
 
 def test_what_a_signal_that_was_passed_on_ends_at_once_is_interrupted_and_no_riddle(tmp_path: Path) -> None:
-    working, ended = processes(grace=30.0), list[Ended]()
+    working, ended = processes(grace=30.0), list[ProcessEnd]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("slow", tmp_path))))
     thread.start()
     while not (tmp_path / "slow").exists():
@@ -167,7 +167,7 @@ def test_what_a_signal_that_was_passed_on_ends_at_once_is_interrupted_and_no_rid
 
 
 def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
-    working, ended = processes(grace=0.1), list[Ended]()
+    working, ended = processes(grace=0.1), list[ProcessEnd]()
     thread = threading.Thread(target=lambda: ended.append(working.carry_out(call("deaf", tmp_path))))
     thread.start()
     while not (tmp_path / "deaf").exists() or not (tmp_path / "deaf").read_text():
@@ -178,7 +178,8 @@ def test_what_outlasts_a_signal_is_killed(tmp_path: Path) -> None:
 
 
 def test_all_the_same_exit_code_is_that_one_and_a_mixture_is_seven() -> None:
-    assert [exit_of([Ended("a", one), Ended("b", other)]) for one, other in ((0, 0), (4, 4), (0, 4))] == [0, 4, 7]
+    ends = [[ProcessEnd("a", one), ProcessEnd("b", other)] for one, other in ((0, 0), (4, 4), (0, 4))]
+    assert [exit_of(both) for both in ends] == [0, 4, 7]
 
 
 @pytest.fixture(scope="module")
@@ -390,7 +391,7 @@ def test_an_event_is_passed_on_while_its_site_still_works(tmp_path: Path) -> Non
 def test_sites_of_the_same_manager_go_one_after_another(config: Path) -> None:
     settings = load_settings(Flags(config=str(config)), {})
     sites = [settings.site(name) for name in settings.names]
-    rows = by_manager(sites, [Call(site.name, (), 1.0) for site in sites])
+    rows = by_manager(sites, [SiteCall(site.name, (), 1.0) for site in sites])
     assert [[one.site for one in row] for row in rows] == [["one", "two"], ["down"]]
 
 

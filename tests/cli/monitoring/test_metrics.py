@@ -377,7 +377,7 @@ def test_an_age_that_is_no_duration_is_wrong_usage():
 
 
 def test_a_count_of_ends_that_lacks_a_result_goes_on_from_none_of_it(tmp_path):
-    outcomes.keep(tmp_path, outcomes.Outcome("backup create", 0, 1.0))
+    outcomes.keep(tmp_path, outcomes.VerbOutcome("backup create", 0, 1.0))
     (tmp_path / "ends.json").write_text('{"backup create": {"done": 4}}')
-    outcomes.keep(tmp_path, outcomes.Outcome("backup create", 1, 2.0))
+    outcomes.keep(tmp_path, outcomes.VerbOutcome("backup create", 1, 2.0))
     assert outcomes.ends(tmp_path) == {"backup create": {"done": 4, "partly": 0, "failed": 1}}

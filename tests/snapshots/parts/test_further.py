@@ -13,7 +13,7 @@ from maint.config.schema import HostSettings, PartsSettings
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Trust
-from maint.snapshots.archive import Kind, members, paths
+from maint.snapshots.archive import MemberKind, members, paths
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.extra_parts import lacking
@@ -166,7 +166,8 @@ def test_folders_links_owners_and_modes_are_told() -> None:
         archive.addfile(folder)
         archive.addfile(link)
     found = [member for member, _ in members(from_bytes(buffer.getvalue()))]
-    assert [(one.path, one.kind, one.target) for one in found] == [("/a", Kind.FOLDER, ""), ("/a/b", Kind.LINK, "c")]
+    seen = [(one.path, one.kind, one.target) for one in found]
+    assert seen == [("/a", MemberKind.FOLDER, ""), ("/a/b", MemberKind.LINK, "c")]
     assert (found[0].mode, found[0].user, found[0].uid) == (0o750, "cloudera-scm", 991)
     assert paths(from_bytes(buffer.getvalue())) == ("/a/b",)
 

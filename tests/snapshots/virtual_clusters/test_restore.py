@@ -23,8 +23,8 @@ from maint.steps.virtual_clusters.recover import RecoverCluster
 from maint.steps.virtual_clusters.resources import UploadArguments, UploadFiles
 from maint.steps.virtual_clusters.restore import (
     ClusterRestorer,
-    RestoreArguments,
     RestoreCluster,
+    RestoreClusterArguments,
     ResumeArguments,
     ResumeSchedules,
 )
@@ -54,7 +54,7 @@ def wipe(api: Api) -> None:
 
 
 def plan(ground: Ground, **more: Any) -> Any:
-    (action,) = RestoreCluster().plan(RestoreArguments(**more), ground)
+    (action,) = RestoreCluster().plan(RestoreClusterArguments(**more), ground)
     return action
 
 

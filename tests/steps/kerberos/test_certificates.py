@@ -10,7 +10,13 @@ from maint.errors import Refused, WorkFailed
 from maint.lab import pki
 from maint.model.certificate import covers, end_of, first_of, names_of
 from maint.steps.virtual_clusters.certificate import served
-from maint.steps.virtual_clusters.init_host import SHARED_SECRET, Address, Found, address_of, require_ingress
+from maint.steps.virtual_clusters.init_host import (
+    SHARED_SECRET,
+    MasterAnswer,
+    ServiceAddress,
+    address_of,
+    require_ingress,
+)
 from tests.adapters.virtual_clusters.conftest import Hurried
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -101,11 +107,11 @@ def test_for_the_certificate_of_a_virtual_cluster_that_was_made_anew_nobody_wait
 
 
 def test_a_virtual_cluster_without_an_ingress_is_still_being_made():
-    address = Address(HOST, "k7m2q9xz", "abc12345", HOST.partition(".")[2])
+    address = ServiceAddress(HOST, "k7m2q9xz", "abc12345", HOST.partition(".")[2])
     listed = ["ingress.networking.k8s.io/dex-base-api", "ingress.networking.k8s.io/dex-app-k7m2q9xz-api"]
-    require_ingress(Found("master", "", "1.5.4", listed), address)
+    require_ingress(MasterAnswer("master", "", "1.5.4", listed), address)
     with pytest.raises(Refused, match="still being made"):
-        require_ingress(Found("master", "", "1.5.4", listed[:1]), address)
+        require_ingress(MasterAnswer("master", "", "1.5.4", listed[:1]), address)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +119,4 @@ def test_a_virtual_cluster_without_an_ingress_is_still_being_made():
     [("1.4.0", False), ("1.5.4", False), ("1.5.5", True), ("1.5.10", True), ("2.0.0", True), ("", False)],
 )
 def test_releases_are_compared_as_numbers(release, gone):
-    assert Found("master", "", release, []).too_new == gone
+    assert MasterAnswer("master", "", release, []).too_new == gone
