@@ -61,7 +61,7 @@ _MENDS = {
     "cannot contact any kdc": _LOOK_AT_KDC,
     "ended with 124": _LOOK_AT_KDC,  # it waited for one
     "cannot find kdc": "name the realm's KDC in /etc/krb5.conf, or its SRV record in DNS",
-    "clock skew too great": "chronyc makestep",
+    "clock skew too great": "chronyc makestep # unless it is the KDC's clock that is off",
 }
 _RENEWING = (
     "raise max_renewable_life of the realm in the KDC, and maxrenewlife of the principal and of krbtgt (modprinc)"

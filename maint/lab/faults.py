@@ -64,6 +64,7 @@ _JOBS = tuple(name for name in _VC_TARGETS if not name.startswith(("gateway", "j
 AILMENTS: dict[str, str] = {
     "disk-97": "its disks are 97 % full",
     "clock-7s": "its clock is 7 seconds ahead, and nobody has noticed",
+    "clock-skew": "its clock is 7 minutes ahead: chronyd has noticed, and only slows it down",
     "swappiness-60": "the kernel swaps as it does out of the box",
     "huge-pages": "transparent huge pages are switched on",
     "expired-host-certificate": "the certificate of its agent has expired",
@@ -86,7 +87,6 @@ _ACCESS = {
     "banner-junk": "it prints a line of junk before each command's answer, as some login scripts do",
     "login-refused": "it lets nobody in",
     "disk-full": "whatever writes fails: No space left on device",
-    "clock-skew": "its clock is off by the fact clock_skew (seconds)",
 }
 HOST_FAULTS = {name: Fault(HOST, meaning, UNTIL_CLEARED) for name, meaning in {**_ACCESS, **AILMENTS}.items()}
 

@@ -204,7 +204,7 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("krb.conf", {"krb5_conf": "default_realm = A\ndefault_ccache_name = KCM:"}, "in [libdefaults] of /etc/krb5.conf: renew_lifetime = 7d; no default_ccache_name, there or in a file that it includes; udp_preference_limit = 1;",
      {"krb5_conf": "default_realm = A\nrenew_lifetime = 7d\nudp_preference_limit = 1"}, {}),
     ("krb.keytab", {**REALM, "keytab": "keytab=/k;x\nmode=644\nKeytab name: x\n1 h@A (aes)"}, "chmod go= '/k;x' # new credentials, too", {**REALM, "keytab": "keytab=/k\nmode=600\nKeytab name: x\n1 h@A (aes)"}, {}),
-    ("krb.kinit", {**REALM, "kinit": "keytab=/k\nkinit: Clock skew too great while x\nstatus=1"}, "chronyc makestep$", {**REALM, "kinit": TICKET.format("11/30/26 09:14:41")}, {}),
+    ("krb.kinit", {**REALM, "kinit": "keytab=/k\nkinit: Clock skew too great while x\nstatus=1"}, "chronyc makestep #", {**REALM, "kinit": TICKET.format("11/30/26 09:14:41")}, {}),
     ("krb.kinit", {**REALM, "kinit": "keytab=/k\nstatus=124"}, "look at the KDC, and at the way", {**REALM, "kinit": TICKET.format("11/30/26 09:14:41")}, {}),
     ("krb.kinit", {**REALM, "kinit": TICKET.format("11/23/26 09:14:41")}, "raise max_renewable_life", {**REALM, "kinit": TICKET.format("11/30/26 09:14:41")}, {}),
     ("krb.kdc", {"krb5_conf": "default_realm = A", "kdc": "srv ad1:88\nad1:88=1"}, "start the KDC on ad1:88, and open the way there from this host$", {"krb5_conf": "default_realm = A", "kdc": "srv ad1:88\nad1:88=0"}, {}),

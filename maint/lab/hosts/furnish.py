@@ -247,4 +247,5 @@ _FACTS: dict[str, dict[str, str]] = {
     "kdc-silent": {"cut_off_from": "kdc"},
     "disk-97": {"disk_used_percent": "97"},
     "clock-7s": {"clock_drift": "7"},
+    "clock-skew": {"clock_drift": "420", "clock_offset": "420"},
 }

@@ -69,7 +69,7 @@ class Machine:
         programs: commands that this host alone has, by absolute path.
         tickets: what sessions keep, by the cache's name: begin, end, end of renewal, realm.
         docker: returns whether the docker daemon of the data services runs here.
-        now: seconds since 1970 as this host's clock shows them, before the fault `clock-skew`.
+        now: seconds since 1970 as a clock that is right shows them, the realm's too.
     """
 
     def __init__(
@@ -124,9 +124,8 @@ class Machine:
             notify()
 
     def clock(self) -> float:
-        """Return the host's time, seconds since 1970; the fact `clock_skew` (seconds) is added under `clock-skew`."""
-        skew = float(self.fact("clock_skew")) if self.fault == "clock-skew" else 0.0
-        return self.now() + skew + float(self.fact("clock_drift"))
+        """Return the host's time, seconds since 1970, the fact `clock_drift` (seconds) added."""
+        return self.now() + float(self.fact("clock_drift"))
 
     def tell(self, words: str) -> None:
         """Write down, in the host's own log, that something was done that cannot be taken back."""
@@ -187,7 +186,6 @@ FACTS: dict[str, str] = {
     "cut_off_from": "",  # `kdc`: the realm's key distribution centre cannot be reached
     "clock_offset": "0.000012",  # seconds by which the host believes to be off
     "clock_drift": "0",  # seconds by which the clock is off in truth
-    "clock_skew": "420",  # seconds by which it is off under the fault clock-skew
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from pydantic import Field
 
+from maint.checks.kerberos import mending
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.config.suggestions import unknown
 from maint.errors import MaintError, Refused, Stopped, WorkFailed
@@ -58,17 +59,8 @@ _MOST = 1024  # bytes of a principal file
 _NOT = "not tried with kinit"
 _KINIT_LIMIT = 30.0  # seconds; three tries at an unreachable KDC take 10 to 20
 _NEEDED = ("PATH", "HOME", "KRB5_CONFIG")
-# What kinit says when it could not even ask, or when it is not the keytab's fault.
-_UNTOLD = (
-    "cannot contact any kdc",
-    "cannot find kdc",
-    "cannot resolve",
-    "no kdc",
-    "clock skew",
-    "configuration file",
-    "can't open/find",
-    "kdc unreachable",
-)
+# What kinit says, beside what `mending` knows, when it could not even ask.
+_UNTOLD = ("cannot resolve", "no kdc", "configuration file", "can't open/find", "kdc unreachable")
 _STALE = ("preauthentication failed", "password incorrect", "decrypt integrity", "key version", "pre-authentication")
 
 
@@ -201,8 +193,9 @@ def try_login(user: str, principal: str, keytab: SecretBytes, key: Key, environ:
         return "kinit with it works"
     words = " ".join(ended.stderr.decode(errors="replace").split()).removeprefix("kinit: ")
     lowered = words.lower()
-    if any(word in lowered for word in _UNTOLD):
-        return f"{_NOT}: {words}"
+    remedy = mending(words)
+    if remedy or any(word in lowered for word in _UNTOLD):
+        return f"{_NOT}: {words}{remedy and f'; to have it tried: {remedy}'}"
     stale = (
         f"the KDC has other keys than version {key.version} in the keytab: it is older than the KDC's, "
         "or was made with another password or salt"

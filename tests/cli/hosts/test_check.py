@@ -45,7 +45,7 @@ def test_a_dry_run_does_not_try_what_writes(operator: Operator) -> None:
 PLANTED = {
     "disk-97": ({"disk.space": "fail"}, 1),
     "clock-7s": ({"time.skew": "warn"}, 0),
-    "clock-skew": ({"time.skew": "fail"}, 1),
+    "clock-skew": ({"time.sync": "fail", "time.skew": "fail"}, 1),
     "swappiness-60": ({"os.swappiness": "fail", "os.swappiness.persist": "warn"}, 1),
     "huge-pages": ({"os.thp": "fail"}, 1),
     "expired-host-certificate": ({"tls.expiry": "fail"}, 1),

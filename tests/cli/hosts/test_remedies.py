@@ -64,6 +64,8 @@ TYPED = [
     ("swappiness-60", "os.swappiness.persist"),
     ("huge-pages", "os.thp"),
     ("clock-7s", "time.skew"),
+    ("clock-skew", "time.skew"),
+    ("clock-skew", "time.sync"),
     ("redaction-twice", "cm.redaction"),
     ("keytab-readable", "krb.keytab"),
 ]
@@ -94,6 +96,18 @@ def test_what_the_remedy_of_an_ailment_says_mends_it_when_typed(operator: Operat
     operator.lab.break_(MANAGER, ailment)
     mended(operator, check)
     operator.lab.repair()
+
+
+def test_a_clock_that_keeps_a_host_from_its_tickets_is_set_when_the_remedy_is_typed(operator: Operator) -> None:
+    assert typed(operator, MANAGER, "sed -i 's/^ forwardable = .*/ kdc_timesync = 0/' /etc/krb5.conf") == ""
+    operator.lab.break_(MANAGER, "clock-skew")
+    said = operator("host", "check", "--host", MANAGER, "--check", "krb.kinit", "-o", "json")
+    (found,) = said.json["findings"]
+    assert found["observed"] == "kinit: Clock skew too great while getting initial credentials"
+    mended(operator, "krb.kinit")
+    assert looked(operator, MANAGER, "time.skew")[0] == "pass"
+    operator.lab.repair()
+    assert typed(operator, MANAGER, "sed -i 's/^ kdc_timesync = .*/ forwardable = true/' /etc/krb5.conf") == ""
 
 
 @pytest.mark.parametrize("ailment", TOLD)

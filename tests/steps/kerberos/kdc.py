@@ -41,6 +41,21 @@ _SERVER = """[kdcdefaults]
   supported_enctypes = aes256-cts:normal aes128-cts:normal
  }}
 """
+# What kinit does (principal, keytab), as if this machine's clock were so many seconds ahead.
+AHEAD = """
+import ctypes, sys, time
+library, (principal, keytab, ahead) = ctypes.CDLL("libkrb5.so.3"), sys.argv[1:]
+library.krb5_get_error_message.restype = ctypes.c_char_p
+context, client, place = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+library.krb5_init_context(ctypes.byref(context))
+library.krb5_parse_name(context, principal.encode(), ctypes.byref(client))
+library.krb5_kt_resolve(context, keytab.encode(), ctypes.byref(place))
+library.krb5_set_real_time(context, int(time.time()) + int(ahead), 0)
+ticket = ctypes.create_string_buffer(4096)
+code = library.krb5_get_init_creds_keytab(context, ticket, client, place, 0, None, None)
+words = library.krb5_get_error_message(context, code).decode()
+sys.exit(f"kinit: {words} while getting initial credentials" if code else 0)
+"""
 
 
 def lacking() -> list[str]:

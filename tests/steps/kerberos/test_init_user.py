@@ -2,13 +2,16 @@
 
 import base64
 import json
+import os
 import re
+import sys
 
 import pytest
 
 from maint.lab.hosts.shell.executor import run
 from maint.lab.virtual_clusters import cluster as kerberos
 from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER, secrets_of
+from tests.steps.kerberos.kdc import AHEAD
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")
 
@@ -226,6 +229,23 @@ def test_without_kinit_it_is_said_and_skipped(owner, tmp_path):
     said = owner(*INIT, PATH=str(bare))
     assert said.code == 0, said.err
     assert "not tried with kinit: it is not installed here" in said.err
+    whole(owner)
+
+
+def test_where_this_machines_clock_is_off_it_is_said_why_kinit_told_nothing_and_what_next(owner, tmp_path):
+    bare, strict = tmp_path / "bin", tmp_path / "strict.conf"
+    bare.mkdir()
+    strict.write_text(
+        (owner.kdc.folder / "krb5.conf").read_text().replace("[libdefaults]", "[libdefaults]\n kdc_timesync = 0")
+    )
+    (bare / "kinit").write_text(f'#!/bin/sh\nexec {sys.executable} -c \'{AHEAD}\' "$4" "$3" -420\n')
+    (bare / "kinit").chmod(0o755)
+    there = {"PATH": f"{bare}:{os.environ['PATH']}", "KRB5_CONFIG": str(strict)}
+    shown = owner(*INIT, "--dry-run", **there)
+    words = "not tried with kinit: Clock skew too great while getting initial credentials; to have it tried: chronyc"
+    assert words in " ".join(shown.out.split()), shown.out
+    said = owner(*INIT, **there)
+    assert (said.code, words in " ".join(said.err.split())) == (0, True), said.err
     whole(owner)
 
 

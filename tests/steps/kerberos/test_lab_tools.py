@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from maint.lab.hosts.furnish import furnish_host
 from maint.lab.hosts.kerberos import Entry, Realm, keytab_of, read_keytab
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.shell.executor import run
-from tests.steps.kerberos.kdc import Kdc
+from tests.steps.kerberos.kdc import AHEAD, Kdc
 
 ROLE, OTHER, NOBODY = "hdfs/wn01.example.com@EXAMPLE.COM", "hive/wn01@EXAMPLE.COM", "nobody@EXAMPLE.COM"
 Both = Callable[[bytes | None, str], tuple[tuple[int, str, str], tuple[int, str, str]]]
@@ -28,8 +29,8 @@ def role(kdc: Kdc) -> bytes:
 
 
 @pytest.fixture
-def both(kdc: Kdc, role: bytes, tmp_path: Path) -> Both:
-    """Runs a command line with a keytab, by the real tools and on a lab host of the same realm; {} is the file."""
+def machine(kdc: Kdc, role: bytes, tmp_path: Path) -> Machine:
+    """A lab host of the same realm."""
     machine = Machine("wn01.example.com", tmp_path / "root", {})
     furnish_host(machine)
     known = {}
@@ -40,6 +41,12 @@ def both(kdc: Kdc, role: bytes, tmp_path: Path) -> Both:
     (tmp_path / "realm.json").write_text(json.dumps(known))
     machine.login = Realm(tmp_path / "realm.json").login
     machine.reaches = lambda host, port: (host, port) == ("kdc.example.com", 88)
+    return machine
+
+
+@pytest.fixture
+def both(kdc: Kdc, machine: Machine, tmp_path: Path) -> Both:
+    """Runs a command line with a keytab, by the real tools and on the lab host; {} is the file."""
 
     def ran(content: bytes | None, words: str) -> tuple[tuple[int, str, str], tuple[int, str, str]]:
         path = tmp_path / "role.keytab"
@@ -100,6 +107,32 @@ def test_kinit_gets_a_ticket_or_the_real_ones_words(both: Both, role: bytes, cas
     stranger = "hdfs/elsewhere.invalid@EXAMPLE.COM"
     real, ours = both(spoilt(role)[case], f"kinit -kt {{}} {stranger}")
     assert ours == real
+
+
+@pytest.mark.parametrize("taken", ["", " kdc_timesync = 0\n"], ids=["the KDC's time", "its own time"])
+@pytest.mark.parametrize("ahead", [290, 420, -420])
+def test_kinit_bears_a_clock_that_is_off_as_the_real_one_does(
+    kdc: Kdc, machine: Machine, role: bytes, tmp_path: Path, ahead: int, taken: str
+) -> None:
+    """By default it takes the KDC's time for its own; where that is switched off, five minutes are too much."""
+    keytab, config, head = tmp_path / "role.keytab", tmp_path / "krb5.conf", "[libdefaults]\n"
+    config.write_text((kdc.folder / "krb5.conf").read_text().replace(head, head + taken))
+    there = machine.files.read("/etc/krb5.conf").decode().replace(head, head + taken)
+    machine.files.write("/etc/krb5.conf", there.encode())
+    machine.facts["clock_drift"] = str(ahead)
+    answers = []
+    for content in (role, realms.with_old_keys(role)):
+        keytab.write_bytes(content)
+        machine.files.write(str(keytab), content, 0o600)
+        words = [sys.executable, "-c", AHEAD, ROLE, f"FILE:{keytab}", str(ahead)]
+        real = subprocess.run(
+            words, env={**os.environ, "KRB5_CONFIG": str(config), "LC_ALL": "C"}, capture_output=True, text=True
+        )
+        ours = run(machine, f"KRB5CCNAME=MEMORY:maint kinit -kt {keytab} {ROLE}", b"")
+        assert (ours.status, ours.err.decode()) == (real.returncode, real.stderr)
+        answers.append(real.stderr)
+    refused = "Clock skew too great" if taken and ahead != 290 else ""
+    assert refused in answers[0] and bool(refused) == bool(answers[0]) and "Preauthentication failed" in answers[1]
 
 
 def test_a_realm_keeps_its_keys_and_its_file_to_itself(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def keytool(call: Call) -> int:
 
 _CONFIG, _DEFAULT = "/etc/krb5.conf", "/etc/krb5.keytab"
 _KDC = 88
+_SKEW = 300.0  # seconds that a host may be off, where the libraries do not take the KDC's time
 _DAY = 86400.0  # seconds
 _KINDS = {
     16: "DEPRECATED:des3-cbc-sha1",
@@ -209,15 +210,17 @@ def kinit(call: Call) -> int:
     if not _cache(call).startswith(("MEMORY:", "KEYRING:session:")):
         raise NotSimulated("keeping a ticket (set KRB5CCNAME=MEMORY:NAME)")
     principal = options.operands[0] if options.operands else f"host/{call.machine.fact('fqdn')}"
-    default, centres = _configured(call)
+    default, centres, synced = _configured(call)
     if "@" not in principal:
         if not default:
             raise Failed(f"Configuration file does not specify default realm when parsing name {principal}")
         principal = f"{principal}@{default}"
     if trouble := _refused(call, principal, options.get("t", _DEFAULT).removeprefix("FILE:"), centres):
         raise Failed(f"{trouble} while getting initial credentials")
+    if not synced and abs(call.machine.clock() - call.machine.now()) > _SKEW:
+        raise Failed("Clock skew too great while getting initial credentials")
     if _cache(call).startswith("KEYRING:"):
-        now, longest = call.machine.clock(), float(call.machine.fact("renewable_days"))
+        now, longest = call.machine.now(), float(call.machine.fact("renewable_days"))  # the KDC's time
         realm = principal.rpartition("@")[2]
         call.machine.tickets[_cache(call)] = (now, now + _DAY, now + longest * _DAY, realm)
     return 0
@@ -242,10 +245,10 @@ def _refused(call: Call, principal: str, name: str, centres: dict[str, list[str]
     return call.machine.login(principal, content) or trouble
 
 
-def _configured(call: Call) -> tuple[str, dict[str, list[str]]]:
-    """Return the default realm of /etc/krb5.conf, and the hosts of the KDCs of each realm."""
+def _configured(call: Call) -> tuple[str, dict[str, list[str]], bool]:
+    """Return /etc/krb5.conf's default realm, the hosts of the KDCs of each realm, whether the KDC's time is taken."""
     text = call.files.read(_CONFIG).decode("utf-8", "replace") if call.files.exists(_CONFIG) else ""
-    default, realm = "", ""
+    default, realm, synced = "", "", True
     centres: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, _, value = (word.strip() for word in line.partition("="))
@@ -253,6 +256,8 @@ def _configured(call: Call) -> tuple[str, dict[str, list[str]]]:
             realm = name
         elif name == "default_realm":
             default = value
+        elif name == "kdc_timesync":
+            synced = value != "0"
         elif name == "kdc" and realm:
             centres.setdefault(realm, []).append(value.partition(":")[0])
-    return default, centres
+    return default, centres, synced

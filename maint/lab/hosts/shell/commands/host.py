@@ -155,7 +155,7 @@ def chronyc(call: Call) -> int:
         call.stderr.write(b"506 Cannot talk to daemon\n")
         return 1
     if operands == ["makestep"]:
-        call.machine.facts["clock_drift"] = "0"
+        call.machine.facts |= {"clock_drift": "0", "clock_offset": "0"}
         call.out("200 OK\n")
         return 0
     offset = float(call.machine.fact("clock_offset"))
