@@ -35,8 +35,8 @@ FILES = {
 }
 
 
-def export(operator, *words):
-    return operator("backup", "create", "--open-window", "--yes", *words)
+def export(operator, *words, **env):
+    return operator("backup", "create", "--open-window", "--yes", *words, **env)
 
 
 def redacts(operator):
@@ -325,6 +325,32 @@ def test_a_window_closes_though_the_manager_answers_without_tls_and_lets_nobody_
     assert said.code == 0, said.err
     assert (left.options.read_bytes(), left.window, left.kept) == (left.before, False, [])
     assert "the restarted manager answers, and tells no more: no password is sent in clear" in said.err
+
+
+def test_a_window_closes_though_the_password_cannot_be_had_any_more(loaded, tmp_path):
+    before = loaded.options.read_bytes()
+    gone, program = tmp_path / "gone", tmp_path / "password.sh"
+    password = loaded.lab.folder / "password"
+    program.write_text(
+        f"test -e {gone} && exit 1\n"
+        f"if grep -q redaction=false {loaded.options}; then touch {gone}; exit 1; fi\n"
+        f"cat {password}\n"
+    )
+    said = export(loaded, MAINT_MANAGER_PASSWORD=f"command:/bin/sh {program}")
+    assert gone.exists()
+    assert said.code == 3, said.err
+    assert "the restarted manager answers, and tells no more: the command /bin/sh that gives a secret" in said.err
+    assert (loaded.options.read_bytes(), loaded.window, loaded.kept, redacts(loaded)) == (before, False, [], True)
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_window_that_was_left_open_is_closed_once_by_who_has_no_password(left, tls):
+    if not tls:
+        left.lab.lose_database()
+    for words in ("closing the redaction window that", "no window is open"):
+        said = left("manager", "export", "--close-window", "--yes", MAINT_MANAGER_PASSWORD="command:/bin/false")
+        assert (said.code, words in said.err + said.out, left.window) == (0, True, False), said.err
+    assert left.options.read_bytes() == left.before
 
 
 def test_a_window_that_was_put_back_is_not_opened_again_on_a_manager_that_lets_the_run_in_no_more(left):

@@ -8,6 +8,7 @@ from maint.errors import (
     AnswerMissing,
     CannotReach,
     DeadlinePassed,
+    Invalid,
     LoginRefused,
     NotTrusted,
     NotUp,
@@ -165,7 +166,7 @@ def serves_tls_next(site: Site) -> bool | None:
         return False
     try:
         return site.manager.presence().door is Door.TLS or stores_tls(site.manager)
-    except (WorkFailed, CannotReach, Refused):  # it does not answer, or may not be asked in clear
+    except (WorkFailed, CannotReach, Refused, Invalid):  # it does not answer, or may not or cannot be asked
         return None
 
 

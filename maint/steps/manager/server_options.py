@@ -111,8 +111,8 @@ def restart_servers(site: Site, hosts: Iterable[str], limit: float) -> Generator
 
 
 def restart_until_heard(site: Site, hosts: Iterable[str], limit: float) -> Generator[str, None, None]:
-    """Do the same where it is enough that the restarted server answers (M2.2), whomever it lets in."""
+    """Do the same where the restarted server need only answer (M2.2): nobody must be let in, and no password be had."""
     try:
         yield from restart_servers(site, hosts, limit)
-    except (LoginRefused, NotTrusted, Refused) as failure:
+    except (LoginRefused, NotTrusted, Refused, Invalid) as failure:
         yield f"the restarted manager answers, and tells no more: {failure.message}"
