@@ -196,7 +196,9 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
 def _way_on(listed: Sequence[Entry]) -> str:
     if listed and all(UNTRUSTED in (one.problem or "") for one in listed):
         return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
-    return "maint backup list shows what there is; maint backup create --open-window takes a restorable one"
+    again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
+    damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
+    return f"maint backup list shows what there is; maint backup create --open-window takes a restorable one{damaged}"
 
 
 def _copies(sight: Sight) -> Sequence[str]:

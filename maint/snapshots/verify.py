@@ -6,7 +6,7 @@ administrator. Without a key that fits, 2 and 3 rest on the judgement made on ca
 proves the same bytes.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.records import DEPTHS, KEY, LOGIN, STRAY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
+from maint.snapshots.virtual_clusters.document import without_clusters
 from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
 
 _OTHER_PASSWORD = "the configured password does not open"
@@ -65,10 +66,13 @@ def verify(
     opening: bool = True,
     files_read: datetime | None = None,
     read_before: bool = False,
+    rebuilding: bool = False,
 ) -> Verification:
     """Verify a snapshot to level 1, 2 or 3 (else Invalid); the site's private keys decide how deep 2 and 3 go.
 
     Args:
+        rebuilding: virtual clusters are looked at to level 1, and what is wrong with them is a doubt: one lost file,
+            which all snapshots share, would stand in the way of the manager for ever.
         opening: open the parts where a key is at hand; needless just after a capture, which has read them back.
         files_read: since when all its files of virtual clusters are known to have been read; None: read them now.
         read_before: files of virtual clusters that this process has read and found well are not read again.
@@ -85,11 +89,12 @@ def verify(
     now = sight.clock.now()
     empty = Verification(snapshot_id, level, 0, 0, 0, now)
     try:
-        snapshot = load(sight, snapshot_id)
+        full = load(sight, snapshot_id)
     except StoreFailed:  # which says nothing of the snapshot
         raise
     except WorkFailed as failure:
         return replace(empty, findings=(failed_finding("manifest", failure),))
+    snapshot = without_clusters(full) if rebuilding else full
     if read_before and files_read is None:
         files_read = _read_at(sight, snapshot)
     bytes_found = list(_stored_bytes(sight, snapshot))
@@ -97,13 +102,16 @@ def verify(
     asked = _asked(sight, snapshot, sight.identities(), level) if deep else None
     of_files, clusters = _files(sight, snapshot, asked, reading=files_read is None)
     bytes_found += of_files
+    beside = [*_each_part(sight, full, [part for part in full.parts if part not in snapshot.parts])]
+    if rebuilding:
+        beside += stored_files(sight, full, reading=files_read is None)
     sound = [finding for finding in bytes_found if finding.rule == "part" and finding.passed]
     seen = replace(
         empty,
         parts=len(snapshot.parts),
         parts_checked=len(sound),
         findings=bytes_found,
-        doubts=[*doubts(snapshot), *_strays(sight, snapshot)],
+        doubts=[*doubts(full), *_strays(sight, full), *(finding.words for finding in beside if not finding.passed)],
         files_read=(files_read or now) if snapshot.objects else None,
     )
     if not all(finding.passed for finding in bytes_found):
@@ -285,7 +293,11 @@ def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
     """Level 1: every part is there with its bytes."""
     if not snapshot.parts:
         yield Finding("parts", False, "the manifest lists no parts")
-    for part in snapshot.parts:
+    yield from _each_part(sight, snapshot, snapshot.parts)
+
+
+def _each_part(sight: Sight, snapshot: Snapshot, those: Iterable[Part]) -> Iterator[Finding]:
+    for part in those:
         problem = parts.flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
         passed = None if problem.startswith(parts.UNREAD) else not problem
         yield Finding("part", passed, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
@@ -300,12 +312,12 @@ def _strays(sight: Sight, snapshot: Snapshot) -> Sequence[str]:
 
 def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
     """Return the verdict on a document, judged once a manifest; Refused without a key, WorkFailed where damaged."""
-    seen = _SEEN.get(sight, {}).get(snapshot.id)
-    same = seen is not None and (seen[0].snapshot, seen[0].identities) == (snapshot, tuple(sight.identities()))
-    if seen and same and seen[1].verdict:
+    asked, seen = _SEEN.get(sight, {}).get(snapshot.id, (None, _Content()))
+    same = asked is not None and asked.identities == tuple(sight.identities())
+    if same and asked and without_clusters(asked.snapshot) == without_clusters(snapshot) and seen.verdict:
         path = f"{snapshot.site}/{snapshot.id}/{parts.DEPLOYMENT}"
         if not parts.flaw(sight, path, snapshot.part(parts.DEPLOYMENT)):
-            return seen[1].verdict
+            return seen.verdict
     with parts.open_part(sight, snapshot, parts.DEPLOYMENT) as stream:
         return Judge().verdict(blocks(stream.read))
 

@@ -10,7 +10,8 @@ The rules, which the steps keep by themselves, in the plan and again just before
 - An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
   complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
   once it is stopped, and an empty list may be a missing role. `manager/clusters.py`: those that Kubernetes names.
-- A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age.
+- A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age and whatever
+  became of the virtual clusters in it.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
   to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the
   redaction window, which closes again before anything is destroyed.
@@ -177,7 +178,7 @@ def prove_contents(action: Action, site: Site, work: Work) -> Generator[str, Non
 
 def put_proof(sight: Sight, snapshot: str) -> Verification:
     """Return the verification to level 3 of the very snapshot about to be put, or refuse; nothing lifts this."""
-    judged = verify(sight, snapshot, 3, read_before=True)
+    judged = verify(sight, snapshot, 3, read_before=True, rebuilding=True)
     if judged.proven:
         return judged
     raise Refused(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from maint.model.json import Json
 from maint.model.snapshot import Snapshot, StoredFile
@@ -64,6 +64,12 @@ class _Read(msgspec.Struct, frozen=True):
     objects: dict[str, str]
     uncovered: tuple[str, ...]
     problems: tuple[str, ...]
+
+
+def without_clusters(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without its virtual clusters: what the manager can be rebuilt from."""
+    used = tuple(part for part in snapshot.parts if not part.name.startswith(_FOLDER))
+    return replace(snapshot, parts=used, objects=(), virtual_clusters=())
 
 
 def part_name(cluster: str) -> str:

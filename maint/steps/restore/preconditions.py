@@ -33,6 +33,7 @@ class ReadyArguments(EditedArguments):
 # What must hold of a document that was edited, besides what holds of the snapshot; a part stands on what is there.
 _OF_A_WHOLE = frozenset({"redaction", "references", "duplicates", "hosts"})
 _OF_A_PART = frozenset({"redaction", "duplicates"})
+_SHOWN = 3  # doubts that a plan names
 
 
 class RestoreReady(Step[ReadyArguments]):
@@ -51,7 +52,8 @@ class RestoreReady(Step[ReadyArguments]):
         insist(snapshot, findings)
         yield self.action(
             f"snapshot {snapshot.id}",
-            f"prove that snapshot {snapshot.id} can be restored here ({show_count(len(findings), 'rule')})",
+            f"prove that snapshot {snapshot.id} can be restored here ({show_count(len(findings), 'rule')})"
+            + _doubted(judged),
             {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
             facts={
                 **manifest_fact(snapshot),
@@ -75,12 +77,17 @@ class RestoreReady(Step[ReadyArguments]):
         return done(held + (f"; not in the config, so not brought back: {', '.join(strange)}" if strange else ""))
 
 
+def _doubted(judged: Verification) -> str:
+    more = f", and {len(judged.doubts) - _SHOWN} more" if len(judged.doubts) > _SHOWN else ""
+    return f"; WARNING, not about the manager: {'; '.join(judged.doubts[:_SHOWN])}{more}" if judged.doubts else ""
+
+
 def _configured(sight: Sight) -> set[str]:
     return {one.name for one in sight.settings.virtual_clusters}
 
 
 def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
-    judged = verify(sight, snapshot.id, 3)
+    judged = verify(sight, snapshot.id, 3, rebuilding=True)
     insist_on_bytes(snapshot, judged)
     return judged
 
