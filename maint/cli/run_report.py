@@ -191,12 +191,15 @@ def left_of_lanes(past: RunState) -> Iterator[str]:
             yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
     for index, action in enumerate(past.plan.actions):
         result = past.record(index).result
-        awake = _awake(result.value if result is not None else None)
+        value = result.value if result is not None else None
+        awake = _awake(value)
         if action.kind == "vc.recover" and awake:
             shown = f"{', '.join(awake[:_SHOWN])}{' …' if len(awake) > _SHOWN else ''}"
+            noted = not isinstance(value, Mapping) or value.get("noted") is not False
+            order = "" if noted else f" --set order={','.join(awake)}"
             yield (
                 f"{show_count(len(awake), 'schedule')} of {action.lane} paused ({shown}); "
-                f"once all is well: `maint playbook run resume-schedules --set vc={action.lane}`"
+                f"once all is well: `maint playbook run resume-schedules --set vc={action.lane}{order}`"
             )
 
 

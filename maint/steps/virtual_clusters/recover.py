@@ -230,8 +230,10 @@ class RecoverCluster(VcStep[RecoverArguments]):
             if same:
                 found = f"it is as the snapshot has it already: {words_of(document, decided)}"
                 awake = awake_jobs(document, decided)  # all of them rest: an attempt that was given up brought them
-                note_awake(site, work, str(action.arguments["snapshot"]), cluster.settings.name, awake)
-                return unchanged(found, {"snapshot": action.arguments["snapshot"], "awake": [*awake]})
+                unnoted = note_awake(site, work, str(action.arguments["snapshot"]), cluster.settings.name, awake)
+                words = f"{found}; {unnoted}" if unnoted else found
+                held = {"snapshot": action.arguments["snapshot"], "awake": [*awake], "noted": not unnoted}
+                return unchanged(words, held)
             work.note("began", True)
         result = yield from bring_back(action, site, work)
         value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value

@@ -5,7 +5,7 @@ from typing import cast
 
 from pydantic import Field
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -109,19 +109,26 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
         )
     held = {decided.job(name) for name in bringing.not_back}
     awake = [name for name in awake_jobs(document, decided, bringing.resting()) if name not in held]
-    note_awake(site, work, snapshot.id, cluster.settings.name, awake)
+    unnoted = note_awake(site, work, snapshot.id, cluster.settings.name, awake)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
+    words += [unnoted] if unnoted else []
     hint = _RACE if decided.left_out else _MEND if left else ""
-    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
+    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake), "noted": not unnoted}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
 
 
-def note_awake(site: Site, work: Work, snapshot_id: str, cluster: str, awake: Sequence[str]) -> None:
-    """Keep beside the snapshot, once, which schedules rest, and are to go on when the operator says so."""
+def note_awake(site: Site, work: Work, snapshot_id: str, cluster: str, awake: Sequence[str]) -> str:
+    """Keep beside the snapshot, once, which schedules rest, and are to go on when the operator says so; return why the
+    store does not take that note, "" where it does.
+    """
     if not work.noted("recorded"):
-        write_record(site, RECORD, snapshot_id, {"vc": cluster, "awake": list(awake)})
+        try:
+            write_record(site, RECORD, snapshot_id, {"vc": cluster, "awake": list(awake)})
+        except StoreFailed as failure:  # a store that cannot be written keeps nobody from what is in it
+            return f"which schedules rest could not be noted: {failure.message}"
         work.note("recorded", True)
+    return ""
 
 
 def _rest(awake: int) -> str:
@@ -203,5 +210,6 @@ def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:
     """Return what the newest restore into a virtual cluster left paused."""
     found = [one.facts for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
     if not found:
-        raise Refused(f"nothing was restored into {cluster} yet", hint="name the jobs: `--set order=JOB,JOB`")
+        words = f"nothing was restored into {cluster}, as far as the records in {sight.store.location} tell"
+        raise Refused(words, hint="name the jobs: `--set order=JOB,JOB`")
     return [str(name) for name in cast(Sequence[str], found[-1].get("awake") or ())]
