@@ -101,6 +101,10 @@ class Unfinished(WorkFailed):
         self.needs = tuple(needs)
 
 
+class NotAsStored(WorkFailed):
+    """What a store should hold is missing there, or has other bytes; nothing of it was used."""
+
+
 class NoKeyFits(WorkFailed):
     """What is encrypted is for other keys than those at hand; nothing is said of the bytes."""
 

@@ -2,11 +2,12 @@
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import cast
 
 import msgspec
 
-from maint.errors import Refused
+from maint.errors import NotAsStored, Refused
 from maint.model.formatting import show_count, show_lines
 from maint.model.json import Json
 from maint.model.plan import Action
@@ -205,7 +206,7 @@ def _refuse_broken(renamed: Mapping[str, str], dags: Mapping[str, Dag | None], l
 
 
 def dags_of(sight: Sight, document: ClusterDocument) -> Mapping[str, Dag | None]:
-    """Read the sources of all airflow jobs; None where there is none, or none that can be read."""
+    """Read the sources of all airflow jobs; None where there is none, none that can be read, or the store lost it."""
     resources = {one.name: one for one in document.resources}
     return {job.name: _dag(sight, document, job, resources) for job in document.jobs if job.type == "airflow"}
 
@@ -217,8 +218,9 @@ def _dag(sight: Sight, document: ClusterDocument, job: Job, resources: Mapping[s
         stored = document.stored(file) if file else None
         if stored is None:
             continue
-        with open_object(sight, stored) as stream:
+        with suppress(NotAsStored), open_object(sight, stored) as stream:
             return read_dag_from(stream)
+        return None
     return None
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, cast
 from maint import files
 from maint.deployment.document import Document, parse
 from maint.deployment.reader import BLOCK
-from maint.errors import NotWritten, Refused, StoreFailed, WorkFailed
+from maint.errors import NotAsStored, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.model.snapshot import STORED_NAME, Part, Snapshot, StoredFile
@@ -191,11 +191,11 @@ def flaw(sight: Sight, name: str, expected: Part | StoredFile, target: BinaryIO 
 
 @contextmanager
 def open_stored(sight: Sight, name: str, expected: Part | StoredFile) -> Iterator[BinaryIO]:
-    """Open a stored file once proven (else WorkFailed, StoreFailed: unread): the only way to use bytes of a store."""
+    """Open a stored file once proven (else NotAsStored, StoreFailed: unread): the only way to use bytes of a store."""
     private = BytesIO() if expected.bytes <= IN_MEMORY else _spool(sight)
     try:
         if problem := flaw(sight, name, expected, private):
-            raise (StoreFailed if problem.startswith(UNREAD) else WorkFailed)(
+            raise (StoreFailed if problem.startswith(UNREAD) else NotAsStored)(
                 f"{name} in {sight.store.location} {problem}",
                 hint="nothing of it was used; `maint backup verify` looks at all of the snapshot, "
                 "`--store` takes it from a copy",

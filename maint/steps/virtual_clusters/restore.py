@@ -113,7 +113,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
     words += [unnoted] if unnoted else []
-    hint = _RACE if decided.left_out else _MEND if left else ""
+    hint = "; ".join([*([_MEND] if bringing.left else []), *([_RACE] if decided.left_out else [])])
     value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake), "noted": not unnoted}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import repeat
 from typing import cast
 
-from maint.errors import Conflict, MaintError, Rejected, WorkFailed
+from maint.errors import Conflict, MaintError, NotAsStored, Rejected, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.virtual_cluster import (
@@ -182,7 +182,7 @@ class ClusterRestorer:
         content = watched(self._site, stored_content(self._site, stored, file.size), total)
         try:
             signature = self._cluster.upload(self._decided.resource(resource.name), file.path, content)
-        except Rejected as refusal:
+        except (Rejected, NotAsStored) as refusal:
             return self._lacks(resource, file, f"{what}: {refusal.message}")
         if signature != file.signature:
             raise WorkFailed(f"{what} is not what it was when the snapshot was taken", hint="`maint backup verify`")

@@ -16,6 +16,7 @@ from maint.model.virtual_cluster import Resource, normal_job, normal_resource
 from maint.restore.conflicts import fresh_names
 from maint.snapshots.capture import committed, recipients_of
 from maint.snapshots.catalogue import entries
+from maint.snapshots.parts import object_name
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -120,10 +121,40 @@ def test_a_document_or_a_file_that_a_store_swaps_after_the_proof_is_never_sent(
     assert document.jobs and verify(ground, snapshot.id).proven
     action = plan(ground)
     ground.store = Liar(ground.store, lambda name, _: target.getvalue() if name.endswith(end) else None)
-    with pytest.raises(WorkFailed, match="is not what was stored"):
-        run(RestoreCluster().apply(action, ground, work))
-    assert api.jobs == {}
+    if what == "document":
+        with pytest.raises(WorkFailed, match="is not what was stored"):
+            run(RestoreCluster().apply(action, ground, work))
+        assert api.jobs == {}
+    else:
+        result: Result = run(RestoreCluster().apply(action, ground, work))
+        assert result.partly and "is not what was stored" in result.detail
     assert not any(b"forged" in content for files in api.files.values() for content in files.values())
+
+
+def test_a_file_that_the_store_has_lost_is_named_and_all_else_comes_back(
+    ground: Ground, api: Api, run: Run, snapshot: Snapshot
+) -> None:
+    document = read_document(ground, snapshot, VC)
+    every = {(one.name, file.path): document.stored(file) for one in document.resources for file in one.files}
+    assert len(every) > 10
+    for (resource, path), stored in every.items():
+        assert stored is not None
+        name = object_name(snapshot.site, stored.place)
+        with ground.store.open(name) as file:
+            content = file.read()
+        ground.store.remove(name)
+        wipe(api)
+        result = restore(ground, run, Notes())
+        assert result.partly and f"{resource}/{path}: {name} in {ground.store.location} is missing" in result.detail
+        here = {(one, file) for one, files in api.files.items() for file in files}
+        assert here == {*every} - {(resource, path)}
+        lacking = [job.name for job in document.jobs if job.name not in api.jobs]
+        assert all(
+            f"job {job} is held back" in result.detail or f"DAG {job} is left out" in result.detail for job in lacking
+        )
+        assert len(lacking) <= 1
+        with ground.store.create(name) as again:
+            again.write(content)
 
 
 def test_the_plan_names_each_job_and_each_resource_that_comes_back(
