@@ -209,13 +209,13 @@ class RunSession:
                 self._lease.works_on(journal.id)
                 _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
-            plan = tidied_in_time(self.plan, self._limit_of)
-            runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             needed = self._needed() if stored else ()
             if needed or (stored and self._site.settings.hooks):
                 with self._acting("preparing the run"):
                     yield from filter(None, before(self._site, journal, self.plan, self._past))
-                    yield from _hold(self._site, needed, journal.id)
+                    yield from _hold(self._site, needed, journal.id, *self._limit())
+            plan = tidied_in_time(self.plan, self._limit_of)
+            runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             failure: BaseException | None = None
             try:
                 yield from runner.events()
@@ -282,19 +282,21 @@ def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:
         takeovers.mark(site.state, one, journaled=True)
 
 
-def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:
+def _hold(site: Site, snapshots: Collection[str], run: str, limit: float | None, told: float | None) -> Iterator[str]:
     try:
-        for snapshot in sorted(snapshots):
-            begin_restore(site, snapshot, run, actor())
-    except WorkFailed as failure:  # a store that cannot be written keeps nobody from what is in it
+        with site.clock.limit(limit, told):
+            for snapshot in sorted(snapshots):
+                begin_restore(site, snapshot, run, actor())
+    except (WorkFailed, DeadlinePassed) as failure:  # a store that takes nothing keeps nobody from what is in it
         yield f"{', '.join(snapshots)} could not be held against pruning by other machines: {failure.message}"
 
 
 def let_go(site: Site, run: str, elsewhere: Collection[str] = ()) -> str:
     """Tell all machines that a restore has ended (see `end_restore`); return why that failed, "" where it did not."""
     try:
-        end_restore(site, run, actor(), elsewhere)
-    except WorkFailed as failure:
+        with site.clock.limit(TIDYING):
+            end_restore(site, run, actor(), elsewhere)
+    except (WorkFailed, DeadlinePassed) as failure:
         return f"what run {run} needed is still held: {failure.message}; `maint backup release` frees it"
     return ""
 

@@ -690,16 +690,14 @@ def test_a_lease_that_cannot_be_given_back_fails_nothing_and_is_told(one, tmp_pa
     assert ["the lease could not be given back" in line for line in words] == [True]
 
 
-@pytest.mark.parametrize(("when", "words"), [("before", "could not be held"), ("meanwhile", "is still held: the disk")])
-def test_a_store_that_is_full_keeps_no_restore_from_going_on_and_is_told(one, tmp_path, monkeypatch, when, words):
-    def full(store, name):
-        raise StoreFailed("the disk is full")
+def restoring(one, tmp_path, monkeypatch, before_it):
+    """Return a plan of one step that restores from a store, and calls something first."""
 
     class Restoring(Changing):
         restores = True
 
         def apply(self, action, site, work):
-            monkeypatch.setattr(LocalStore, "create", full)
+            before_it()
             return (yield from super().apply(action, site, work))
 
     monkeypatch.setitem(STEPS, "try.restore", Restoring())
@@ -708,12 +706,39 @@ def test_a_store_that_is_full_keeps_no_restore_from_going_on_and_is_told(one, tm
     one.site = ConfiguredSite(settings, ReferencedSecrets(tmp_path, {}), lambda words: None)
     plan = one.plan(HEAD + "steps:\n" + A)
     given = {**plan.actions[0].arguments, "snapshot": "20260101T000000.000Z-0000"}
-    plan = replace(plan, actions=[replace(plan.actions[0], kind="try.restore", arguments=given)])
+    return replace(plan, actions=[replace(plan.actions[0], kind="try.restore", arguments=given)])
+
+
+@pytest.mark.parametrize(("when", "words"), [("before", "could not be held"), ("meanwhile", "is still held: the disk")])
+def test_a_store_that_is_full_keeps_no_restore_from_going_on_and_is_told(one, tmp_path, monkeypatch, when, words):
+    def full(store, name):
+        raise StoreFailed("the disk is full")
+
+    plan = restoring(one, tmp_path, monkeypatch, lambda: monkeypatch.setattr(LocalStore, "create", full))
     if when == "before":
         monkeypatch.setattr(LocalStore, "create", full)
     told = [line for line in session.RunSession(one.site, plan, {}).events() if isinstance(line, str)]
     assert [words in line for line in told] == [True]
     assert one.did == ["a"]
+
+
+def test_a_store_that_hangs_takes_a_restore_no_longer_than_its_limit(one, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalStore, "create", lambda store, name: time.sleep(60))
+    plan, begun = restoring(one, tmp_path, monkeypatch, lambda: time.sleep(60)), time.monotonic()
+    with pytest.raises(DeadlinePassed, match="the limit of 2s has passed"):
+        list(session.RunSession(one.site, plan, {}, limit=2.0, limit_of=2.0).events())
+    assert time.monotonic() - begun < 30
+
+
+def test_a_store_that_hangs_at_the_end_of_a_restore_is_not_waited_for(one, tmp_path, monkeypatch):
+    def hang():
+        monkeypatch.setattr(LocalStore, "create", lambda store, name: time.sleep(60))
+
+    monkeypatch.setattr(session, "TIDYING", 1.0)
+    plan, begun = restoring(one, tmp_path, monkeypatch, hang), time.monotonic()
+    told = [line for line in session.RunSession(one.site, plan, {}).events() if isinstance(line, str)]
+    assert ["is still held: the limit of 1s has passed" in line for line in told] == [True]
+    assert one.did == ["a"] and time.monotonic() - begun < 30
 
 
 def test_a_run_that_another_machine_went_on_with_is_known_as_it_is_now(one, other):
