@@ -1,5 +1,6 @@
 """What the report of a run says: how each action went, how the parts of a platform came back, what is left to do."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -129,7 +130,6 @@ def show_output(site: ConfiguredSite, screen: Screen, past: RunState) -> None:
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part
 
 _GIVEN_UP = "left out"
-_SHOWN = 5
 _PLACES = ("base_url", "auth_url", "connect_to", "ca")
 
 
@@ -191,15 +191,13 @@ def left_of_lanes(past: RunState) -> Iterator[str]:
             yield f"only this run knows how to reach {lane} now: put it into the config before anything else ({shown})"
     for index, action in enumerate(past.plan.actions):
         result = past.record(index).result
-        value = result.value if result is not None else None
-        awake = _awake(value)
+        awake = _awake(result.value if result is not None else None)
         if action.kind == "vc.recover" and awake:
-            shown = f"{', '.join(awake[:_SHOWN])}{' …' if len(awake) > _SHOWN else ''}"
-            noted = not isinstance(value, Mapping) or value.get("noted") is not False
-            order = "" if noted else f" --set order={','.join(awake)}"
+            # Named, since the note of them lies in the store that was read: a copy, or one that took none.
+            order = shlex.quote(",".join(awake))
             yield (
-                f"{show_count(len(awake), 'schedule')} of {action.lane} paused ({shown}); "
-                f"once all is well: `maint playbook run resume-schedules --set vc={action.lane}{order}`"
+                f"{show_count(len(awake), 'schedule')} of {action.lane} paused; once all is well: "
+                f"`maint playbook run resume-schedules --set vc={action.lane} --set order={order}`"
             )
 
 

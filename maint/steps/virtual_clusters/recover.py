@@ -232,8 +232,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
                 awake = awake_jobs(document, decided)  # all of them rest: an attempt that was given up brought them
                 unnoted = note_awake(site, work, str(action.arguments["snapshot"]), cluster.settings.name, awake)
                 words = f"{found}; {unnoted}" if unnoted else found
-                held = {"snapshot": action.arguments["snapshot"], "awake": [*awake], "noted": not unnoted}
-                return unchanged(words, held)
+                return unchanged(words, {"snapshot": action.arguments["snapshot"], "awake": [*awake]})
             work.note("began", True)
         result = yield from bring_back(action, site, work)
         value = {**result.value, "ca": known} if known and isinstance(result.value, Mapping) else result.value

@@ -114,7 +114,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
     words += [unnoted] if unnoted else []
     hint = "; ".join([*([_MEND] if bringing.left else []), *([_RACE] if decided.left_out else [])])
-    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake), "noted": not unnoted}
+    value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}
     return done("; ".join([*words, *left]), value, partly=bool(left), hint=hint)
 
 
