@@ -32,7 +32,7 @@ _LIMIT = r"--timeout(?:=(.*))?"
 _MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
-class Command(msgspec.Struct, frozen=True):
+class DeclaredCommand(msgspec.Struct, frozen=True):
     """A command before typer has built it.
 
     Attributes:
@@ -110,9 +110,9 @@ def command(
     cls: type["OwnFirst"] | None = None,
     several: Several | None = None,
     playbooks: Sequence[str] = (),
-) -> Callable[[Callable[..., int | None]], Command]:
-    """Make a command of a function; see `Command` for what the arguments are."""
-    return lambda function: Command(function, groups, outputs, cls or OwnFirst, several, playbooks)
+) -> Callable[[Callable[..., int | None]], DeclaredCommand]:
+    """Make a command of a function; see `DeclaredCommand` for what the arguments are."""
+    return lambda function: DeclaredCommand(function, groups, outputs, cls or OwnFirst, several, playbooks)
 
 
 def _help_option(self: Made, ctx: Made) -> Made:
@@ -319,11 +319,11 @@ def _group(tree: Tree, words: str, name: str) -> Made:
     return made
 
 
-def loaded(place: str) -> Command:
+def loaded(place: str) -> DeclaredCommand:
     """Return the command at `module:name` below `maint.cli`."""
     module, _, name = place.partition(":")
     found = getattr(import_module(f"maint.cli.{module}"), name)
-    assert isinstance(found, Command), f"{place} is not a command"
+    assert isinstance(found, DeclaredCommand), f"{place} is not a command"
     return found
 
 

@@ -20,8 +20,7 @@ from maint.cli.options import Connection, Flags
 from maint.config import yaml
 from maint.config.fields import endpoint, url
 from maint.config.paths import absolute, home
-from maint.config.precedence import Flags as ConfigFlags
-from maint.config.precedence import Settings, load_settings
+from maint.config.precedence import ConfigFlags, Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError

@@ -39,7 +39,7 @@ OVERRIDES = {f"MAINT_{key.upper().replace('.', '_')}": key for key in _OVERRIDAB
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
 
-class Flags(msgspec.Struct, frozen=True):
+class ConfigFlags(msgspec.Struct, frozen=True):
     """What was given on the command line."""
 
     config: str | None = None
@@ -75,7 +75,7 @@ class Settings:
     """The configuration, or the absence of one."""
 
     def __init__(
-        self, loaded: _Loaded | None, flags: Flags, environ: Mapping[str, str], *, looked: tuple[Path, ...]
+        self, loaded: _Loaded | None, flags: ConfigFlags, environ: Mapping[str, str], *, looked: tuple[Path, ...]
     ) -> None:
         self._loaded = loaded
         self._environ = environ
@@ -207,7 +207,7 @@ class Settings:
         return self._loaded
 
 
-def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
+def load_settings(flags: ConfigFlags, environ: Mapping[str, str]) -> Settings:
     """Find, read and check the configuration, empty without any file; Invalid: a file is missing or wrong."""
     named = flags.config or environ.get("MAINT_CONFIG") or None
     path, looked = config_file(named, environ)
@@ -215,7 +215,7 @@ def load_settings(flags: Flags, environ: Mapping[str, str]) -> Settings:
     return Settings(loaded, flags, environ, looked=looked)
 
 
-def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
+def _read(path: Path, flags: ConfigFlags, environ: Mapping[str, str]) -> _Loaded:
     documents: dict[str, Document | Invalid] = {"": yaml.read(path), **read_files(path)}
     names = {name for one in documents.values() for name in site_names(one)}
     unread = any(isinstance(one, Invalid) for one in documents.values())
@@ -234,7 +234,7 @@ def _read(path: Path, flags: Flags, environ: Mapping[str, str]) -> _Loaded:
     return _Loaded(path, found, replaced)
 
 
-def _given(flags: Flags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
+def _given(flags: ConfigFlags, environ: Mapping[str, str]) -> dict[str, tuple[Json, str]]:
     """Return the keys that the environment and, stronger, flags replace."""
     given: dict[str, tuple[Json, str]] = {
         key: (_typed(key, environ[variable]), variable) for variable, key in OVERRIDES.items() if environ.get(variable)

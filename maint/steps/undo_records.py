@@ -24,7 +24,7 @@ _DOUBTED = timedelta(days=7)  # for so long a later reading of the clock may sho
 _JUDGED = ".judged"  # in a folder of records: the reading by which they are judged next
 
 
-class UndoRecord(Protocol):
+class SealedRecord(Protocol):
     """A record: until when it is kept, and the names of all that is sealed."""
 
     @property
@@ -35,7 +35,7 @@ class UndoRecord(Protocol):
 
 
 T = TypeVar("T")
-R = TypeVar("R", bound=UndoRecord)
+R = TypeVar("R", bound=SealedRecord)
 
 
 class RunRecords(Generic[T]):

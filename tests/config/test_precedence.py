@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from maint.config.paths import config_file, state_folder
-from maint.config.precedence import OVERRIDES, Flags, load_settings
+from maint.config.precedence import OVERRIDES, ConfigFlags, load_settings
 from maint.config.sample import reference
 from maint.errors import Invalid, UsageError
 
@@ -32,14 +32,14 @@ def test_a_named_file_is_the_only_one_looked_at(tmp_path: Path) -> None:
     write(tmp_path / ".config/maint/config.yaml", ONE)
     named = write(tmp_path / "named.yaml", TWO)
     environ = {"HOME": str(tmp_path)}
-    assert load_settings(Flags(config=str(named)), environ).names == ("prod", "test")
-    assert load_settings(Flags(), {**environ, "MAINT_CONFIG": str(named)}).names == ("prod", "test")
-    assert load_settings(Flags(), environ).names == ("prod",)
+    assert load_settings(ConfigFlags(config=str(named)), environ).names == ("prod", "test")
+    assert load_settings(ConfigFlags(), {**environ, "MAINT_CONFIG": str(named)}).names == ("prod", "test")
+    assert load_settings(ConfigFlags(), environ).names == ("prod",)
 
 
 def test_a_flag_beats_the_environment(tmp_path: Path) -> None:
     one, two = write(tmp_path / "1.yaml", ONE), write(tmp_path / "2.yaml", TWO)
-    assert load_settings(Flags(config=str(two)), {"MAINT_CONFIG": str(one)}).names == ("prod", "test")
+    assert load_settings(ConfigFlags(config=str(two)), {"MAINT_CONFIG": str(one)}).names == ("prod", "test")
 
 
 def test_ones_own_file_beats_that_of_the_machine(tmp_path: Path) -> None:
@@ -74,11 +74,11 @@ def test_a_pipe_is_no_config_since_what_is_told_to_do_next_names_it_again(tmp_pa
 
 def test_a_named_file_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"no configuration file .*none\.yaml"):
-        load_settings(Flags(config=str(tmp_path / "none.yaml")), {})
+        load_settings(ConfigFlags(config=str(tmp_path / "none.yaml")), {})
 
 
 def test_without_a_configuration_the_way_to_one_is_named(tmp_path: Path) -> None:
-    found = load_settings(Flags(), {"HOME": str(tmp_path)})
+    found = load_settings(ConfigFlags(), {"HOME": str(tmp_path)})
     assert (found.path, found.names) == (None, ())
     with pytest.raises(Invalid) as caught:
         found.site()
@@ -88,17 +88,17 @@ def test_without_a_configuration_the_way_to_one_is_named(tmp_path: Path) -> None
 
 
 def test_the_only_site_needs_no_name(tmp_path: Path) -> None:
-    assert load_settings(Flags(config=str(write(tmp_path / "c.yaml", ONE))), {}).site().name == "prod"
+    assert load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {}).site().name == "prod"
 
 
 def test_several_sites_need_a_choice(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", TWO))
     with pytest.raises(Invalid, match="several sites"):
-        load_settings(Flags(config=config), {}).site()
-    assert load_settings(Flags(config=config), {"MAINT_SITE": "test"}).site().name == "test"
-    assert load_settings(Flags(config=config, site="prod"), {"MAINT_SITE": "test"}).site().name == "prod"
+        load_settings(ConfigFlags(config=config), {}).site()
+    assert load_settings(ConfigFlags(config=config), {"MAINT_SITE": "test"}).site().name == "test"
+    assert load_settings(ConfigFlags(config=config, site="prod"), {"MAINT_SITE": "test"}).site().name == "prod"
     with pytest.raises(UsageError, match="no site 'tset'") as caught:
-        load_settings(Flags(config=config, site="tset"), {}).site()
+        load_settings(ConfigFlags(config=config, site="tset"), {}).site()
     assert caught.value.hint == "did you mean 'test'?"
     assert caught.value.detail == ("configured: prod, test",)
 
@@ -106,31 +106,31 @@ def test_several_sites_need_a_choice(tmp_path: Path) -> None:
 def test_a_variable_replaces_a_key_and_a_flag_replaces_the_variable(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", ONE))
     environ = {"MAINT_MANAGER_HOST": "other", "MAINT_MANAGER_PLAIN_PORT": "17180", "MAINT_SSH_CONNECT_TIMEOUT": "3s"}
-    site = load_settings(Flags(config=config), environ).site()
+    site = load_settings(ConfigFlags(config=config), environ).site()
     assert site.ssh is not None
     assert (site.manager.host, site.manager.plain_port, site.ssh.connect_timeout) == ("other", 17180, 3.0)
-    flags = Flags(config=config, values={"manager.host": ("third", "--host")})
+    flags = ConfigFlags(config=config, values={"manager.host": ("third", "--host")})
     assert load_settings(flags, environ).site().manager.host == "third"
 
 
 def test_a_variable_speaks_of_the_site_at_hand_only(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", TWO))
-    found = load_settings(Flags(config=config, site="test"), {"MAINT_MANAGER_HOST": "other"})
+    found = load_settings(ConfigFlags(config=config, site="test"), {"MAINT_MANAGER_HOST": "other"})
     assert (found.site("test").manager.host, found.site("prod").manager.host) == ("other", "cm")
 
 
 def test_a_variable_may_give_what_the_file_lacks(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", "sites:\n  prod:\n    manager: {host: cm}\n"))
-    site = load_settings(Flags(config=config), {"MAINT_MANAGER_PASSWORD": "env:X"}).site()
+    site = load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PASSWORD": "env:X"}).site()
     assert site.manager.login.password == "env:X"
 
 
 def test_a_wrong_variable_is_named_and_a_secret_in_it_is_not_repeated(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", ONE))
     with pytest.raises(Invalid, match=r"MAINT_MANAGER_PLAIN_PORT.*must be a whole number"):
-        load_settings(Flags(config=config), {"MAINT_MANAGER_PLAIN_PORT": "http"})
+        load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PLAIN_PORT": "http"})
     with pytest.raises(Invalid, match=r"MAINT_MANAGER_PASSWORD.*must be a reference") as caught:
-        load_settings(Flags(config=config), {"MAINT_MANAGER_PASSWORD": "hunter2"})
+        load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PASSWORD": "hunter2"})
     assert "hunter2" not in caught.value.message + "".join(caught.value.detail)
 
 
@@ -138,7 +138,7 @@ def test_a_wrong_variable_is_named_and_a_secret_in_it_is_not_repeated(tmp_path: 
 def test_a_number_in_a_variable_is_a_number_as_it_is_in_the_file(tmp_path: Path, given: str) -> None:
     config = str(write(tmp_path / "c.yaml", ONE))
     with pytest.raises(Invalid, match=r"MAINT_MANAGER_PLAIN_PORT.*must be (1 or more|65535 or less)"):
-        load_settings(Flags(config=config), {"MAINT_MANAGER_PLAIN_PORT": given})
+        load_settings(ConfigFlags(config=config), {"MAINT_MANAGER_PLAIN_PORT": given})
 
 
 def test_every_variable_replaces_a_key_that_exists() -> None:
@@ -148,7 +148,7 @@ def test_every_variable_replaces_a_key_that_exists() -> None:
 
 def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
     config = write(tmp_path / "c.yaml", ONE)
-    found = load_settings(Flags(config=str(config), state="/srv/s"), {"MAINT_MANAGER_HOST": "other"})
+    found = load_settings(ConfigFlags(config=str(config), state="/srv/s"), {"MAINT_MANAGER_HOST": "other"})
     origins = {item.key: (item.value, item.origin) for item in found.origins()}
     assert origins["state"] == ("/srv/s", "the command")
     assert origins["sites.prod.manager.host"] == ("other", "MAINT_MANAGER_HOST")
@@ -157,16 +157,16 @@ def test_every_value_knows_where_it_came_from(tmp_path: Path) -> None:
 
 
 def test_variables_that_hold_secrets_are_known(tmp_path: Path) -> None:
-    found = load_settings(Flags(config=str(write(tmp_path / "c.yaml", ONE))), {})
+    found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {})
     assert found.secret_variables() == {"MANAGER_PASSWORD"}
 
 
 def test_the_state_is_named_by_a_flag_else_the_environment_else_the_file(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", "state: s\n" + ONE))
     environ = {"MAINT_STATE": "/from/environment"}
-    assert load_settings(Flags(config=config, state="/from/flag"), environ).state == Path("/from/flag")
-    assert load_settings(Flags(config=config), environ).state == Path("/from/environment")
-    assert load_settings(Flags(config=config), {}).site().state == tmp_path / "s/prod"
+    assert load_settings(ConfigFlags(config=config, state="/from/flag"), environ).state == Path("/from/flag")
+    assert load_settings(ConfigFlags(config=config), environ).state == Path("/from/environment")
+    assert load_settings(ConfigFlags(config=config), {}).site().state == tmp_path / "s/prod"
 
 
 def homes(folder: Path) -> Path | None:
@@ -196,7 +196,7 @@ def test_a_link_to_the_file_leads_to_the_same_state(tmp_path: Path) -> None:
     real = write(tmp_path / "real/c.yaml", ONE)
     link = tmp_path / "link.yaml"
     link.symlink_to(real)
-    found = [load_settings(Flags(config=str(path)), {}).state for path in (real, link)]
+    found = [load_settings(ConfigFlags(config=str(path)), {}).state for path in (real, link)]
     assert found == [tmp_path / "real/.maint"] * 2
 
 
@@ -232,7 +232,7 @@ LINES = st.lists(
 def test_any_file_loads_or_is_invalid(tmp_path: Path, text: str, host: str) -> None:
     config = write(tmp_path / "c.yaml", text)
     try:
-        found = load_settings(Flags(config=str(config)), {"MAINT_MANAGER_HOST": host, "MAINT_BACKUP_STORE": host})
+        found = load_settings(ConfigFlags(config=str(config)), {"MAINT_MANAGER_HOST": host, "MAINT_BACKUP_STORE": host})
         assert found.origins()
         assert found.site(found.names[0]).manager.host
     except Invalid as error:

@@ -9,7 +9,7 @@ from maint.config.sample import reference, sample
 
 def test_the_sample_loads_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(sample())
-    site = precedence.load_settings(precedence.Flags(config=str(tmp_path / "config.yaml")), {}).site()
+    site = precedence.load_settings(precedence.ConfigFlags(config=str(tmp_path / "config.yaml")), {}).site()
     assert (site.name, site.manager.host) == ("prod", "cm.example.internal")
 
 

@@ -91,7 +91,7 @@ sites:
 def load(tmp_path: Path, text: str) -> SiteSettings:
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    return precedence.load_settings(precedence.Flags(config=str(file)), {}).site()
+    return precedence.load_settings(precedence.ConfigFlags(config=str(file)), {}).site()
 
 
 def test_every_key_of_the_promised_sample_reaches_the_settings(tmp_path: Path) -> None:

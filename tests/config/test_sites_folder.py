@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.config.precedence import Flags, Settings, load_settings
+from maint.config.precedence import ConfigFlags, Settings, load_settings
 from maint.errors import Invalid, UsageError
 
 SITE = "{{manager: {{host: {0}, password: prompt}}, labels: {{region: eu}}}}"
@@ -20,7 +20,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def settings(config: Path) -> Settings:
-    return load_settings(Flags(config=str(config)), {})
+    return load_settings(ConfigFlags(config=str(config)), {})
 
 
 def test_sites_of_the_folder_stand_beside_those_of_the_config(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from maint.checks.check import PHASES
 from maint.checks.registry import OWN
 from maint.cli.app import COMMANDS, NOUNS
 from maint.cli.boundary import OUTPUTS
-from maint.cli.command import Command, Made, loaded
+from maint.cli.command import DeclaredCommand, Made, loaded
 from maint.cli.completion import SHELLS
 from maint.cli.help.topics import TOPICS, names
 from maint.cli.schedule.files import FORMS
-from maint.config.precedence import Flags, load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.engine.journal import RUN_STATES
 from maint.engine.load import library
 from maint.lab.faults import FAULTS, TARGETS
@@ -64,7 +64,7 @@ def tree() -> Mapping[str, Mapping[str, Json]]:
     return found
 
 
-def _options(command: Command, made: Made) -> dict[str, Json]:
+def _options(command: DeclaredCommand, made: Made) -> dict[str, Json]:
     """Return options → which names each takes (None: no value), and its help; the long form where there is one."""
     found: dict[str, Json] = {}
     for one in made.params:
@@ -77,7 +77,7 @@ def _options(command: Command, made: Made) -> dict[str, Json]:
     return found | {"--help": [None, "Show this message and exit."]}
 
 
-def _choices(name: str, command: Command) -> Json:
+def _choices(name: str, command: DeclaredCommand) -> Json:
     """Return the name of what an option takes, or all that it takes: pairs of a value and what it is."""
     fixed = {
         "--output": (*OUTPUTS, *command.outputs), "--color": ("auto", "always", "never"), "--form": FORMS,
@@ -112,7 +112,7 @@ def parameters(playbook: Playbook) -> Json:
 
 def sites(path: Path) -> dict[str, Json]:
     """Return the sites of a config with the names that it gives."""
-    settings = load_settings(Flags(config=str(path)), os.environ)
+    settings = load_settings(ConfigFlags(config=str(path)), os.environ)
     found: dict[str, Json] = {}
     for site in settings.sites:
         found[site.name] = {

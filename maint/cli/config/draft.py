@@ -12,8 +12,7 @@ from pathlib import Path
 from maint import files
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
-from maint.config.precedence import Flags as ConfigFlags
-from maint.config.precedence import load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import filled
 from maint.config.secrets import ReferencedSecrets
 from maint.errors import Invalid, UsageError, WorkFailed

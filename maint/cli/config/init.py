@@ -18,8 +18,7 @@ from maint.cli.lab.switches import lab_folder
 from maint.cli.options import Flags, argument, option
 from maint.config.fields import STORES
 from maint.config.paths import absolute
-from maint.config.precedence import Flags as ConfigFlags
-from maint.config.precedence import load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.config.schema import SiteSettings
 from maint.errors import Interrupted, Invalid, MaintError, Refused, Stopped, UsageError

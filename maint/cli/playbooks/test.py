@@ -20,8 +20,7 @@ from maint.cli.options import Flags, argument
 from maint.cli.run_playbook import kinds_of
 from maint.cli.screen import Screen
 from maint.config.notices import Exec, NoticeSettings
-from maint.config.precedence import Flags as ConfigFlags
-from maint.config.precedence import load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.secrets import ReferencedSecrets
 from maint.config.suggestions import KeyPath
 from maint.engine.expectations import (

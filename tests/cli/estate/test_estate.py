@@ -21,7 +21,7 @@ from maint.cli.estate.for_each import by_manager, calls_of, exit_of, in_words
 from maint.cli.estate.processes import ProcessEnd, Processes, SiteCall
 from maint.cli.monitoring.outcomes import SUMMARY, Summary
 from maint.cli.open_site import named_in
-from maint.config.precedence import Flags, load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.yaml import load
 from maint.files import keep_record
 from maint.lab.running import Lab
@@ -389,7 +389,7 @@ def test_an_event_is_passed_on_while_its_site_still_works(tmp_path: Path) -> Non
 
 
 def test_sites_of_the_same_manager_go_one_after_another(config: Path) -> None:
-    settings = load_settings(Flags(config=str(config)), {})
+    settings = load_settings(ConfigFlags(config=str(config)), {})
     sites = [settings.site(name) for name in settings.names]
     rows = by_manager(sites, [SiteCall(site.name, (), 1.0) for site in sites])
     assert [[one.site for one in row] for row in rows] == [["one", "two"], ["down"]]

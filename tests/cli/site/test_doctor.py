@@ -18,7 +18,7 @@ from maint.adapters.stores.local import LocalStore
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.site import doctor, doctor_lines
-from maint.config.precedence import Flags, load_settings
+from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock, works_on
@@ -488,7 +488,7 @@ def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
 def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(re.sub(r"(?m)^( *)# ", r"\1", sample()))
-    site = load_settings(Flags(config=str(path)), {}).site("prod")
+    site = load_settings(ConfigFlags(config=str(path)), {}).site("prod")
     buckets = {"file:/etc/maint/s3-access-key", "file:/etc/maint/s3-secret-key"}  # tried where a store is one
     buckets |= {one.replace("s3-", "offsite-") for one in buckets}
 

@@ -88,10 +88,10 @@ def test_the_folder_has_what_a_toolkit_needs_and_keeps_secrets_to_itself(up):
 
 
 def test_the_toolkit_understands_the_configuration(up):
-    from maint.config.precedence import Flags, load_settings
+    from maint.config.precedence import ConfigFlags, load_settings
 
     status, _ = up()
-    settings = load_settings(Flags(config=Path(status["config"])), {})
+    settings = load_settings(ConfigFlags(config=Path(status["config"])), {})
     site = settings.site("lab")
     assert (site.manager.tls_port, site.manager.api.deployment) == (
         int(status["manager"]["tls"].rsplit(":")[-1]), 49,

@@ -97,9 +97,9 @@ def test_the_lab_tells_where_its_virtual_cluster_is(lab):
 
 
 def test_the_toolkit_reads_its_configuration(lab):
-    from maint.config.precedence import Flags, load_settings
+    from maint.config.precedence import ConfigFlags, load_settings
 
-    site = load_settings(Flags(config=lab.folder / "config.yaml"), {}).site("lab")
+    site = load_settings(ConfigFlags(config=lab.folder / "config.yaml"), {}).site("lab")
     (cluster,) = site.virtual_clusters
     assert (cluster.name, cluster.login.username) == ("Default-VC-abc12345", "etl_user")
     assert [user.name for user in cluster.users] == ["etl_user", "deuser1"]
