@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from maint.model.json import Json
+from maint.ports.manager_host import Proof
 
 NOT_FOUND, TIMED_OUT = 127, 124
 # Tries a connection to `$h:$p`; its status tells, and a line `tool=none` where nothing is there to try it with.
@@ -160,14 +161,6 @@ _NO_MANAGER = (
 )
 
 
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a host of the group manager runs this manager: both empty where that was shown."""
-
-    host: str
-    wrong: str  # why it is another machine
-    doubt: str  # why nobody can tell
-
-
 class ManagerFacts(msgspec.Struct, frozen=True):
     """What the management API answered, or why it did not."""
 
@@ -180,7 +173,7 @@ class ManagerFacts(msgspec.Struct, frozen=True):
     truststore: str = ""  # what its password does to the truststore, in words; "" where it serves none, or nobody asked
     opens: bool | None = None  # whether that opens it; None: it could not be tried
     clock: str = ""  # its own time when it listed its hosts; "" where it, or a file of facts, does not tell
-    machines: Sequence[Identity] = ()  # the hosts of the group manager, where the check of them was asked for
+    machines: Sequence[Proof] = ()  # the hosts of the group manager, where the check of them was asked for
 
     def must(self) -> "ManagerFacts":
         """Return the facts; `CouldNotTell` where the manager did not answer."""

@@ -11,11 +11,12 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from maint.checks.check import PHASES, PROFILES
-from maint.checks.facts import NOT_ASKED, Answered, HostFacts, Identity, ManagerFacts, SiteFacts, SiteSetting
+from maint.checks.facts import NOT_ASKED, Answered, HostFacts, ManagerFacts, SiteFacts, SiteSetting
 from maint.checks.thresholds import matrix_of
 from maint.errors import Invalid
 from maint.model.formatting import show_time
 from maint.model.json import Json
+from maint.ports.manager_host import Proof
 
 FILE_FORMAT = "maint-facts/1"
 _MOST_NUMBER = 2**63
@@ -70,7 +71,7 @@ class _Manager(_Kept, frozen=True):
     truststore: str = ""
     opens: bool | None = None
     clock: str = ""
-    machines: list[Identity] = []
+    machines: list[Proof] = []
 
 
 class _Host(_Kept, frozen=True):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from maint.checks.check import Check
-from maint.checks.facts import Answered, HostFacts, Identity, ManagerFacts, SiteFacts, SiteSetting
+from maint.checks.facts import Answered, HostFacts, ManagerFacts, SiteFacts, SiteSetting
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
@@ -184,7 +184,7 @@ def ask_manager(
         machines: hosts to look at whether they run the manager.
     """
     facts, answered = _told(sight, full, truststore)
-    seen = [Identity(one.host, one.wrong, one.doubt) for one in look(sight, machines)] if machines else []
+    seen = look(sight, machines) if machines else []
     return msgspec.structs.replace(facts, machines=seen), answered
 
 

@@ -19,13 +19,13 @@ from maint.checks.check import (
     held,
     warned,
 )
-from maint.checks.facts import TRY, CouldNotTell, HostFacts, Identity, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import require_auto_tls
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
-from maint.ports.manager_host import CHECK
+from maint.ports.manager_host import CHECK, Proof
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _OPTIONS = "/etc/default/cloudera-scm-server"
@@ -100,7 +100,7 @@ def _identity(site: SiteFacts) -> Mapping[str, Verdict]:
     return found
 
 
-def _machine(one: Identity) -> Verdict:
+def _machine(one: Proof) -> Verdict:
     if one.doubt:
         return Verdict(State.ERROR, one.doubt, "`maint site status` tells what answers")
     return held(not one.wrong, one.wrong or "shown to be it")

@@ -72,12 +72,12 @@ def _short(name: str) -> str:
     return name.lower().partition(".")[0]
 
 
-class Proof(msgspec.Struct, frozen=True):
+class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was found out of one host; nothing in either: it was shown to be the manager's."""
 
     host: str
-    wrong: str = ""  # why it is another machine
-    doubt: str = ""  # why nobody can tell
+    wrong: str  # why it is another machine
+    doubt: str  # why nobody can tell
 
 
 class _Behind(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ def look(sight: Sight, hosts: Iterable[HostSettings] | None = None) -> list[Proo
         try:
             found.append(_proof(sight, host, behind))
         except (CannotReach, TimedOut, Invalid) as failure:
-            found.append(Proof(host.name, doubt=failure.message))
+            found.append(Proof(host.name, "", failure.message))
     return found
 
 

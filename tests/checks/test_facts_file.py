@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from maint.checks.evaluate import judge
-from maint.checks.facts import Identity, ManagerFacts
+from maint.checks.facts import ManagerFacts
 from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select
 from maint.errors import Invalid
 from maint.model.fleet import Contact, State
+from maint.ports.manager_host import Proof
 from maint.report import checks as reports
 from tests.checks.facts import healthy, host, site
 
@@ -30,7 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     services = [{"type": "OZONE", "state": "STARTED", "health": "GOOD", "name": "ozone"}]
     seen = {"hostname": "a", "lastHeartbeat": "2026-11-21T11:59:59Z", "cluster": None}
     clusters = [{"name": "base", "type": "BASE_CLUSTER", "services": services, "display": "Base 1"}]
-    machines = [Identity("a", "", ""), Identity("b", "why", "")]
+    machines = [Proof("a", "", ""), Proof("b", "why", "")]
     manager = ManagerFacts("", "7.13.1", "", [seen], clusters, machines=machines)
     matrix = {"os": ["rhel 9"]}
     known = site(manager, app_domain="apps.example.internal", endpoints=("x:443",), plan=PLAN, matrix=matrix)
