@@ -132,14 +132,9 @@ def read_text(path: Path, name: str | None = None) -> str:
     return _decoded(content, name)
 
 
+@lru_cache(8)  # a command reads its config more than once, a process of many commands very often
 def load(text: str, name: str) -> Document:
     """Read one YAML document; Invalid with file, line and column where it is not YAML, or refused."""
-    return _loaded(text, name)
-
-
-@lru_cache(8)
-def _loaded(text: str, name: str) -> Document:
-    # A command reads its config more than once, a process of many commands very often.
     _refuse_unreadable(text, name)
     if yaml.__with_libyaml__ and not any(re.search(shape, text) for shape in _READ_APART):
         try:

@@ -17,8 +17,6 @@ from maint.lab.manager.document import Doc, announced, clusters, dumps, hosts, r
 from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.create import domain_of, plan
 
-_LICENSE_DAYS = 365
-
 
 def found(folder: Path, options: Options) -> None:
     """Write the files of a new lab, `MADE_FROM` last; OSError or ValueError for a bad deployment or a port taken."""
@@ -33,7 +31,7 @@ def found(folder: Path, options: Options) -> None:
         "bootstrap-password": b"admin",
         "identity": f"{identity}\n".encode(),
         "kdc-password": kdc_password.encode(),
-        "license.txt": make_license("Laboratory", _LICENSE_DAYS, datetime.now(UTC)),
+        "license.txt": make_license(),
         "blueprint.json": dumps(blueprint).encode(),
     }
     for name, content in secret_files.items():

@@ -187,7 +187,7 @@ def test_any_text_loads_or_is_invalid(text: str) -> None:
 @given(PIECES)
 def test_a_file_means_the_same_where_the_parser_in_c_is_not_there(text: str) -> None:
     def read() -> tuple[Json, object] | str:
-        yaml._loaded.cache_clear()
+        yaml.load.cache_clear()
         try:
             document = yaml.load(text, "f.yaml")
         except Invalid as error:

@@ -253,9 +253,6 @@ def _truststores(root: Path) -> dict[str, bytes]:
     return {kind: path.read_bytes() for kind, path in named.items() if path.exists()}
 
 
-_LICENSE_DAYS = 365
-
-
 class Storage:
     """The folder of a world: `deployment.json` as the server would print it, `state.json` for the rest."""
 
@@ -345,7 +342,7 @@ def create(folder: Path, options: Options, chance: random.Random | None = None) 
     authority = pki.Authority.create(now)
     authority.save(folder / "ca")
     if not options.fresh:  # a manager that runs clusters has one
-        loaded.world.license = read_license(make_license("Laboratory", _LICENSE_DAYS, now), now)
+        loaded.world.license = read_license(make_license(now=now), now)
         loaded.world.license_counts = True
     host = manager_host(loaded)
     root = root_of(folder, host)

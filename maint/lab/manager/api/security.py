@@ -284,7 +284,7 @@ class BadLicense(ValueError):
     """The text is not a licence, or one that is not in date."""
 
 
-def make_license(owner: str, days: int, now: datetime | None = None) -> bytes:
+def make_license(owner: str = "Laboratory", days: int = 365, now: datetime | None = None) -> bytes:
     """Return a well-formed licence; a negative number of days makes an expired one."""
     today = (now or datetime.now(UTC)).date()
     inner = {
