@@ -73,11 +73,18 @@ def state_of(file: ScheduleFile) -> str:
     return "installed" if file.path.read_text("utf-8", "replace") == file.content else "differs"
 
 
-def refuse_foreign(files: Sequence[ScheduleFile]) -> None:
-    """Refuse where one of the places is taken by a file that we did not write; Refused: so it is."""
+def refuse_foreign(files: Sequence[ScheduleFile], site: str) -> None:
+    """Refuse where a place is taken by a file that we did not write, or wrote for another site; Refused: so it is."""
     foreign = [str(file.path) for file in files if state_of(file) == "foreign"]
     if foreign:
         raise Refused("a file of that name is there that maint did not write", detail=foreign, hint="move it away")
+    for path in (file.path for file in files):
+        if is_ours(path) and (other := site_of(path)) not in ("", site):
+            raise Refused(
+                f"{path} is the schedule of site {other}, which would run no more",
+                hint="its file has the same name (to cron a dot and an underscore are one; `--form systemd` tells them"
+                f" apart): rename one of the two; only where there is no site {other} any more, delete the file",
+            )
 
 
 def write(file: ScheduleFile) -> None:

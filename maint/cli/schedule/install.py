@@ -90,7 +90,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
         _refuse_own_crontab(request)
     site, screen = settings.site(), flags.screen()
     files = files_of(settings, site, request, os.environ)
-    installed.refuse_foreign(files)
+    installed.refuse_foreign(files, site.name)
     changed = [file for file in files if installed.state_of(file) != "installed"]
     stale = _stale(site, files, request)
     if request.own is None:

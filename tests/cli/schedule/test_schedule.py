@@ -69,6 +69,28 @@ def accepted(folder: Path) -> str:
     return ran.stdout + ran.stderr + (f"exit {ran.returncode}" if ran.returncode else "")
 
 
+def test_the_schedule_of_another_site_is_never_overwritten(config, units, tmp_path):
+    assert install(config("a.b"), units, "--form", "cron").code == 0
+    before = (units / "maint-backup-a_b").read_text()
+    said = install(config("a_b"), units, "--form", "cron")
+    assert said.code == 5 and "is the schedule of site a.b, which would run no more" in said.err
+    assert (units / "maint-backup-a_b").read_text() == before
+    assert install(config("a_b"), units, "--form", "systemd").code == 0
+
+
+def test_a_playbook_and_a_site_whose_names_meet_do_not_take_the_place_of_others(config, units, tmp_path):
+    playbooks = {name: tmp_path / f"{name}.yaml" for name in ("a", "a-b")}
+    for name, path in playbooks.items():
+        path.write_text(f"name: {name}\nsummary: Look\nsteps:\n  - name: Look\n    do: server.probe\n")
+    where = ("--form", "systemd", "--folder", str(units), "--at", "02:00", "--yes")
+    codes = [
+        maint("playbook", "schedule", str(playbooks[name]), "--config", str(config(site)), *where).code
+        for name, site in (("a", "b-c"), ("a-b", "c"))
+    ]
+    assert codes == [0, 5]
+    assert "--site b-c" in (units / "maint-playbook-a-b-c.service").read_text()
+
+
 @pytest.mark.parametrize("words", [(), ("--at", "Sun 03:00", "--prune"), ("--every", "15m", "--jitter", "1m")])
 def test_systemd_accepts_the_units(config, units, words):
     assert install(config(), units, "--form", "systemd", *words).code == 0
