@@ -58,7 +58,7 @@ class PruneSnapshots(Step[PruneArguments]):
         elif files.waits:
             summary += f"; files of virtual clusters stay for now: {files.waits}"
         yield self.action(
-            f"store {sight.store.location}",
+            _place(sight),
             summary,
             {"remove": list(going), "thaw": args.thaw, "damaged": args.damaged},
             effect=Effect.CHANGE if going or left or behind or files.names else Effect.READ,
@@ -67,6 +67,7 @@ class PruneSnapshots(Step[PruneArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         thaw, damaged = str(action.arguments["thaw"]), bool(action.arguments["damaged"])
+        _refuse_another(action, site)
         finished, removed = prune.clean_up(site), list[str]()
         planned = texts(action.arguments["remove"])
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
@@ -94,6 +95,19 @@ class PruneSnapshots(Step[PruneArguments]):
     def waits_for_restores(self, action: Action) -> bool:
         """Wait, unless the operator said otherwise."""
         return not action.arguments["thaw"]
+
+
+def _refuse_another(action: Action, site: Site) -> None:
+    """Refuse in a run that is taken up where the config names another store by then: nobody agreed to that one."""
+    if action.target != _place(site):
+        raise Refused(
+            f"this run prunes {action.target}, and the config names {_place(site)} by now",
+            hint="let the config name that one again; or `maint playbook dismiss RUN --reason WORDS`, and prune anew",
+        )
+
+
+def _place(sight: Sight) -> str:
+    return f"store {sight.store.location}"
 
 
 def _refuse_lost(sight: Sight, thaw: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -66,3 +67,20 @@ def test_a_killed_pruning_is_ended_by_the_next_run(full, files, next_run):
     assert whole(store) == [newest]
     left = {path.relative_to(store).parts[0] for path in store.rglob("*") if path.is_file()}
     assert left - {"records", "objects"} == {newest}
+
+
+def test_a_pruning_that_is_taken_up_removes_nothing_from_another_store(full):
+    config, store = full.lab.folder / "config.yaml", full.lab.folder / "backups"
+    other, written = full.lab.folder / "moved", config.read_text()
+    shutil.copytree(store, other)
+    config.write_text(written + """    hooks: {before_run: [["/bin/sh", "-c", "kill -9 $PPID"]]}\n""")
+    with full.start("backup", "prune", "--yes") as process:
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    config.write_text(written.replace(str(store), str(other)))
+    said = full("playbook", "resume")
+    assert said.code == 5 and f"this run prunes store {store}" in said.err, said.err
+    assert len(whole(other / SITE)) == len(whole(store / SITE)) == 5
+    config.write_text(written)
+    assert full("playbook", "resume").code == 0
+    assert (len(whole(other / SITE)), len(whole(store / SITE))) == (5, 1)
