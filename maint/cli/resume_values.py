@@ -23,12 +23,14 @@ from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
 from maint.model.formatting import tell_times
 from maint.model.json import Json
+from maint.model.plan import Plan
 from maint.ports import Site
 from maint.steps.restore.deployment import ANSWER
 
 API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
 _FINDS = "vc.find"  # the step kind that takes an address
+CLUSTERS = "virtual_clusters"  # where they are that a run changes, in the options of its journal
 MANAGER = "manager"  # where a run works, in the options of its journal and as an answer
 _SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -63,10 +65,11 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
     Raises:
         Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
         Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives; or the
-            config names another manager than the run's.
+            config names another manager than the run's, or another address of a virtual cluster.
     """
     moved = f"`maint playbook resume {past.id} --set {MANAGER}={manager_of(site)}`"
     refuse_elsewhere(site, past, said.get("", {}).get(MANAGER, ""), moved)
+    _refuse_moved(site, past)
     for name, values in past.answers.items():
         if name:
             site.find_at(name, values)
@@ -112,6 +115,24 @@ def refuse_elsewhere(
             f"run {past.id} works on the manager at {begun}, and the config names the one at {here}",
             hint=f"let the config name that one again; where it is the same manager at another address: {otherwise}",
         )
+
+
+def addresses_of(site: ConfiguredSite, plan: Plan) -> dict[str, Json]:
+    """Return where the virtual clusters are that a plan changes, by name; not of those whose address it asks for."""
+    named = {str(action.arguments["vc"]) for action in plan.actions if "vc" in action.arguments and not action.lane}
+    return {one.name: one.base_url for one in site.settings.virtual_clusters if {one.name, ""} & named}
+
+
+def _refuse_moved(site: ConfiguredSite, past: RunState) -> None:
+    """Refuse to go on with a run in another virtual cluster, which the config gives the name of its own by then."""
+    begun, here = past.options.get(CLUSTERS), addresses_of(site, past.plan)  # not in older journals
+    for name, address in begun.items() if isinstance(begun, dict) else ():
+        if here.get(name, address) != address:
+            raise Refused(
+                f"run {past.id} works in virtual cluster {name} at {address}, and the config names {here[name]}",
+                hint="let the config name that address again; where it is the same one at another address:"
+                f" `maint playbook dismiss {past.id} --reason WORDS`, and begin anew what is left",
+            )
 
 
 def _answer(past: RunState, texts: Mapping[str, str]) -> dict[str, Json]:

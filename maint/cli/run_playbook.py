@@ -14,7 +14,18 @@ from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
-from maint.cli.resume_values import MANAGER, Said, by_lane, checked, done_already, earlier_run, keyed, manager_of
+from maint.cli.resume_values import (
+    CLUSTERS,
+    MANAGER,
+    Said,
+    addresses_of,
+    by_lane,
+    checked,
+    done_already,
+    earlier_run,
+    keyed,
+    manager_of,
+)
 from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
@@ -162,7 +173,8 @@ def _prepared(
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, words):
         return None
-    return RunSession(site, plan, {**_options(site, flags), **key}, None, *limits_of(flags, site))
+    options = {**_options(site, flags), CLUSTERS: addresses_of(site, plan), **key}
+    return RunSession(site, plan, options, None, *limits_of(flags, site))
 
 
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:

@@ -1,5 +1,7 @@
 """A run goes on, and is undone, on the manager on which it was begun, whatever the config names by then."""
 
+import re
+
 import pytest
 
 from tests.steps.operator import Operator
@@ -46,3 +48,21 @@ def test_settings_are_put_back_on_no_other_manager(loaded: Operator) -> None:
     assert (said.code, loaded.sent) == (5, []), said.err
     assert "hint: let the config name that one again" in said.err
     assert loaded("playbook", "undo", changed.json["run"], "--yes").code == 0
+
+
+def test_a_run_in_a_virtual_cluster_goes_on_in_no_other_of_its_name(loaded: Operator) -> None:
+    config = loaded.lab.folder / "config.yaml"
+    written = config.read_text()
+    name, address = re.findall('name: "(.+)"\\n *base_url: "(.+)"', written)[0]
+    config.write_text(written + """    hooks: {before_run: [["/bin/sh", "-c", "kill -9 $PPID"]]}\n""")
+    words = ("vc", "resource", "delete", "--name", "etl-scripts", "--vc", name, "--confirm", "etl-scripts", "--yes")
+    with loaded.start(*words) as process:
+        process.communicate()
+    config.write_text(written.replace(address, address.replace("https://", "https://x")))
+    run = loaded.journal()[0]["id"]
+    loaded.forget_requests()
+    said = loaded("playbook", "resume", run)
+    assert (said.code, loaded.sent) == (5, []), said.err
+    assert f"works in virtual cluster {name} at {address}, and the config names https://x" in said.err
+    config.write_text(written)
+    assert loaded("playbook", "resume", run).code == 0
