@@ -6,6 +6,7 @@ import io
 import os
 import secrets
 import select
+import shlex
 import shutil
 import stat
 import tempfile
@@ -457,7 +458,9 @@ def read_private(path: Path) -> bytes | None:
         if not stat.S_ISREG(mode):
             raise Invalid(f"{path} is not a plain file", hint="correct its path, or move it away")
         if mode & 0o077:
-            raise Invalid(f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {path}")
+            raise Invalid(
+                f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {shlex.quote(str(path))}"
+            )
         with open(handle, "rb", closefd=False) as file:
             content = _at_most(file, LARGEST + 1)
         if len(content) > LARGEST:

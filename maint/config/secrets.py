@@ -254,7 +254,11 @@ def _refuse_shared(path: Path, facts: os.stat_result) -> None:
             hint="name a file that holds the secret and nothing else, with mode 0600",
         )
     if facts.st_uid not in (os.geteuid(), 0):
-        raise Invalid(f"the secret file {path} belongs to somebody else", hint=f"chown {os.geteuid()} {path}")
+        raise Invalid(
+            f"the secret file {path} belongs to somebody else",
+            hint="run maint as its owner; or write the secret into a file of your own, since whoever owns this one may"
+            " change it",
+        )
     if facts.st_mode & 0o077:
         mode = stat.S_IMODE(facts.st_mode)
         raise Invalid(

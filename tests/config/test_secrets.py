@@ -72,8 +72,9 @@ def test_a_link_is_followed_and_its_target_judged(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_file_or_link_of_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(private(tmp_path / "p", b"s"), 12345, 12345)
-    with pytest.raises(Invalid, match="belongs to somebody else"):
+    with pytest.raises(Invalid, match="belongs to somebody else") as caught:
         secrets(tmp_path).resolve("file:p")
+    assert "chown" not in (caught.value.hint or "")  # which would take it from its owner, or believe a stranger
     (tmp_path / "link").symlink_to(private(tmp_path / "q", b"s"))
     os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
     with pytest.raises(Invalid, match="a link that somebody else made"):

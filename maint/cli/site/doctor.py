@@ -354,7 +354,8 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
         hint = f"put {site.store.location}/{site.settings.name}/{one.id} back from a sound copy, then `maint backup"
         hint += f" {proof} {one.id}`; without one it goes by `maint backup prune --damaged`"
         if UNTRUSTED in why:
-            hint = f"put back {site.state}/keys/signing, or name its public key in backup.trusted_keys"
+            hint = f"put back {site.state}/keys/signing where it was lost; only if you know which machine took it, name"
+            hint += " that machine's keys/signing.pub in backup.trusted_keys"
         yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {why}", hint)
     unread = [
         Line("snapshots", FAIL, f"{one.id} {one.problem}", "look at the store, then again")

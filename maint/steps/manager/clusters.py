@@ -287,8 +287,8 @@ def carried(sight: Sight, cluster: Cluster, args: guards.Guarded) -> str:
         raise Refused(
             f"cluster {cluster.name} carries virtual clusters that the config does not name, so nothing is destroyed",
             detail=[f"virtual cluster {one} (namespace dex-app-{one})" for one in strangers],
-            hint="name each under `virtual_clusters` and take `maint vc backup`, or delete it in the vendor's UI; "
-            "`--no-safety-net REASON` goes without, and without any other proof",
+            hint="name each under `virtual_clusters` and take `maint vc backup`; what nobody needs may be deleted in"
+            " the vendor's UI, and does not come back; `--no-safety-net REASON` goes without any proof",
         )
     seen = [f"{one} ({known[one]})" for kind, one in found if kind == "app" and one in known]
     words = f"; it carries Data Engineering services: {', '.join(services) or 'none'}"

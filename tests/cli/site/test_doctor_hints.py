@@ -227,7 +227,9 @@ def test_what_the_hint_says_makes_what_is_broken_well_again(operator, break_it, 
 
 
 def lost_signing_key(operator):
-    copied = {"copy": "not proven to be sound"} if "copies:" in (operator.lab.folder / "config.yaml").read_text() else {}
+    copied = (
+        {"copy": "not proven to be sound"} if "copies:" in (operator.lab.folder / "config.yaml").read_text() else {}
+    )
     told = {"keys": "no signing key", **copied, "snapshots": "key that is not trusted"}
     return operator.state / "keys/signing", {**told, "backup": "no verified", "redaction window": "cannot be verified"}
 

@@ -45,6 +45,14 @@ def test_a_verification_that_could_not_be_done_is_told_however_fresh_the_newest_
     assert lines(operator) == {}
 
 
+def test_nobody_is_told_to_believe_a_key_of_whom_they_do_not_know(operator):
+    key = operator.state / "keys/signing"
+    kept = key.rename(key.with_name("kept-elsewhere"))
+    hint = lines(operator)["snapshots"]["hint"]
+    kept.rename(key)
+    assert "only if you know which machine took it" in hint and f"put back {key}" in hint
+
+
 def test_a_certificate_that_ends_tomorrow_is_told_today(operator):
     settings, authority = operator.lab.world.settings, pki.Authority.load(operator.lab.folder / "ca")
     keystore = host_files.inside(operator.root, settings["KEYSTORE_PATH"])
