@@ -36,14 +36,19 @@ TIDYING = 30.0  # seconds at the least for what tidies up behind a run, however 
 
 
 def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
-    """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands."""
+    """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands.
+
+    Raises:
+        DeadlinePassed: a limit around it has passed, which is its end as well.
+    """
     try:
         for words in _run(site, journal, plan, "before_run", "begun", 0):
             if words:
                 raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
             yield ""
-    except (Refused, Interrupted) as error:
-        state = "interrupted" if isinstance(error, Interrupted) else "failed" if past else "refused"
+    except (Refused, Interrupted, DeadlinePassed) as error:
+        stopped = isinstance(error, Interrupted | DeadlinePassed)
+        state = "interrupted" if stopped else "failed" if past else "refused"
         waits: dict[str, Json] = {"needs": list(past.needs), "to_do": list(past.to_do)} if past else {}
         journal.write("ended", state=state, time=show_time(site.clock.now()), detail=error.message, **waits)
         said = {key: value for key, value in past.answers.get("", {}).items() if key in past.needs} if past else {}
@@ -211,9 +216,9 @@ class RunSession:
             told = partial(self._tell, journal.id)
             needed = self._needed() if stored else ()
             if needed or (stored and self._site.settings.hooks):
-                with self._acting("preparing the run"):
+                with self._acting("preparing the run"), self._site.clock.limit(*self._limit()):
                     yield from filter(None, before(self._site, journal, self.plan, self._past))
-                    yield from _hold(self._site, needed, journal.id, *self._limit())
+                    yield from _hold(self._site, needed, journal.id)
             plan = tidied_in_time(self.plan, self._limit_of)
             runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             failure: BaseException | None = None
@@ -282,11 +287,10 @@ def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:
         takeovers.mark(site.state, one, journaled=True)
 
 
-def _hold(site: Site, snapshots: Collection[str], run: str, limit: float | None, told: float | None) -> Iterator[str]:
+def _hold(site: Site, snapshots: Collection[str], run: str) -> Iterator[str]:
     try:
-        with site.clock.limit(limit, told):
-            for snapshot in sorted(snapshots):
-                begin_restore(site, snapshot, run, actor())
+        for snapshot in sorted(snapshots):
+            begin_restore(site, snapshot, run, actor())
     except (WorkFailed, DeadlinePassed) as failure:  # a store that takes nothing keeps nobody from what is in it
         yield f"{', '.join(snapshots)} could not be held against pruning by other machines: {failure.message}"
 

@@ -12,7 +12,7 @@ from maint.cli.screen import Screen
 from maint.config.notices import HOOKS, Hooks
 from maint.engine import journal, past_runs
 from maint.engine.session import RunSession
-from maint.errors import Refused, WorkFailed
+from maint.errors import DeadlinePassed, Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
 
 __all__ = ["bench", "site", "steps"]
@@ -87,6 +87,14 @@ def test_a_program_before_that_fails_refuses_the_run_with_its_words(
     assert bench.did == []
     assert past_runs.history(bench.site.state)[-1].state == "refused"
     assert told(seen) == []
+
+
+def test_a_program_before_counts_for_the_limit_of_the_command(bench: Bench, tmp_path: Path) -> None:
+    hooked(bench, tmp_path, before_run=(("/bin/sleep", "30"),))
+    failed = bench.fails(BOOK % "", limit=0.3, limit_of=0.3)
+    assert isinstance(failed, DeadlinePassed), failed
+    assert bench.did == []
+    assert past_runs.history(bench.site.state)[-1].state == "interrupted"
 
 
 def test_a_run_that_is_taken_up_and_refused_can_still_be_taken_up(bench: Bench, tmp_path: Path) -> None:
