@@ -159,7 +159,7 @@ class ReferencedSecrets:
             ) from None
         except OSError as error:
             if error.errno == errno.EFBIG:
-                hint = "run it by hand: its first line must be the secret, and little may follow"
+                hint = "run it by hand: it must print the secret, and nothing else"
                 raise Invalid(f"{what} failed: {error.strerror}", hint=hint) from None
             raise Invalid(
                 f"{what} cannot be started: {error.strerror}",
@@ -169,7 +169,7 @@ class ReferencedSecrets:
             raise Invalid(
                 f"{what} ended with status {ended.status}",
                 detail=_harmless(ended.err, ended.out),
-                hint="run it by hand as the user who runs maint; its first line must be the secret",
+                hint="run it by hand as the user who runs maint: it must print the secret, and nothing else",
             )
         return ended.out, f"the output of {what}"
 

@@ -129,7 +129,7 @@ def files_of(
     settings: Settings, site: SiteSettings, request: ScheduleRequest, environ: Mapping[str, str]
 ) -> Sequence[ScheduleFile]:
     """Return the files of a site's schedule; Refused: it could never work."""
-    _refuse_impossible(site, request)
+    _refuse_impossible(settings, site, request)
     folder = request.folder or folder_of(request.form, request.user, environ)
     jobs = tuple(_jobs(site, request))
     values = _values(settings, site, request)
@@ -288,7 +288,7 @@ def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
     return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
 
-def _refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
+def _refuse_impossible(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> None:
     if request.prune:
         required(site.backup.keep if site.backup else None)
     if request.drill is not None and (site.backup is None or site.backup.identity is None):
@@ -296,8 +296,15 @@ def _refuse_impossible(site: SiteSettings, request: ScheduleRequest) -> None:
             "this machine cannot drill: `backup.identity` names no private key",
             hint="schedule drills where the private key is",
         )
+    broken = {"\n", "\r"}  # the next line would be one of the file's own
+    secrets = [path for _, (_, path) in _credentials(settings, site)]
+    for path in map(str, (settings.path, site.state, *writable(site), *secrets)):
+        if {*path} & broken:
+            raise Refused(
+                f"no timer and no line for cron can name {path!r}: it holds a line break", hint="give it another name"
+            )
     for word in (word for words in (request.own.commands if request.own else ()) for word in words):
-        if {*word} & {"\n", "\r"}:  # the next line would be one of the file's own
+        if {*word} & broken:
             raise UsageError(
                 f"a scheduled run cannot be given several lines: {word!r}",
                 hint="write them into the playbook, as the default of its parameter",

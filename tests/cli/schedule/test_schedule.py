@@ -97,6 +97,16 @@ def test_systemd_accepts_the_units(config, units, words):
     assert accepted(units) == ""
 
 
+@pytest.mark.parametrize("odd", [{"folder": "a\nb"}, {"store": "/srv/a\\nb"}, {"secret": "a\\rb"}])
+@pytest.mark.parametrize("form", ["systemd", "cron"])
+def test_no_path_writes_a_line_of_its_own(config, units, odd, form):
+    path = config(**odd)
+    path.write_text(path.read_text().replace("store: /srv/a\\nb", 'store: "/srv/a\\nb"'))
+    said = install(path, units, "--form", form)
+    assert said.code == 5 and "it holds a line break" in said.err, said.err
+    assert not units.exists()
+
+
 def test_systemd_accepts_units_with_odd_paths(config, units):
     path = config(folder="a b%c$d'e\"f", secret="pass%word", store="/srv/back ups%n")
     assert install(path, units, "--form", "systemd").code == 0
