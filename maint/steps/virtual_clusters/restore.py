@@ -112,6 +112,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     unnoted = note_awake(site, work, snapshot.id, cluster.settings.name, awake)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
     words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
+    words += bringing.unlike()
     words += [unnoted] if unnoted else []
     hint = "; ".join([*([_MEND] if bringing.left else []), *([_RACE] if decided.left_out else [])])
     value: dict[str, Json] = {"snapshot": snapshot.id, "awake": list(awake)}

@@ -330,6 +330,20 @@ class ClusterRestorer:
             f"job {self._decided.job(job.name)} needs {one}: {_ELSEWHERE}" for job in jobs for one in self._missing(job)
         ]
 
+    def unlike(self) -> Sequence[str]:
+        """Name what was kept and is not as in the snapshot, where jobs that are back need it."""
+        needs = {self._decided.job(job.name): wanted_resources(job) for job in self._document.jobs if self.wanted(job)}
+        found = []
+        for one in self._document.resources:
+            users = [job for job, resources in needs.items() if one.name in resources]
+            if (
+                users
+                and one.name in self._decided.skipped_resources
+                and not _same(self._cluster.resource(one.name), one)
+            ):
+                found.append(f"{one.name} was kept, is NOT as in the snapshot, and is needed by {', '.join(users)}")
+        return found
+
     def differences(self) -> Sequence[str]:
         """Compare what is there with what should be: signatures of files, and jobs in their normal form."""
         with worker_pool() as (hands, _):
@@ -397,6 +411,12 @@ class ClusterRestorer:
         before = [(self._decided.job(job.name), job.schedule.get("user")) for job in self._document.jobs]
         changed = [(name, user) for name, user in before if user and live.get(name) not in (None, user)]
         return [f"the schedule of {name} belonged to {user}, and now to {live[name]}" for name, user in changed]
+
+
+def _same(live: Resource | None, kept: Resource) -> bool:
+    if live is None or not same_resource(live, sendable_resource(kept.raw)):
+        return False
+    return {(file.path, file.signature) for file in live.files} == {(file.path, file.signature) for file in kept.files}
 
 
 def _starts_by_itself(job: Job) -> bool:

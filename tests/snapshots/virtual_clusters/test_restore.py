@@ -530,6 +530,19 @@ def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Groun
     assert "pi-estimate" in awake(api)
 
 
+def test_what_is_kept_and_is_not_as_in_the_snapshot_is_named_with_the_jobs_that_need_it(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    restore(ground, run, work)
+    assert "NOT as in the snapshot" not in restore(ground, run, Notes(), on_conflict="skip").detail
+    api.files["etl-scripts"].clear()
+    for name in ("daily-vacuum", "pi-estimate"):
+        del api.jobs[name]
+    result = restore(ground, run, Notes(), on_conflict="skip")
+    words = "etl-scripts was kept, is NOT as in the snapshot, and is needed by daily-vacuum, pi-estimate"
+    assert words in result.detail and not result.partly
+
+
 def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
     with pytest.raises(Refused, match="nothing was restored"):
         list(ResumeSchedules().plan(ResumeArguments(), ground))
