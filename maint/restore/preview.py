@@ -180,6 +180,7 @@ def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
         "backup.identity": backup.identity if backup else None,
         "backup.signing_key": backup.signing_key if backup else None,
         "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+        **(backup.s3.keys(backup.store) if backup else {}),
         "ssh.key": "file" if settings.ssh and settings.ssh.key else None,
         "ssh.sudo.password": settings.ssh.sudo_password if settings.ssh else None,
         **{f"virtual_clusters.{one.name}.password": one.password for one in settings.virtual_clusters},

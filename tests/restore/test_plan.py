@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings
+from maint.config.stores import S3Bucket, S3Settings
 from maint.lab.create import SITE
+from maint.restore.preview import secrets_of
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said
 
@@ -46,6 +49,22 @@ def test_the_plan_tells_endpoints_secrets_hosts_and_snapshot(loaded):
     assert plan["snapshot"]["counts"]["clusters"] == 2
     assert plan["snapshot"]["age_seconds"] >= 0
     assert {"plan", "digest", "fingerprint"} <= plan.keys()
+
+
+def test_the_plan_names_the_keys_of_a_store_of_s3_with_the_secrets_that_are_asked_for():
+    buckets = (S3Bucket(name="offsite", access_key="file:/etc/maint/offsite"),)
+    for place, named in {
+        "/srv/maint": [],
+        "s3://near/maint": [("backup.s3.access_key", "env"), ("backup.s3.secret_key", "env")],
+        "s3://offsite": [
+            ("backup.s3.buckets.offsite.access_key", "file"),
+            ("backup.s3.buckets.offsite.secret_key", "env"),
+        ],
+    }.items():
+        backup = BackupSettings(store=place, s3=S3Settings(buckets=buckets))
+        manager = ManagerSettings(host="cm.example.internal", password="env:X")
+        settings = SiteSettings.model_construct(name="prod", manager=manager, backup=backup)
+        assert [one for one in secrets_of(settings) if ".s3." in one[0]] == named
 
 
 def test_no_secret_is_in_the_plan(loaded):

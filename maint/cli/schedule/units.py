@@ -14,7 +14,7 @@ from maint.cli.options import seconds_of
 from maint.cli.schedule.files import MARK, ScheduleFile, folder_of
 from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
-from maint.config.schema import BackupSettings, SiteSettings
+from maint.config.schema import SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
 from maint.render import from_file
 from maint.snapshots.retention_policy import required
@@ -263,7 +263,7 @@ def references(site: SiteSettings) -> Mapping[str, str]:
         "shared_state_key": site.shared_state_key,
     }
     for store in (backup.store, *backup.copies) if backup else ():
-        found |= _s3_keys(backup, store) if backup and store.startswith("s3://") else {}
+        found |= backup.s3.keys(store) if backup else {}
     for cluster in site.virtual_clusters:
         found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
     for notice in site.notify:
@@ -279,13 +279,6 @@ def references_by_hand(site: SiteSettings) -> Mapping[str, str]:
         users = f"virtual_clusters.{cluster.name}.users"
         found |= {f"{users}.{user.name}.keytab": user.keytab for user in cluster.users}
     return found
-
-
-def _s3_keys(backup: BackupSettings, store: str) -> Mapping[str, str]:
-    bucket = store.removeprefix("s3://").partition("/")[0]
-    where = f"backup.s3.buckets.{bucket}" if backup.s3.own(bucket) else "backup.s3"
-    own = backup.s3.of(bucket)
-    return {f"{where}.access_key": own.access_key, f"{where}.secret_key": own.secret_key}
 
 
 def _refuse_impossible(settings: Settings, site: SiteSettings, request: ScheduleRequest) -> None:
