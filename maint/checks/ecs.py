@@ -20,6 +20,8 @@ _SETUP = (
     " [ -d $d ] && ! [ -x $d ] && { echo closed $d; exit 0; }; done;"
     ' [ -e "$KUBECONFIG" ] || [ -e /var/lib/rancher/rke2/server ] || { echo agent-only; exit 0; };'
 )
+KUBECTL = "KUBECONFIG=/etc/rancher/rke2/rke2.yaml /var/lib/rancher/rke2/bin/kubectl"
+"""What people type on an ECS server: a login there has neither in its environment."""
 QUESTIONS = {
     "ecs_packages": f"rpm -q {' '.join(PACKAGES)}; command -v iptables > /dev/null && echo has-iptables; true",
     # Each back end holds rules of its own; plain `iptables` is one of the two.
@@ -270,7 +272,7 @@ def _of(item: Json, *path: str) -> Json:
     id="ecs.kubelet.nodes", profiles="E", severity=FAIL, asks=("nodes",), source="FX",
     expected="all nodes Ready, none under pressure",
     why="Pods are moved away from a node that is not ready, or not at all.",
-    remedy="kubectl describe node NAME shows the condition's reason",
+    remedy=f"on an ECS server, `{KUBECTL} describe nodes` shows the condition's reason",
 ).host_rule  # fmt: skip
 def _kubelet_nodes(host: HostFacts) -> Verdict:
     found = nodes(host)
@@ -287,7 +289,8 @@ def _kubelet_nodes(host: HostFacts) -> Verdict:
         odd += [quote(name)] if said else []
     if not found:
         return broken("no nodes", "start the ECS service in the manager: its agents register as nodes")
-    remedy = f"`kubectl describe node {' '.join(odd)}` shows why: start its kubelet (the ECS agent) or give it room"
+    shown = f"on an ECS server, `{KUBECTL} describe node {' '.join(odd)}` shows why"
+    remedy = f"{shown}; start its kubelet (the ECS agent) or give it room"
     return held(not wrong, "; ".join(wrong) or f"{show_count(len(found), 'node')} Ready", remedy)
 
 
@@ -329,7 +332,8 @@ def _capacity(host: HostFacts) -> Verdict:
     mend = []
     if lacking:
         mend = [f"{' and '.join(lacking)} more: add hosts to the ECS cluster in the manager, or end pods of those that"]
-        mend = [f"{mend[0]} `kubectl describe nodes` lists with what they ask for (quotas alone free nothing)"]
+        mend = [f"{mend[0]} `{KUBECTL} describe nodes` on an ECS server lists with what they ask for"]
+        mend = [f"{mend[0]} (quotas alone free nothing)"]
     if _server_only(host, "volumes") != NOT_ASKED:
         room = _storage(host)
         shown = f"{shown}, {room:.0f} GB of volumes"

@@ -226,7 +226,7 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("ecs.leftovers", {"leftovers": "/var/lib/rancher\n/run/k3s\n2"}, "for m in $(mount | grep kubelet | sed 's/.* on //;s/ type .*//' | sort -r); do umount $m; done; rm -r --one-file-system /var/lib/rancher /run/k3s$", {"leftovers": "0"}, {}),
     ("ecs.resolv", {"resolv": "nameserver 127.0.0.1"}, "name 1 to 3 servers in /etc/resolv.conf", {"resolv": "nameserver 192.0.2.1"}, {}),
     ("ecs.resolv", {"resolv": "nameserver 127.0.0.53"}, "ln -sf /run/systemd/resolve/resolv.conf /etc/resolv.conf$", {"resolv": "nameserver 192.0.2.1"}, {}),
-    ("ecs.kubelet.nodes", {"nodes": '{"items": [{"metadata": {"name": "a b"}}]}'}, "`kubectl describe node 'a b'` shows why", {"nodes": '{"items": [{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}]}'}, {}),
+    ("ecs.kubelet.nodes", {"nodes": '{"items": [{"metadata": {"name": "a b"}}]}'}, "on an ECS server, `KUBECONFIG=/etc/rancher/rke2/rke2.yaml /var/lib/rancher/rke2/bin/kubectl describe node 'a b'` shows why", {"nodes": '{"items": [{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}]}'}, {}),
     ("ecs.vault", {"vault": '{"sealed": true}'}, "unseal the vault in the manager", {"vault": '{"sealed": false}'}, {}),
     ("cde.endpoint", endpoint(end="Nov 23 00:00:00 2026 GMT"), "put a new certificate in place", endpoint(), CDE),
     ("cde.endpoint", endpoint(name="other.org"), "put a new certificate in place", endpoint(), CDE),

@@ -240,13 +240,19 @@ def _get(call: Call, cluster: Kubernetes) -> int:
 
 
 def _describe(call: Call, cluster: Kubernetes) -> int:
-    """`kubectl describe nodes`, of which a reader needs what pods have asked for."""
-    if _KINDS.get((_options(call).operands or [""])[0]) != "node":
+    """`kubectl describe nodes|node NAME…`, of which a reader needs conditions and what pods have asked for."""
+    kind, *names = _options(call).operands or [""]
+    if _KINDS.get(kind) != "node":
         raise NotSimulated(f"describe {' '.join(call.args)}")
     cluster.asks("get", "node")
-    for node in cluster.nodes():
-        size = node["status"]["allocatable"]
-        lines = [f"Name:               {node['metadata']['name']}", "Capacity:"]
+    found = _found(cluster, "node", "")
+    for name in names or found:
+        if name not in found:
+            raise Denied(f'Error from server (NotFound): nodes "{name}" not found')
+        size = found[name]["status"]["allocatable"]
+        lines = [f"Name:               {name}", "Conditions:", "  Type             Status"]
+        lines += [f"  {one['type']:16} {one['status']}" for one in found[name]["status"]["conditions"]]
+        lines += ["Capacity:"]
         lines += [f"  {kind}:  {amount}" for kind, amount in size.items()]
         lines += ["Allocated resources:", "  Resource           Requests      Limits"]
         lines += ["  cpu                850m (10%)    0 (0%)", "  memory             1536Mi (9%)   0 (0%)", ""]

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pydantic import Field
 
+from maint.checks.ecs import KUBECTL
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import MaintError, WorkFailed
 from maint.files import replace
@@ -233,7 +234,7 @@ def _verify(
     address: ServiceAddress, host: str, pair: Pair | None, held: Mapping[str, bytes], before: Mapping[str, Json]
 ) -> None:
     """See that Kubernetes holds what was to be installed."""
-    hint = f"on {host}: kubectl get secret {address.certificate_secret} -n {address.service_namespace}"
+    hint = f"on {host}: `{KUBECTL} get secret {address.certificate_secret} -n {address.service_namespace}`"
     own = held.get(address.certificate_secret)
     if own is None or SHARED_SECRET not in held:
         raise WorkFailed("the script ended well, and a certificate is missing all the same", hint=hint)

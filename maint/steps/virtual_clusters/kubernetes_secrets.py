@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import files
+from maint.checks.ecs import KUBECTL
 from maint.errors import NotKept, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -147,7 +148,7 @@ class KubernetesSecrets:
         return shell.run(self.host, kubectl(words, *options), stdin=stdin, timeout=90.0)
 
     def _failed(self, problem: str, ran: Ran) -> WorkFailed:
-        hint = f"on {self.host}: kubectl get secrets -n {shlex.quote(self._space)}"
+        hint = f"on {self.host}: `{KUBECTL} get secrets -n {shlex.quote(self._space)}`"
         # Some messages of kubectl quote what was sent.
         said = [re.sub(_ENCODED, "…", line) for line in ran.last_words]
         return WorkFailed(f"{self.host}: {problem}", detail=said, hint=hint)

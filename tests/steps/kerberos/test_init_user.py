@@ -116,6 +116,13 @@ def test_where_apply_fails_half_way_the_old_secrets_come_back(owner):
     clean(owner)
 
 
+def test_what_is_to_be_looked_at_when_kubectl_fails_can_be_typed_on_the_master(owner):
+    owner.lab.break_("kubectl-apply-keytab", "vc-kubectl-fails")
+    said = owner(*INIT, "-o", "json")
+    typed = run(owner.lab.machines[MASTER], re.match(f"on {MASTER}: `([^`]*)`", said.error["hint"])[1])
+    assert (typed.status, typed.err) == (0, b"") and b"etl---user-krb5-secret" in typed.out
+
+
 def test_a_user_who_had_none_has_none_again_when_it_fails(owner, way):
     cluster = owner.cluster()
     with cluster.lock:
