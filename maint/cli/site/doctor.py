@@ -25,6 +25,7 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
+from maint.cli.site.doctor_kubernetes import kubernetes
 from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, WARN, Line, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
@@ -122,6 +123,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "hosts": lambda: _hosts(site, silent),
             "manager": lambda: manager(site, silent),
             "virtual clusters": lambda: _virtual_clusters(site),
+            "kubernetes": lambda: kubernetes(site, silent),
             "proxy": lambda: _proxy(site),
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
@@ -263,12 +265,13 @@ def _hosts(site: ConfiguredSite, silent: set[str]) -> Iterator[Line]:
     hosts = site.settings.hosts
     if not hosts or site.settings.ssh is None:
         return
+    silent.update(one.name for one in hosts)
     let_in = 0
     for reply in site.fleet.ask(hosts, {one.name: b":\n" for one in hosts}, timeout=REACH):
         if reply.reason is None and reply.status == 0:
             let_in += 1
+            silent.remove(reply.host)
         else:
-            silent.add(reply.host)
             late = reply.hint == LATE  # by a limit of ours, which no option changes
             words = f"no answer within {REACH:g} s to a login and an empty command" if late else reply.reason
             hint = "" if late else reply.hint or ""

@@ -11,15 +11,16 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
-from maint.cli.site import doctor, doctor_lines
+from maint.cli.site import doctor, doctor_kubernetes, doctor_lines
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.running import Lab
-from tests.cli.hosts.test_remedies import typed
+from tests.cli.hosts.test_remedies import shown, typed
 from tests.steps.conftest import copy
-from tests.steps.operator import Operator
+from tests.steps.operator import Operator, maint
 
-HOST, OTHER = "base-01.example.internal", "base-02.example.internal"
+HOST, OTHER, MASTER = "base-01.example.internal", "base-02.example.internal", "ds-01.example.internal"
 VC = "virtual cluster Default-VC-abc12345"
 
 
@@ -81,6 +82,11 @@ SEEN = {
     "wrong-key": (f"host {OTHER}", "HOST KEY HAS CHANGED"),
     "login-refused": (f"host {OTHER}", "was not let in"),
     "redaction-twice": ("redaction window", "redaction switched off"),
+    "vc-kubectl-fails": ("kubernetes", "InternalError"),
+    "vc-kubectl-down": ("kubernetes", "was refused"),
+    "vc-kubectl-hangs": ("kubernetes", "no whole answer about it within 3 s"),
+    "vc-node-not-ready": ("kubernetes", f"{MASTER} is not Ready"),
+    "vc-vault-sealed": ("kubernetes", "ecs.vault: sealed"),
 }
 # Why a fault is none of doctor's: it is planted all the same, and then every line is well, within a time.
 QUIET = {
@@ -91,11 +97,10 @@ QUIET = {
         command-fails-in-parent command-never-ends command-answer-lost vc-answer-lost vc-502-after-write vc-pages-repeat
         vc-pages-skip vc-bad-signature vc-cut-download vc-log-missing vc-run-fails vc-run-stuck vc-run-unknown
         vc-odd-state vc-build-fails""",
-    "a state that `host check` looks at": """vc-kubectl-fails vc-kubectl-hangs vc-kubectl-slow vc-kubectl-down
-        vc-node-not-ready vc-vault-sealed disk-97 disk-full clock-7s clock-skew swappiness-60 huge-pages
+    "a state that `host check` looks at": """disk-97 disk-full clock-7s clock-skew swappiness-60 huge-pages
         expired-host-certificate wrong-dns untrusted-chain keytab-wrong-principal keytab-rc4 keytab-stale
         keytab-truncated keytab-readable kdc-silent""",
-    "nothing that stops a backup": "slow banner-junk",
+    "nothing that stops a backup": "slow banner-junk vc-kubectl-slow",
 }
 
 
@@ -107,7 +112,7 @@ def test_every_fault_of_the_lab_has_its_line_or_the_reason_why_it_has_none():
 @pytest.mark.parametrize("fault", [name for names in QUIET.values() for name in names.split()])
 def test_what_is_none_of_doctors_neither_fails_a_line_nor_holds_it_up(operator, fault):
     begun = time.monotonic()
-    for host in (HOST, OTHER, "ds-01.example.internal") if fault in HOST_FAULTS else ("",):
+    for host in (HOST, OTHER, MASTER) if fault in HOST_FAULTS else ("",):
         operator.lab.break_(host, fault)
     found = lines(operator)
     operator.lab.repair()
@@ -117,9 +122,9 @@ def test_what_is_none_of_doctors_neither_fails_a_line_nor_holds_it_up(operator, 
 
 @pytest.mark.parametrize("fault", SEEN)
 def test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other(operator, monkeypatch, fault):
-    if fault in ("vc-unavailable", "vc-gateway-down", "hangs-after-login"):  # which are waited for
-        monkeypatch.setattr(doctor, "REACH", 3.0)
-        monkeypatch.setattr(doctor_lines, "REACH", 3.0)
+    if fault in ("vc-unavailable", "vc-gateway-down", "hangs-after-login", "vc-kubectl-hangs"):  # which are waited for
+        for room in (doctor, doctor_lines, doctor_kubernetes):
+            monkeypatch.setattr(room, "REACH", 3.0)
     label, words = SEEN[fault]
     host = OTHER if label.startswith("host ") else HOST  # on the manager's, doctor looks at more than its door
     operator.lab.break_(host if fault in HOST_FAULTS else "", fault)
@@ -130,6 +135,31 @@ def test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other(operato
     if FAULTS[fault].target == "server":
         restarted(operator)
     assert [*found] == [label] and words in found[label]["words"], found
+
+
+def test_what_is_wrong_in_kubernetes_is_shown_on_its_master_by_what_the_hint_says_and_then_told_to_be_over(operator):
+    operator.lab.break_("", "vc-node-not-ready")
+    command = re.search("`([^`]*)`", lines(operator)["kubernetes"]["hint"])[1]
+    assert "Ready            Unknown" in shown(operator, MASTER, command)
+    operator.lab.repair()
+    operator.lab.break_("", "vc-kubectl-down")
+    words = shlex.split(lines(operator)["kubernetes"]["hint"])[1:]
+    assert operator(*words).code == 7
+    operator.lab.repair()
+    assert (operator(*words).code, lines(operator)) == (0, {})
+
+
+@pytest.mark.parametrize("lacking", ["virtual_clusters", "master"])
+def test_where_no_virtual_cluster_or_no_master_is_configured_nobody_is_asked_about_kubernetes(operator, lacking):
+    config = yaml.safe_load((operator.lab.folder / "config.yaml").read_text())
+    config["sites"]["lab"].pop(lacking, None)
+    for host in config["sites"]["lab"]["hosts"] if lacking == "master" else ():
+        host["groups"] = [name for name in host["groups"] if name != "ecs-master"]
+    changed = operator.lab.folder / "lacking.yaml"
+    changed.write_text(json.dumps(config))
+    for path, asked in ((changed, False), (operator.lab.folder / "config.yaml", True)):
+        said = maint("doctor", "-o", "json", "--config", str(path))
+        assert ("kubernetes" in [one["label"] for one in said.json["checks"]]) == asked
 
 
 def typed_in(operator, hint):
