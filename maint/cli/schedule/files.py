@@ -46,6 +46,12 @@ def is_ours(path: Path) -> bool:
             return False
 
 
+def text_of(path: Path) -> str:
+    """Return what a file holds, "" where there is none."""
+    with _changing(path):
+        return path.read_text("utf-8", "replace") if path.exists() else ""
+
+
 def site_of(path: Path) -> str:
     """Return the site that a file of ours is for, "" for one that serves all."""
     return path.read_text("utf-8", "replace").split("\n")[0].removeprefix(MARK).strip()

@@ -103,6 +103,9 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
             f"{other} begins at the same minute, and cron spreads nothing: the one that comes second may find the site "
             "at work and is left out (6); give another --at"
         )
+    for one in changed:
+        if (before := _config_in(installed.text_of(one.path))) and before != _config_in(one.content):
+            screen.warn(f"{one.path} is of the config {before}, for which it would run no more")
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
@@ -167,6 +170,12 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
             for name, files in books.items()
         ]
         screen.emit({"schedule": body, "last_verified": data}, table(["WHAT", "IS"], [*rows, [label, rest]]))
+
+
+def _config_in(text: str) -> str:
+    """Return the config that a file of the schedule runs with, as it is spelt there; "" where it names none."""
+    found = re.search("--config (.+?) --site ", text)
+    return found[1] if found else ""
 
 
 def shown(files: Sequence[ScheduleFile]) -> str:

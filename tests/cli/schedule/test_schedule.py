@@ -78,6 +78,16 @@ def test_the_schedule_of_another_site_is_never_overwritten(config, units, tmp_pa
     assert install(config("a_b"), units, "--form", "systemd").code == 0
 
 
+@pytest.mark.parametrize("form", ["systemd", "cron"])
+def test_a_schedule_that_another_config_has_is_not_replaced_without_a_word(config, units, form):
+    first, second = config(), config(folder="o ther")
+    assert install(first, units, "--form", form).code == 0
+    again = install(first, units, "--form", form, "--at", "04:00")
+    assert again.code == 0 and "would run no more" not in again.err
+    said = install(second, units, "--form", form)
+    assert said.code == 0 and f"is of the config {first}, for which it would run no more" in said.err, said.err
+
+
 def test_a_playbook_and_a_site_whose_names_meet_do_not_take_the_place_of_others(config, units, tmp_path):
     playbooks = {name: tmp_path / f"{name}.yaml" for name in ("a", "a-b")}
     for name, path in playbooks.items():
