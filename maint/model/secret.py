@@ -1,6 +1,7 @@
 """A secret value that cannot be printed, logged or serialised by accident, and a scrubber for words from outside."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 from urllib.parse import quote
@@ -9,6 +10,7 @@ T = TypeVar("T", str, bytes)
 _SHORTEST = 4  # characters: a shorter text would turn up in words by chance
 _LONG_LINE = 16  # characters from which on a line of a secret is one by itself
 _PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
+_PRIVATE = re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{20,}", re.IGNORECASE)  # told by its form, also by who never read it
 _KNOWN: set[str] = set()
 _SENT: list[Callable[[str, Callable[[str], str]], str]] = []
 
@@ -29,8 +31,8 @@ def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
 
 
 def scrub(words: str) -> str:
-    """Return words from outside without any secret that this process knows, and without halves of characters."""
-    clean = words.encode("utf-8", "replace").decode()
+    """Return words from outside without any secret that this process knows, age key, or half of a character."""
+    clean = _PRIVATE.sub("•••", words.encode("utf-8", "replace").decode())
     for masked in _SENT:
         clean = masked(clean, lambda text: text if text in _PUBLIC else "•••")
     for text in sorted(_KNOWN.copy(), key=len, reverse=True):

@@ -89,6 +89,14 @@ def test_a_program_before_that_fails_refuses_the_run_with_its_words(
     assert told(seen) == []
 
 
+def test_a_private_key_that_a_program_prints_is_told_nowhere(bench: Bench, tmp_path: Path) -> None:
+    key = "AGE-SECRET-KEY-10LWUNA4KAVFL4V985X8F6DEZXVX37XKAVL8QVMG5JFJMFYV5JPVSXUU9PR"
+    hooked(bench, tmp_path, after_run=(("/bin/sh", "-c", f"printf AGE-SECRET-KEY-1 >&2; echo {key[16:]} >&2; exit 1"),))
+    bench.run(BOOK % "")
+    (_, (_, problem)) = kept(bench)
+    assert "•••" in problem and key[16:] not in problem
+
+
 def test_a_program_before_counts_for_the_limit_of_the_command(bench: Bench, tmp_path: Path) -> None:
     hooked(bench, tmp_path, before_run=(("/bin/sleep", "30"),))
     failed = bench.fails(BOOK % "", limit=0.3, limit_of=0.3)
