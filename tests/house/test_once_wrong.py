@@ -54,6 +54,17 @@ a host that hung after its login held doctor for two minutes
 a command that was given six seconds tidied up for four minutes, and told a limit that was not its own
     steps/test_time_limits.py::test_no_command_takes_longer_than_its_limit_and_what_tidies_up
     steps/test_time_limits.py::test_what_tidies_up_has_its_time_told_truly_and_names_what_removes_the_rest
+a password that could not be had any more left a window told as open, and had the server restarted again and again
+    steps/test_window.py::test_a_window_closes_though_the_password_cannot_be_had_any_more
+    steps/test_window.py::test_a_window_that_was_left_open_is_closed_once_by_who_has_no_password
+a pruning, or a run in a virtual cluster, went on in another one that the config named by then
+    cli/backup/test_prune_killed.py::test_a_pruning_that_is_taken_up_removes_nothing_from_another_store
+    cli/playbooks/test_elsewhere.py::test_a_run_in_a_virtual_cluster_goes_on_in_no_other_of_its_name
+the schedule of a site was overwritten by that of another one, whose file has the same name
+    cli/schedule/test_schedule.py::test_the_schedule_of_another_site_is_never_overwritten
+    cli/schedule/test_schedule.py::test_a_playbook_and_a_site_whose_names_meet_do_not_take_the_place_of_others
+a program before a run that hung took no notice of the limit of the command
+    engine/test_hooks.py::test_a_program_before_counts_for_the_limit_of_the_command
 a full disk left the redaction window open, or kept a run from taking the lock
     engine/test_journal.py::test_a_full_disk_takes_the_room_that_was_kept_back
     engine/test_journal.py::test_final_steps_are_done_on_a_full_disk_and_the_run_says_so

@@ -168,6 +168,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "schedule": {
         "a file of that name is there": "cli/schedule/test_schedule.py::test_a_file_of_somebody_else_is_never_replaced_and_never_removed",
+        "… is the schedule of site": "cli/schedule/test_schedule.py::test_the_schedule_of_another_site_is_never_overwritten",
         "cannot be changed: Permission denied": "steps/test_troubles.py::test_a_folder_of_units_that_belongs_to_another_names_the_ways_out",
         "`systemctl …` failed": "cli/schedule/test_schedule.py::test_what_the_service_manager_refuses_is_told",
         "warning: …, which it writes to": "cli/playbooks/test_schedule.py::test_a_folder_that_a_run_writes_to_and_that_is_not_there_is_warned_of",
