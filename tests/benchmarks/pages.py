@@ -15,10 +15,10 @@ from maint.report.site_facts import (
     Day,
     HostChecks,
     HostResult,
+    PageFacts,
     ReportedDrill,
     ReportedRun,
     Shot,
-    SiteFacts,
 )
 from tests.benchmarks.measure import run
 
@@ -27,7 +27,7 @@ NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 
 
-def facts(name: str) -> SiteFacts:
+def facts(name: str) -> PageFacts:
     """Return what is told of a site: a snapshot a day, drills, changes, checks of its hosts."""
     times = [NOW - number * DAY - timedelta(minutes=int(name[1:])) for number in range(SHOTS, 0, -1)]
     shots = [
@@ -40,7 +40,7 @@ def facts(name: str) -> SiteFacts:
     hosts = [f"host-{number}" for number in range(HOSTS)]
     results = [HostResult(f"os.check{n}", "warn" if n < 3 else "pass", hosts, "1", "mend it") for n in range(60)]
     changes = [Change("base", "hdfs", f"group-{n}", "dfs_data_dir", "/data/1", "/data/2") for n in range(10)]
-    return SiteFacts(
+    return PageFacts(
         name, f"{name}.example.internal", NOW, {"region": "eu"}, shots=shots,
         drills=[ReportedDrill(at, shots[0].id, True, 60.0 + n, "read back as sent") for n, at in enumerate(times[::7])],
         days=[Day(before.id, after.id, after.taken_at, changes)
