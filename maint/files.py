@@ -391,7 +391,7 @@ def _soon(file: io.BufferedReader) -> io.BufferedReader:
     return file
 
 
-def whole(path: Path, most: int = LARGEST) -> bytes:
+def read_file(path: Path, most: int = LARGEST) -> bytes:
     """Return a file's bytes; OSError where `opened` says so, or it has more than one of its kind can have."""
     with opened(path) as file:
         content = _at_most(file, most + 1)
@@ -427,7 +427,7 @@ class Damaged(Exception):
 def load(path: Path, kind: type[Kind]) -> Kind | None:
     """Return what a JSON file of ours holds, None where there is none; Damaged where it cannot be read as that."""
     try:
-        content = whole(path)
+        content = read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -186,7 +186,7 @@ def test_a_named_pipe_a_device_or_a_folder_in_a_files_place_is_not_waited_for(tm
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         with pytest.raises(OSError, match=r"a file is wanted|Is a directory"):
-            files.whole(path)
+            files.read_file(path)
 
 
 def test_what_a_pipe_gives_that_was_handed_over_is_read() -> None:
@@ -194,7 +194,7 @@ def test_what_a_pipe_gives_that_was_handed_over_is_read() -> None:
     os.write(target, b"text")
     os.close(target)
     try:
-        assert files.whole(Path(f"/dev/fd/{source}")) == b"text"
+        assert files.read_file(Path(f"/dev/fd/{source}")) == b"text"
     finally:
         os.close(source)
 

@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from maint.errors import Invalid, WorkFailed
-from maint.files import create, read_private, replace, whole
+from maint.files import create, read_file, read_private, replace
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
@@ -108,7 +108,7 @@ def _make_private(path: Path) -> Ed25519PrivateKey:
 
 def _publish(own: str, path: Path) -> None:
     """Keep the public key for people; that of a private key which was lost stays, under a name of its own."""
-    there = whole(path) if path.exists() else b""  # what is no file is left alone
+    there = read_file(path) if path.exists() else b""  # what is no file is left alone
     if own.encode() in there:
         return
     if there:

@@ -168,7 +168,7 @@ def _broken(result: object) -> str:
         return ""
 
 
-def told(line: str) -> tuple[str, bool]:
+def as_log_line(line: str) -> tuple[str, bool]:
     """Return a line of standard error as the log has it, and whether it warns."""
     try:
         found = json.loads(line)

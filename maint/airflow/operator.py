@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, TaskOutcome, outcome_of, reason, report_in, told
+from maint.airflow.child import Child, TaskOutcome, as_log_line, outcome_of, reason, report_in
 from maint.airflow.hook import AirflowFailException, MaintHook
 
 
@@ -84,7 +84,7 @@ class MaintOperator(BaseSensorOperator):
             raise AirflowFailException(f"{words[0]} cannot be run: {error.strerror}") from error
 
     def _tell(self, line: str) -> None:
-        words, warns = told(line)
+        words, warns = as_log_line(line)
         (self.log.warning if warns else self.log.info)("%s", words)
 
     def _end(self) -> None:

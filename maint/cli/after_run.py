@@ -164,10 +164,10 @@ def _summarize(site: ConfiguredSite, unasked: str) -> None:
 
 def _pages(site: ConfiguredSite, screen: Screen, unasked: str) -> None:
     """Write the catalogue pages."""
-    from maint.cli.site.page_files import after  # few configs ask for pages
+    from maint.cli.site.page_files import write_pages  # few configs ask for pages
 
     with _warned(screen, f"the pages in {site.settings.report_folder} are not written"):
-        after(site, unasked)
+        write_pages(site, unasked)
 
 
 def _forget(site: ConfiguredSite, screen: Screen) -> None:

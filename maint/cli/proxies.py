@@ -30,7 +30,7 @@ def proxies(settings: SiteSettings) -> Iterator[str]:
 
 
 def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:
-    from maint.adapters.http.proxy import way  # slow to import, and few sites have a proxy
+    from maint.adapters.http.proxy import proxy_for  # slow to import, and few sites have a proxy
 
     manager = settings.manager
     host = f"[{manager.host}]" if ":" in manager.host else manager.host
@@ -47,4 +47,6 @@ def _addresses(settings: SiteSettings, proxy: str) -> Iterator[str]:
         if not url:
             yield f"{name} {through}, unless NO_PROXY names its host"
         else:
-            yield f"{name} {through}" if way(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"
+            yield (
+                f"{name} {through}" if proxy_for(proxy, url) else f"{name} is reached directly: NO_PROXY names its host"
+            )

@@ -18,7 +18,7 @@ from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
 from maint.engine import last_command
 from maint.errors import Invalid, MaintError, Stopped, Unfinished
-from maint.files import is_file, whole
+from maint.files import is_file, read_file
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
 from maint.restore.preview import preview
@@ -186,7 +186,7 @@ def planned_as(text: str) -> tuple[str | None, Mapping[str, Json]]:
     path = Path(text)
     if text and is_file(path):
         try:
-            saved = json.loads(whole(path))
+            saved = json.loads(read_file(path))
             if not _is_digest(digest := str(saved["digest"])):  # an empty one would fit every plan
                 raise ValueError
             return digest, Plan.from_json(saved["plan"]).parameters

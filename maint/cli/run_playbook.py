@@ -31,7 +31,7 @@ from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
 from maint.engine import journal, last_command, past_runs
-from maint.engine.history import left
+from maint.engine.history import actions_left
 from maint.engine.load import library
 from maint.engine.plan import AdhocStep, make_plan, plan_of
 from maint.engine.read_step import is_file
@@ -268,7 +268,7 @@ def _taken_up(
 
 def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
     """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
-    kinds, remaining = {action.kind for action in past.plan.actions}, {action.kind for action, _ in left(past)}
+    kinds, remaining = {action.kind for action in past.plan.actions}, {action.kind for action, _ in actions_left(past)}
     puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
     sent = any(past.record(index).notes.get("sent") is not None for index in puts)
     behind = kinds & _RESTARTS and not remaining & {*BEFORE_TLS, *_RESTARTS}
@@ -277,7 +277,7 @@ def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
 
 def _show_left(screen: Screen, past: journal.RunState) -> None:
     """Show what resuming a run would still do."""
-    remaining = left(past)
+    remaining = actions_left(past)
     rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
     shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"

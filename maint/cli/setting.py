@@ -14,7 +14,7 @@ from maint.config.error_messages import typed
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve
-from maint.steps.services.change_setting import is_hidden, is_secret, shown
+from maint.steps.services.change_setting import is_hidden, is_secret, shown_value
 from maint.steps.services.places import SettingPlaceArguments, find_place
 
 ServiceName = Annotated[str, argument("Its name, such as hdfs.")]
@@ -94,7 +94,8 @@ def list_settings(
         listed = site.manager.settings_of(find_place(site.manager, args))
         found = [one for one in listed if everything or one.value is not None]
         values = [
-            "hidden by the manager" if is_hidden(one) else shown(one.value, secret=is_secret(one)) for one in found
+            "hidden by the manager" if is_hidden(one) else shown_value(one.value, secret=is_secret(one))
+            for one in found
         ]
         rows = [[one.name, value, one.default or "-"] for one, value in zip(found, values, strict=True)]
         data: list[Json] = [

@@ -16,7 +16,7 @@ import yaml
 
 from maint.config.suggestions import KeyPath
 from maint.errors import Invalid, Position
-from maint.files import explaining, whole
+from maint.files import explaining, read_file
 from maint.model.json import Json
 
 MAX_DEPTH = 64
@@ -128,7 +128,7 @@ def read_text(path: Path, name: str | None = None) -> str:
     """Return the text of a file; Invalid where it cannot be read or is not UTF-8."""
     name = name or str(path)
     with explaining(f"cannot read {name}", "look at the name, and at who may read the file"):
-        content = whole(path, 4 * MAX_CHARACTERS)
+        content = read_file(path, 4 * MAX_CHARACTERS)
     return _decoded(content, name)
 
 

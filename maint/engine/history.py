@@ -52,7 +52,7 @@ def _names(actor: str) -> list[str]:
     return actor.partition("@")[0].replace("(", " ").replace(")", " ").split()
 
 
-def left(past: RunState) -> list[tuple[Action, str]]:
+def actions_left(past: RunState) -> list[tuple[Action, str]]:
     """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
     found = []
     anew = done_again(past)

@@ -130,7 +130,7 @@ def _hosts(action: Action) -> list[str]:
     return texts(action.arguments.get("hosts")) if named else []
 
 
-def told(result: Result, lost: Mapping[str, Json]) -> Result:
+def without_lost_hosts(result: Result, lost: Mapping[str, Json]) -> Result:
     """Return the result of an action that was done without some of its hosts."""
     words = f"{show_count(len(lost), 'host')} left out: {'; '.join(map(str, lost.values()))}"
     detail = f"{result.detail}; {words}" if result.detail else words

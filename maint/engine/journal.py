@@ -20,7 +20,7 @@ from maint.config.actor import actor
 from maint.engine import last_command
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.files import create, explaining, remove, whole, write_all, writing
+from maint.files import create, explaining, read_file, remove, write_all, writing
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Outcome, Plan, RanHook, Result
@@ -253,7 +253,7 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     """Open the journal of a run that stopped, to go on with it; a line cut short by a crash is taken away first."""
     refuse_unreadable(past)
     path = state / RUNS / f"{past.id}.jsonl"
-    text = whole(path)
+    text = read_file(path)
     if not text.endswith(b"\n"):
         os.truncate(path, text.rfind(b"\n") + 1)
     with suppress(OSError):  # without it, a full disk stops the run before its next act
@@ -296,7 +296,7 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
 
 def read(path: Path) -> RunState:
     """Read a run back; a damaged line ends it and is named in `damage`, Invalid where it is the first."""
-    lines = whole(path).split(b"\n")
+    lines = read_file(path).split(b"\n")
     try:
         head = _checked(lines[0], path.stem)
         past = _begun(head)
@@ -406,7 +406,7 @@ def _take_dismissal(past: RunState, path: Path) -> None:
         return
     past.ended = "dismissed"
     with suppress(ValueError, KeyError, TypeError, OSError, RecursionError):  # that it is there says enough
-        said = json.loads(whole(path))
+        said = json.loads(read_file(path))
         if datetime.fromisoformat(said["time"]).tzinfo is not None:
             past.at = str(said["time"])
         past.detail = f"dismissed by {said['actor']}: {said['reason']}"

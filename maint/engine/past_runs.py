@@ -6,7 +6,7 @@ from pathlib import Path
 
 from maint.engine.journal import RUNS, RunState, journals, owned, read
 from maint.errors import Invalid, Refused, UsageError
-from maint.files import whole
+from maint.files import read_file
 from maint.model.plan import Effect
 
 
@@ -25,7 +25,7 @@ def unreadable(state: Path) -> list[Path]:
     """Return the files among the journals that cannot be read as such, though they have a whole first line."""
     others = sorted({*journals(state)} - {path for path, _ in _readable(state)})
     with owned(state / RUNS):
-        return [path for path in others if not path.is_file() or b"\n" in whole(path)]
+        return [path for path in others if not path.is_file() or b"\n" in read_file(path)]
 
 
 def unfinished(state: Path) -> list[RunState]:

@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from maint.engine.history import done_again
-from maint.engine.hosts import LOST, LostHosts, told
+from maint.engine.hosts import LOST, LostHosts, without_lost_hosts
 from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
 from maint.engine.parameters import render
@@ -397,12 +397,12 @@ class Runner:
         while True:
             left = self._lost.without(action) if main else action
             if isinstance(left, Result):
-                return told(replace(left, detail=""), lost) if lost else left
+                return without_lost_hosts(replace(left, detail=""), lost) if lost else left
             attempt = partial(STEPS[action.kind].apply, left, self._site, work)
             try:
                 for_each = repeated(left, self._site.clock, values, attempt)
                 result = yield from self._telling(index, for_each)
-                return told(result, lost) if lost else result
+                return without_lost_hosts(result, lost) if lost else result
             except MaintError as error:
                 more = self._lost.lose(left, error) if main else None
                 if more is None:

@@ -35,7 +35,7 @@ from maint.steps.registry import STEPS, source_of
 TIDYING = 30.0  # seconds at the least for what tidies up behind a run, however few the operator gave
 
 
-def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
+def hooks_before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
     """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands.
 
     Raises:
@@ -57,7 +57,7 @@ def before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunStat
         raise
 
 
-def after(
+def hooks_after(
     site: Site, journal: Journal | NullJournal, plan: Plan, failure: BaseException | None, *, partly: bool
 ) -> Iterator[str]:
     """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
@@ -217,7 +217,7 @@ class RunSession:
             needed = self._needed() if stored else ()
             if needed or (stored and self._site.settings.hooks):
                 with self._acting("preparing the run"), self._site.clock.limit(*self._limit()):
-                    yield from filter(None, before(self._site, journal, self.plan, self._past))
+                    yield from filter(None, hooks_before(self._site, journal, self.plan, self._past))
                     yield from _hold(self._site, needed, journal.id)
             plan = tidied_in_time(self.plan, self._limit_of)
             runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
@@ -234,7 +234,7 @@ class RunSession:
                     problems.append(self._tell_end(journal.id, self._shared, self._lease, waits=waits))
             yield from filter(None, problems)
             if stored:
-                yield from after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
+                yield from hooks_after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
             if failure is not None:
                 raise failure
         if runner.partly:

@@ -90,7 +90,7 @@ class SharedRuns:
 
     def push(self, run: str) -> None:
         """Let other machines know all that stands in the journal of the run, on disk there before this returns."""
-        journal = files.whole(self._state / RUNS / f"{run}.jsonl")
+        journal = files.read_file(self._state / RUNS / f"{run}.jsonl")
         now = dict(self._present())
         changed = [name for name, facts in now.items() if self._known.get(name) != facts]
         gone = [name for name in self._known if name not in now]
@@ -100,7 +100,7 @@ class SharedRuns:
         *early, last = [undo[at : at + _AT_ONCE] for at in range(0, len(undo), _AT_ONCE)] or [[]]
         for some in early:  # the last piece tells of what stands in these; without it nobody heeds them
             self._add(run, Piece(self._at, b"", {}, (), self._opened(some)))
-        kept = {name: files.whole(self._state / name) for name in changed if name not in undo}
+        kept = {name: files.read_file(self._state / name) for name in changed if name not in undo}
         self._add(run, Piece(self._at, journal[self._at :], kept, gone, self._opened(last)))
         self._at, self._known = len(journal), now
         self._mark(run, self._number)
@@ -188,7 +188,7 @@ class SharedRuns:
             return
         own = f"{self._of_key(key)}/{run}"
         with suppress(FileExistsError):
-            self._sealed.write(own, files.whole(self._state / RUNS / f"{run}.jsonl"))
+            self._sealed.write(own, files.read_file(self._state / RUNS / f"{run}.jsonl"))
         self._forget_old(own, f"{self._site.settings.name}/{_KEYS}", 0)
 
     def _learn_done(self, key: str) -> Iterator[str]:
@@ -284,7 +284,7 @@ class SharedRuns:
             self._remove(run)
             return False
         path = self._state / RUNS / f"{run}.jsonl"
-        known = files.whole(path) if path.exists() else b""
+        known = files.read_file(path) if path.exists() else b""
         if known.startswith(journal):
             self._mark(run, number)
             return False
@@ -356,7 +356,7 @@ class SharedRuns:
         name = fingerprint_key(self._site.settings.name)
         if path.exists() and self._store.size(name) is None:
             with suppress(FileExistsError):
-                self._sealed.write(name, files.whole(path))
+                self._sealed.write(name, files.read_file(path))
 
     def _found(self, run: str) -> RunState | None:
         with suppress(UsageError, Refused, Invalid):
@@ -398,7 +398,7 @@ class SharedRuns:
 
     def _known_up_to(self, run: str) -> int:
         try:
-            return int(files.whole(self._marked(run)))
+            return int(files.read_file(self._marked(run)))
         except (OSError, ValueError):  # all is taken in again
             return 0
 

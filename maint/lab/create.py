@@ -18,7 +18,7 @@ from maint.lab.manager.load import Options
 from maint.lab.virtual_clusters.create import domain_of, plan
 
 
-def found(folder: Path, options: Options) -> None:
+def lay_out(folder: Path, options: Options) -> None:
     """Write the files of a new lab, `MADE_FROM` last; OSError or ValueError for a bad deployment or a port taken."""
     made = simulator.create(folder, options)
     manager, loaded = made.simulator, made.loaded

@@ -37,7 +37,7 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = not (self.folder / MADE_FROM).exists()
         if new:
-            create.found(self.folder, options or Options())
+            create.lay_out(self.folder, options or Options())
         self._facts: dict[str, Any] = json.loads((self.folder / MADE_FROM).read_bytes())
         self.remarks: tuple[str, ...] = tuple(self._facts["remarks"])  # what was changed in its copy
         ports = (self._facts["plain_port"], self._facts["tls_port"])

@@ -67,7 +67,7 @@ def to_json(findings: Sequence[Finding], contacts: Sequence[Contact]) -> dict[st
     return {"findings": listed, "hosts": hosts}
 
 
-def told(findings: Sequence[Finding], contacts: Sequence[Contact]) -> list[Finding]:
+def without_repeats(findings: Sequence[Finding], contacts: Sequence[Contact]) -> list[Finding]:
     """Return the findings without those that only repeat, check for check, that their host was not reached."""
     silent = {contact.name for contact in contacts if not contact.reached}
     return [one for one in findings if not (one.host in silent and one.state is State.ERROR)]
@@ -119,7 +119,7 @@ def nagios(findings: Sequence[Finding], contacts: Sequence[Contact]) -> tuple[st
     count = Counter(finding.state for finding in findings)
     metrics = " ".join(f"{state.value}={count[state]}" for state in ORDER)
     lines = [f"HOSTS {word} - {summary(findings, contacts)} | {metrics}"]
-    found = rows(told(findings, contacts))
+    found = rows(without_repeats(findings, contacts))
     lines += [f"{state} {check} on {where}: {observed}" for state, check, where, observed, *_ in found]
     lines += [f"NOT REACHED {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
     return "\n".join([lines[0], *map(_plain, lines[1:])]) + "\n", status
@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
 def to_junit(findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return a JUnit file: a suite a host, a case a check; warnings are cases that passed, with their words."""
     suites: dict[str, list[Case]] = {contact.name: [] for contact in contacts}
-    for finding in told(findings, contacts):
+    for finding in without_repeats(findings, contacts):
         suites.setdefault(finding.host or "site", []).append(_case(finding))
     for contact in contacts:
         if not contact.reached:
@@ -156,7 +156,9 @@ def html(findings: Sequence[Finding], contacts: Sequence[Contact], facts: Mappin
     values = {
         "facts": facts,
         "summary": summary(findings, contacts),
-        "rows": [[_CONTROL.sub("", cell) for cell in row] for row in rows(told(findings, contacts), every=True)],
+        "rows": [
+            [_CONTROL.sub("", cell) for cell in row] for row in rows(without_repeats(findings, contacts), every=True)
+        ],
         "states": [state.value for state in ORDER],
         "hosts": [[_CONTROL.sub("", cell) for cell in row] for row in by_host(findings, contacts)],
     }

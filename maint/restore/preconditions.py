@@ -10,7 +10,7 @@ from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
 from maint.restore.select_snapshot import GUARDED
 from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
-from maint.snapshots.parts import kept
+from maint.snapshots.parts import keeps_file
 from maint.snapshots.records import Verification
 
 
@@ -134,7 +134,11 @@ def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> 
         return Finding("guid", False, words)
     if noted:
         words = f"{GUID} is missing; write the one line {noted} there, before the first start on the new database"
-        way = f"; `maint backup files {snapshot.id} --extract {GUID} --to FILE` gets it" if kept(snapshot, GUID) else ""
+        way = (
+            f"; `maint backup files {snapshot.id} --extract {GUID} --to FILE` gets it"
+            if keeps_file(snapshot, GUID)
+            else ""
+        )
         return Finding("guid", False, words + way)
     if server.fresh:
         words = f"{GUID} is missing; put the old server's GUID there (CM_VERSION.GUID in its old database)"
@@ -145,7 +149,7 @@ def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> 
 def _in_place(rule: str, path: str, snapshot: Snapshot, now: Mapping[str, Json]) -> Finding | None:
     if present(now, path):
         return Finding(rule, True, f"{path} is in place")
-    if kept(snapshot, path):
+    if keeps_file(snapshot, path):
         return Finding(rule, True, f"{path} is missing, and will be put back from the snapshot")
     return None
 

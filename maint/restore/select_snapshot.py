@@ -8,7 +8,7 @@ import msgspec
 from maint.deployment.reader import blocks
 from maint.deployment.reducer import KEEP, Fields, Rules, drop, reduced
 from maint.errors import Invalid, Refused, StoreFailed, WorkFailed
-from maint.files import explaining, whole
+from maint.files import explaining, read_file
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
@@ -195,7 +195,7 @@ def _offered(sight: Sight, snapshot: Snapshot | None, problems: list[str]) -> It
     """Yield the config's licence and the snapshot's; what cannot be read is added to `problems`."""
     if (path := sight.settings.manager.license) is not None:
         try:
-            yield whole(path), str(path)
+            yield read_file(path), str(path)
         except OSError as problem:
             problems.append(f"{path} cannot be read: {problem.strerror}")
     if snapshot is not None and snapshot.has(LICENSE):
@@ -207,4 +207,4 @@ def _offered(sight: Sight, snapshot: Snapshot | None, problems: list[str]) -> It
 
 def _named_file(path: Path) -> bytes:
     with explaining(f"the licence {path} cannot be read", "name a file that this user can read"):
-        return whole(path)
+        return read_file(path)

@@ -15,7 +15,7 @@ from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
 from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, NotWritten, Refused, StoreFailed, WorkFailed
-from maint.files import SPARE, existing, explaining, whole
+from maint.files import SPARE, existing, explaining, read_file
 from maint.model.formatting import show_count, show_size
 from maint.model.manager import Account
 from maint.model.secret import Secret
@@ -223,7 +223,7 @@ def _take_license(site: Site, writer: SnapshotWriter) -> None:
         raise _Absent("the config names no licence")
     hint = "correct its path in the config, or make it readable for the user who runs maint"
     with explaining(f"{path} cannot be read", hint):
-        content = whole(path)
+        content = read_file(path)
     writer.sealed(LICENSE, content)
 
 

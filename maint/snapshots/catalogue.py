@@ -112,7 +112,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
     looks = defaultdict[str, list[Verified]](list)
     for snapshot_id, look in _each_verification(past):
         looks[snapshot_id].append(look)
-    proven, holds, read = _proofs(past), records.held(past, doubtful), _files_read(past)
+    proven, holds, read = _proofs(past), records.standing_holds(past, doubtful), _files_read(past)
     drilled = {one.snapshot: one for one in records.drills_in(past)}
     found = [
         _unread(sight, one, f"a record about it {_UNREAD}{unread[one].in_a_line}")

@@ -38,7 +38,7 @@ def unfinished(state: Path, location: str) -> set[str]:
     if not folder.is_dir():
         return set()
     there = [path for path in folder.iterdir() if is_id(path.name)]
-    return {path.name for path in there if files.whole(path).decode(errors="replace") == location}
+    return {path.name for path in there if files.read_file(path).decode(errors="replace") == location}
 
 
 def remember_seen(site: Site, snapshot_id: str) -> None:
@@ -158,7 +158,7 @@ def is_own(sight: Sight, name: str) -> bool:
 def _owner(sight: Sight) -> str | None:
     path = _identity(sight)
     try:
-        found = files.whole(path)
+        found = files.read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -310,6 +310,6 @@ def _identities(sight: Sight) -> Sequence[Secret]:
     )
 
 
-def kept(snapshot: Snapshot, path: str) -> bool:
+def keeps_file(snapshot: Snapshot, path: str) -> bool:
     """Tell whether a snapshot keeps a file of the manager's host, or something below a folder."""
     return any(one == path or one.startswith(f"{path}/") for one in snapshot.manager_files)

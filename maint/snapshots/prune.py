@@ -17,10 +17,10 @@ from maint.snapshots.records import (
     RELEASE,
     RESTORE,
     Record,
-    held,
     place_of,
     read_all,
     read_kinds,
+    standing_holds,
     write_record,
 )
 from maint.snapshots.replicate import with_store
@@ -261,7 +261,7 @@ def _held(site: Site, other: Site) -> Mapping[str, str]:
 
 def _standing(site: Site, records: Sequence[Record], doubtful: Sequence[str]) -> Mapping[str, str]:
     """Return in words what holds which snapshot now, by what records tell."""
-    past, now = held(records, doubtful), site.clock.now()
+    past, now = standing_holds(records, doubtful), site.clock.now()
     stands = {one: {hold.words: None for hold in holds if hold.stands(now)} for one, holds in past.items()}
     return {one: "; ".join(words) for one, words in stands.items() if words}
 

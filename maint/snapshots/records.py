@@ -268,7 +268,7 @@ def begin_restore(site: Site, snapshot_id: str, run: str, by: str) -> None:
         run: the restore's run; one that is noted already, by an earlier attempt, is not noted again.
         by: user and machine, for people.
     """
-    if run not in {one.run for one in held(read_records(site)).get(snapshot_id, ())}:
+    if run not in {one.run for one in standing_holds(read_records(site)).get(snapshot_id, ())}:
         _write_restore(site, snapshot_id, BEGUN, run, by)
 
 
@@ -278,7 +278,7 @@ def end_restore(site: Site, run: str, by: str, elsewhere: Collection[str] = ()) 
     Args:
         elsewhere: what copies may hold for it; what the first store tells frees it there.
     """
-    here = {one for one, holds in held(read_records(site)).items() if run in {hold.run for hold in holds}}
+    here = {one for one, holds in standing_holds(read_records(site)).items() if run in {hold.run for hold in holds}}
     for snapshot_id in sorted(here.union(elsewhere)):
         _write_restore(site, snapshot_id, ENDED, run, by)
 
@@ -294,7 +294,7 @@ def release_holds(site: Site, snapshot_id: str, reason: str, by: str) -> str:
     return write_record(site, RELEASE, snapshot_id, {"reason": reason, "by": by})
 
 
-def held(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str, tuple[Hold, ...]]:
+def standing_holds(records: Iterable[Record], doubtful: Iterable[str] = ()) -> Mapping[str, tuple[Hold, ...]]:
     """Return each snapshot's holds that nobody released, expired ones included.
 
     Args:

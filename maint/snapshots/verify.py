@@ -31,7 +31,7 @@ from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.records import DEPTHS, KEY, LOGIN, STRAY, TIME, Verification, write_record
 from maint.snapshots.sources import read_whole
 from maint.snapshots.virtual_clusters.document import without_clusters
-from maint.snapshots.virtual_clusters.verify import doubts, opened_clusters, stored_files, whole
+from maint.snapshots.virtual_clusters.verify import completeness, doubts, opened_clusters, stored_files
 
 _OTHER_PASSWORD = "the configured password does not open"
 SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot counts as coming from the future
@@ -277,7 +277,7 @@ def _deeper(
     findings = [*seen.findings, *inside]
     depth = 1 if any(finding.passed is False for finding in inside) else 2
     if depth == 2 and seen.level == 3 and not has_deployment:
-        rules = list(whole(snapshot))
+        rules = list(completeness(snapshot))
         findings += rules
         depth += 1 if rules and all(rule.passed for rule in rules) else 0
     # Where the document could be read, its own faults are reported too: they say more than that it is another one.

@@ -227,5 +227,5 @@ def _host_file(snapshot: Snapshot, path: str, note: Json) -> Mapping[str, object
         "path": path,
         "present": bool(fields.get("present")),
         "value": fields.get("value") or "",
-        "kept": parts.kept(snapshot, path),
+        "kept": parts.keeps_file(snapshot, path),
     }

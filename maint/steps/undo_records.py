@@ -122,7 +122,7 @@ def _drop_nameless(state: Path, undo: Undo, before: datetime) -> None:
     old = set(undo.sealed_before(before.timestamp()))
     with suppress(OSError, files.Damaged):  # what cannot be read may name it
         for path in state.rglob("*.json") if old else ():
-            content = files.whole(path)
+            content = files.read_file(path)
             files.decoded(content, object)
             old.difference_update(name.decode() for name in re.findall(rb"[0-9a-f]{32}", content))
         for name in old:

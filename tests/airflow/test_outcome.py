@@ -5,7 +5,7 @@ import json
 import pytest
 
 from maint.airflow import get_provider_info
-from maint.airflow.child import TaskOutcome, outcome_of, reason, told
+from maint.airflow.child import TaskOutcome, as_log_line, outcome_of, reason
 from maint.cli.boundary import EXIT_CODES
 
 FOR_GOOD = {2, 3, 5, 70}
@@ -37,9 +37,9 @@ def test_the_reason_of_a_host_check_is_what_it_found_broken() -> None:
 
 
 def test_a_warning_is_told_as_one() -> None:
-    assert told('{"schema": "maint/1", "warning": "no TLS"}\n') == ("no TLS", True)
-    assert told("plan export for site lab\n") == ("plan export for site lab", False)
-    assert told("[1, 2]\n") == ("[1, 2]", False)
+    assert as_log_line('{"schema": "maint/1", "warning": "no TLS"}\n') == ("no TLS", True)
+    assert as_log_line("plan export for site lab\n") == ("plan export for site lab", False)
+    assert as_log_line("[1, 2]\n") == ("[1, 2]", False)
 
 
 def test_airflow_finds_what_the_provider_names() -> None:

@@ -14,7 +14,7 @@ from maint.adapters.clock import SystemClock
 from maint.config.actor import actor
 from maint.engine import journal as journals
 from maint.engine import past_runs
-from maint.engine.history import left
+from maint.engine.history import actions_left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
@@ -434,11 +434,11 @@ def test_a_journal_that_is_not_ours_to_read_is_told_with_a_way_out_by_whoever_mu
 def test_what_is_left_of_a_run_is_told_and_a_key_finds_its_newest_run(bench):
     bench.fails(SECOND_FAILS)
     past = past_runs.unfinished(bench.site.state)[0]
-    assert [(action.name, state) for action, state in left(past)] == [("B", "failed")]
+    assert [(action.name, state) for action, state in actions_left(past)] == [("B", "failed")]
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {"run_key": "night"})
     journal.close()
     assert past_runs.of_key(bench.site.state, "night").id == journal.id
-    assert [state for _, state in left(past_runs.of_key(bench.site.state, "night"))] == ["not begun"] * 2
+    assert [state for _, state in actions_left(past_runs.of_key(bench.site.state, "night"))] == ["not begun"] * 2
     assert past_runs.of_key(bench.site.state, "day") is None
 
 

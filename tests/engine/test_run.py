@@ -5,7 +5,7 @@ import pytest
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.engine import past_runs
-from maint.engine.history import left
+from maint.engine.history import actions_left
 from maint.engine.session import RunSession
 from maint.errors import (
     CannotReach,
@@ -147,7 +147,7 @@ JUDGED = HEAD + (
 def test_what_an_assert_did_not_accept_is_looked_at_again_on_resume(bench, monkeypatch):
     bench.fails(JUDGED.replace("KIND", "read"))
     past = past_runs.unfinished(bench.site.state)[0]
-    assert [(action.name, state) for action, state in left(past)] == [("A", "looks again"), ("C", "failed")]
+    assert [(action.name, state) for action, state in actions_left(past)] == [("A", "looks again"), ("C", "failed")]
     monkeypatch.setattr(STEPS["try.read"], "apply", lambda *_: (yield from ()) or done("mended", {"word": "mended"}))
     bench.run(past.plan, past=past)
     assert bench.did == ["a", "b"]
@@ -173,7 +173,7 @@ def test_a_signal_ends_the_run_after_its_final_steps(bench, name, code):
     assert guarded(lambda: Screen(quiet=True), lambda: bench.run(plan) and 0) == code
     assert bench.did == ["a", "b", "mended", "closed"]
     past = past_runs.unfinished(bench.site.state)[0]
-    assert (past.state, left(past)[0][1]) == ("interrupted", "interrupted")
+    assert (past.state, actions_left(past)[0][1]) == ("interrupted", "interrupted")
 
 
 def test_a_signal_among_the_final_steps_does_not_keep_them_from_being_done(bench):

@@ -26,7 +26,7 @@ class NothingBehind(ProxyFailed):
     """A proxy that would lead to a server found none."""
 
 
-def way(proxy: str | None, url: str) -> str | None:
+def proxy_for(proxy: str | None, url: str) -> str | None:
     """Return the proxy on the way to an address; None where there is none, or NO_PROXY names the host."""
     return None if proxy is None or should_bypass_proxies(url, no_proxy=None) else proxy
 

@@ -23,7 +23,7 @@ from urllib3.util import Timeout
 from maint.adapters.clock import seconds_left, uptime
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
-from maint.adapters.http.proxy import ProxyFailed, connect, login, named, way
+from maint.adapters.http.proxy import ProxyFailed, connect, login, named, proxy_for
 from maint.adapters.http.request import Call, Timeouts
 from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
@@ -70,7 +70,7 @@ class Peer(Struct, frozen=True):
 
     def way(self, url: str) -> str | None:
         """Return the proxy on the way to an address, None where there is none."""
-        return self.proxy if self.usual_proxy else way(self.proxy, url)
+        return self.proxy if self.usual_proxy else proxy_for(self.proxy, url)
 
     def place(self, host: str, port: int) -> tuple[str, int]:
         """Return where to connect for an address."""

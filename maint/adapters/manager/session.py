@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply
-from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, way
+from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, proxy_for
 from maint.adapters.http.request import Basic, Call
 from maint.adapters.http.tls import presented_der, presented_end
 from maint.adapters.http.transport import NotSent, Peer, Transport
@@ -123,7 +123,7 @@ def _answer(transport: Transport, place: str) -> str:
 
 def _listens(transport: Transport, settings: ManagerSettings) -> bool:
     try:
-        proxy = way(transport.peer.proxy, address(settings, Door.TLS))
+        proxy = proxy_for(transport.peer.proxy, address(settings, Door.TLS))
         connect((settings.host, settings.tls_port), proxy, transport.timeouts.connect).close()
     except OSError:
         return False
@@ -195,7 +195,7 @@ class ManagerSession:
     def _tls_port(self) -> tuple[tuple[str, int], str, float, str | None]:
         # Place, name, seconds to connect, proxy.
         settings, transport = self._settings, self._transport
-        proxy = way(transport.peer.proxy, address(settings, Door.TLS))
+        proxy = proxy_for(transport.peer.proxy, address(settings, Door.TLS))
         return (settings.host, settings.tls_port), settings.host, transport.timeouts.connect, proxy
 
     def forget(self) -> None:

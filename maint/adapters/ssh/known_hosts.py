@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from maint.files import replace, whole, writing
+from maint.files import read_file, replace, writing
 from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
@@ -119,7 +119,7 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
     """Write keys into a file; other lines stay, older keys of the same names go. WorkFailed leaves it as it was."""
     target = path.resolve()  # a link stays one
     with writing(path, "look at ssh.known_hosts"):
-        old = whole(target).decode("utf-8", "surrogateescape") if target.exists() else ""
+        old = read_file(target).decode("utf-8", "surrogateescape") if target.exists() else ""
         names = {key.recorded_as.lower() for key in keys}
         lines = [kept for line in old.splitlines() if (kept := _without(line, names)) is not None]
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]

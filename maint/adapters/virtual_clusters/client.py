@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
-from maint.adapters.http.proxy import ProxyFailed, way
+from maint.adapters.http.proxy import ProxyFailed, proxy_for
 from maint.adapters.http.request import Call, Timeouts, UploadForm
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
@@ -148,7 +148,7 @@ class VirtualClusterClient:
             name = parts.hostname or ""
             with suppress(OSError):
                 place = _unverified(self.settings.connect_to, None).place(name, parts.port or 443)
-                found[name] = presented_der(place, name, proxy=way(self._calls.proxy, url))
+                found[name] = presented_der(place, name, proxy=proxy_for(self._calls.proxy, url))
         return found
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from maint import files
-from maint.adapters.http.proxy import way
+from maint.adapters.http.proxy import proxy_for
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.stored_files import trial_name
@@ -100,7 +100,7 @@ def _presence(draft: Draft) -> Presence:
 def _proxy_to(draft: Draft, place: tuple[str, int]) -> str | None:
     """Return the proxy on the way to a place, None where there is none."""
     host = f"[{place[0]}]" if ":" in place[0] else place[0]
-    return way(str(draft.values["proxy"]), f"https://{host}:{place[1]}") if "proxy" in draft.values else None
+    return proxy_for(str(draft.values["proxy"]), f"https://{host}:{place[1]}") if "proxy" in draft.values else None
 
 
 def _shown_by(draft: Draft, place: tuple[str, int]) -> str:

@@ -163,10 +163,10 @@ def _write_pages(screen: Screen, settings: Settings, said: Said, since: float) -
     folder = absolute(given[0].partition("=")[2]) if given else settings.report_folder
     if folder is None:
         return
-    from maint.cli.site.page_files import after_all  # few configs ask for pages
+    from maint.cli.site.page_files import write_all_pages  # few configs ask for pages
 
     try:
-        after_all(settings, folder, since)
+        write_all_pages(settings, folder, since)
     except Stopped:
         raise
     except (OSError, MaintError) as error:

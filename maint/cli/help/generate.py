@@ -19,7 +19,7 @@ from maint.cli.configless import settings_of
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.monitoring.outcomes import SCHEDULED
 from maint.cli.options import Flags, argument, option, seconds_of
-from maint.cli.schedule.install import ScheduleOptions, request_of, shown
+from maint.cli.schedule.install import ScheduleOptions, files_as_text, request_of
 from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute, changelog
 from maint.config.schema import BackupSettings
@@ -140,7 +140,9 @@ def systemd(flags: Flags, wanted: ScheduleOptions) -> None:
     settings = settings_of(flags)
     request = request_of(wanted, "systemd")
     files = files_of(settings, settings.site(), request, os.environ)
-    flags.screen().emit({"files": [{"path": str(one.path), "content": one.content} for one in files]}, shown(files))
+    flags.screen().emit(
+        {"files": [{"path": str(one.path), "content": one.content} for one in files]}, files_as_text(files)
+    )
 
 
 @command()

@@ -27,7 +27,7 @@ from maint.cli.site.page_facts import keep_checks
 from maint.config.schema import Accepted
 from maint.config.yaml import load
 from maint.errors import Interrupted, Invalid, MaintError, UsageError, WorkFailed
-from maint.files import LARGEST, explaining, whole
+from maint.files import LARGEST, explaining, read_file
 from maint.files import replace as write_file
 from maint.model.fleet import Contact, Finding, HostReply, State
 from maint.model.formatting import tell_time
@@ -254,7 +254,7 @@ def _warn_of_logins(screen: Screen, site: SiteFacts) -> None:
 
 def _text(path: str) -> str:
     try:
-        return whole(Path(path)).decode()
+        return read_file(Path(path)).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Invalid(f"{path} cannot be read: {why}", hint="is it the right file?") from None
@@ -288,7 +288,9 @@ def _show(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contac
 
 def _told(screen: Screen, findings: Sequence[Finding], contacts: Sequence[Contact]) -> str:
     """Return what people are shown."""
-    found = reports.rows(findings if screen.verbose else reports.told(findings, contacts), every=screen.verbose)
+    found = reports.rows(
+        findings if screen.verbose else reports.without_repeats(findings, contacts), every=screen.verbose
+    )
     lines = [_spelled(*row) for row in found]
     unreached = [f"NOT REACHED  {contact.name}: {contact.reason}" for contact in contacts if not contact.reached]
     troubled = [row for row in reports.by_host(findings, contacts) if any(cell != "0" for cell in row[2:5])]

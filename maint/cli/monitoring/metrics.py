@@ -19,7 +19,7 @@ from maint.config.schema import BackupSettings
 from maint.engine import journal, past_runs, takeovers
 from maint.engine.lease import newest as newest_row
 from maint.errors import MaintError, Refused, Stopped
-from maint.files import replace, whole
+from maint.files import read_file, replace
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
@@ -86,7 +86,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     window, window_known = _window(site, stores=stores, reached=reached)
     runs = past_runs.history(site.state)
     latest = {past.plan.source: past for past in runs}
-    ends = outcomes.kept(site.state)
+    ends = outcomes.last_outcomes(site.state)
     return Figures(
         site=site.settings.name,
         written=now.timestamp(),
@@ -253,7 +253,7 @@ def _told_now(figures: Figures) -> Mapping[str, float]:
 
 def _families(path: Path) -> dict[str, str]:
     """Return the lines of each metric in a file by its name."""
-    return _split(whole(path).decode("utf-8", "replace")) if path.exists() else {}
+    return _split(read_file(path).decode("utf-8", "replace")) if path.exists() else {}
 
 
 def _split(text: str) -> dict[str, str]:
@@ -314,7 +314,7 @@ class AtWork:
 
     def _record(self) -> bytes:
         with suppress(FileNotFoundError):
-            return whole(self._site.state / RECORD)
+            return read_file(self._site.state / RECORD)
         return b""
 
     def _say(self, values: Mapping[str, float]) -> None:

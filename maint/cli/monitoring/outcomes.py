@@ -70,7 +70,7 @@ def last(state: Path, verb: str) -> VerbOutcome | None:
     return kept_record(_place(state, verb), VerbOutcome)
 
 
-def kept(state: Path) -> Sequence[VerbOutcome]:
+def last_outcomes(state: Path) -> Sequence[VerbOutcome]:
     """Return how each verb ended last, by name."""
     found = [kept_record(path, VerbOutcome) for path in sorted((state / _FOLDER).glob("*.json"))]
     return [one for one in found if one is not None]
@@ -78,7 +78,7 @@ def kept(state: Path) -> Sequence[VerbOutcome]:
 
 def forget_run(state: Path, run: str) -> None:
     """Forget the outcome of a run that was given up: nothing is to be raised about it any more."""
-    for one in kept(state):
+    for one in last_outcomes(state):
         if one.run == run:
             remove(_place(state, one.verb))
 

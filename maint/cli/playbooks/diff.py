@@ -8,7 +8,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.options import Flags, argument, option
 from maint.errors import Differences, Invalid
-from maint.files import Damaged, decoded, whole
+from maint.files import Damaged, decoded, read_file
 from maint.model.formatting import show_count, show_duration
 from maint.model.json import Json, spelled
 from maint.model.plan import Action, Plan
@@ -86,7 +86,7 @@ def _shown(value: Json) -> str:
 
 def _read(name: str) -> Plan:
     try:
-        document = decoded(whole(Path(name)), dict[str, object])
+        document = decoded(read_file(Path(name)), dict[str, object])
         plan = document.get("plan", document)
         if not isinstance(plan, Mapping):
             raise TypeError

@@ -14,7 +14,7 @@ from maint.config.yaml import read_text
 from maint.engine.load import Library, examine, in_order, library, unknown_names
 from maint.engine.read_step import is_file
 from maint.errors import Invalid
-from maint.files import whole
+from maint.files import read_file
 from maint.model.formatting import show_count
 from maint.model.json import Json
 
@@ -61,7 +61,7 @@ def _spread(name: str, shipped: Library, screen: Screen) -> Sequence[str]:
 def _other(path: Path) -> str:
     """Return what a file is that lies beside playbooks and is none by its keys: a config or a test; else nothing."""
     try:
-        keys = set(_KEY.findall(whole(path)))
+        keys = set(_KEY.findall(read_file(path)))
     except OSError:  # told as a mistake
         return ""
     return "" if b"steps" in keys else next((words for key, words in _OTHERS.items() if key in keys), "")

@@ -19,7 +19,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, number, option, pairs_of, seconds_of
 from maint.cli.playbooks.new import NAME
 from maint.cli.run_playbook import kinds_of
-from maint.cli.schedule.install import Folder, User, form_of, own, put, take_away, told_if_it_fails
+from maint.cli.schedule.install import Folder, User, form_of, own_files, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import ScheduledJob, ScheduleRequest, calendar
 from maint.cli.screen import confirm
 from maint.config.error_messages import together
@@ -172,7 +172,7 @@ def schedule(
     place, job = absolute(folder) if folder else None, f"playbook-{playbook.name}"
     if remove:
         settings = settings_of(flags)
-        found = own(settings.site(), user, place, (job,))
+        found = own_files(settings.site(), user, place, (job,))
         return take_away(flags, settings.site(), found, user=user, folder=place)
     given = pairs_of("--set", values, "cluster=base")
     filled = parameters(playbook, given)  # what is missing is told now, not every night

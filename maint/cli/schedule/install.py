@@ -109,7 +109,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     changes = [(str(one.path), f"write {one.path}") for one in changed]
     changes += [(str(path), f"delete {path}, which is asked for no more") for path in stale]
     if flags.dry_run:
-        screen.emit({"files": _contents(files), "changed": [path for path, _ in changes]}, shown(files))
+        screen.emit({"files": _contents(files), "changed": [path for path, _ in changes]}, files_as_text(files))
         return 0
     _ask(flags, screen, _plan("schedule-install", site.name, changes))
     _delete(stale, user=request.user, folder=request.folder)
@@ -178,7 +178,7 @@ def _config_in(text: str) -> str:
     return found[1] if found else ""
 
 
-def shown(files: Sequence[ScheduleFile]) -> str:
+def files_as_text(files: Sequence[ScheduleFile]) -> str:
     """Return files for people: each under its path."""
     return "\n".join(f"### {file.path}\n{file.content}" for file in files).rstrip()
 
@@ -226,7 +226,7 @@ def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
 def _stale(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> list[Path]:
     """Return files of ours that an earlier installation of the same wrote for the site, and that are not asked for."""
     wanted, jobs = {file.path for file in files}, (request.own.name,) if request.own else JOBS
-    return [path for path in own(site, request.user, request.folder, jobs) if path not in wanted]
+    return [path for path in own_files(site, request.user, request.folder, jobs) if path not in wanted]
 
 
 def _warn(site: SiteSettings, screen: Screen) -> None:
@@ -314,7 +314,7 @@ def _ask_manager(flags: Flags) -> None:
 
 def _found(site: SiteSettings, *, user: bool, folder: Path | None, shared: bool = False) -> list[Path]:
     """Return the files of ours that are installed for a site; that for failures if no other needs it, or `shared`."""
-    found = own(site, user, folder)
+    found = own_files(site, user, folder)
     units = folder or folder_of("systemd", user, os.environ)
     others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
     needed = shared and any(path.suffix == ".service" for path in found)
@@ -323,7 +323,7 @@ def _found(site: SiteSettings, *, user: bool, folder: Path | None, shared: bool 
     return found
 
 
-def own(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str] = JOBS) -> list[Path]:
+def own_files(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str] = JOBS) -> list[Path]:
     """Return the files of ours that are for this site alone, and for some jobs."""
     found = []
     for form in FORMS:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring.outcomes import SCHEDULED, last
 from maint.cli.schedule.files import MANAGED, playbooks, systemctl
-from maint.cli.schedule.install import own
+from maint.cli.schedule.install import own_files
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line
 from maint.engine import past_runs
 from maint.errors import PartlyDone, WorkFailed
@@ -20,7 +20,7 @@ def timers(site: ConfiguredSite) -> Iterator[Line]:
     """Look whether the timers that are installed for a site run, and how what they start has ended."""
     for user in (False, True):
         books = playbooks(site.settings, user=user, folder=None).values()
-        paths = [*own(site.settings, user, None), *(path for paths in books for path in paths)]
+        paths = [*own_files(site.settings, user, None), *(path for paths in books for path in paths)]
         names = sorted({path.stem for path in paths if path.suffix == ".timer"})
         if names and MANAGED.is_dir():
             yield from _timers(names, user=user)

@@ -71,7 +71,7 @@ def gather(site: ConfiguredSite, unasked: str = "") -> PageFacts:
     Raises:
         DeadlinePassed: a store did not answer within the limit around this.
     """
-    facts, before = _here(site, ask=not unasked), seen(site.state)
+    facts, before = _here(site, ask=not unasked), last_facts(site.state)
     facts = msgspec.structs.replace(facts, changed=before.changed if before else ())
     stores = every_store(site) if site.settings.backup is not None else []
     problems = [unasked] * len(stores) if unasked else []
@@ -112,7 +112,7 @@ def _worth(known: Sequence[Entry], now: datetime) -> int:
     return 2 if any(one.offered for one in known) else min(len(known), 1)
 
 
-def seen(state: Path) -> PageFacts | None:
+def last_facts(state: Path) -> PageFacts | None:
     """Return what a site's page told last, with the last check of its hosts; None where there is none."""
     facts = kept_record(state / KEPT, PageFacts)
     return msgspec.structs.replace(facts, checks=kept_record(state / CHECKS, HostChecks)) if facts else None
@@ -121,7 +121,7 @@ def seen(state: Path) -> PageFacts | None:
 def _here(site: ConfiguredSite, *, ask: bool) -> PageFacts:
     """Return what no store has to be read for, but for windows, of which they are asked where `ask`."""
     settings, backup = site.settings, site.settings.backup
-    ended = [one for one in outcomes.kept(site.state) if one.verb in outcomes.SCHEDULED]
+    ended = [one for one in outcomes.last_outcomes(site.state) if one.verb in outcomes.SCHEDULED]
     windows, doubts = _windows(site, ask=ask)
     return PageFacts(
         settings.name, settings.manager.host, site.clock.now(), settings.labels,

@@ -11,7 +11,7 @@ import msgspec
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.estate.processes import ONE_OF_MANY
-from maint.cli.site.page_facts import CHECKS, KEPT, gather, seen
+from maint.cli.site.page_facts import CHECKS, KEPT, gather, last_facts
 from maint.config.precedence import Settings
 from maint.files import keep_record, kept_record, locked, replace
 from maint.report import plots
@@ -22,7 +22,7 @@ from maint.report.site_facts import PageFacts
 _PLOTS = "plots.json"  # in a site's state folder: what was drawn, of which facts
 
 
-def after(site: ConfiguredSite, unasked: str = "") -> None:
+def write_pages(site: ConfiguredSite, unasked: str = "") -> None:
     """Write the site's page anew, and that of all sites, where the config says where.
 
     Args:
@@ -55,7 +55,7 @@ def _beside(site: ConfiguredSite, folder: Path, now: datetime) -> Iterator[tuple
         yield name, facts
 
 
-def after_all(settings: Settings, folder: Path, since: float) -> None:
+def write_all_pages(settings: Settings, folder: Path, since: float) -> None:
     """Write all pages into a folder where a site was looked at `since` (seconds since 1970); OSError."""
     kept = [settings.state / name / KEPT for name in settings.names]
     if any(one.exists() and one.stat().st_mtime >= since for one in kept):
@@ -88,7 +88,7 @@ def others(
 
 def _seen(state: Path, unusable: str, config: str) -> PageFacts | None:
     """Return what was seen of a site last, why its config cannot be used, and what a command is told to find that."""
-    facts = seen(state) or (PageFacts(state.name, "-", datetime.now(UTC)) if unusable else None)
+    facts = last_facts(state) or (PageFacts(state.name, "-", datetime.now(UTC)) if unusable else None)
     return msgspec.structs.replace(facts, unusable=unusable, config=config) if facts else None
 
 

@@ -14,7 +14,7 @@ from maint.lab.manager.document import Doc
 from maint.lab.manager.world import World
 from maint.lab.switches import Switches
 from maint.lab.virtual_clusters import times
-from maint.lab.virtual_clusters.messages import shown
+from maint.lab.virtual_clusters.messages import without_empty
 from maint.lab.virtual_clusters.schedules import next_execution
 from maint.lab.virtual_clusters.store import Database, FileStore, ObjectStore
 
@@ -134,7 +134,7 @@ class Cluster:
     # -- what is shown
 
     def job_view(self, job: Doc, *, latest: bool = False) -> Doc:
-        view = shown({name: value for name, value in job.items() if name != "_"})
+        view = without_empty({name: value for name, value in job.items() if name != "_"})
         schedule = view.get("schedule")
         if schedule is not None:
             coming = self._next(job)
@@ -149,10 +149,10 @@ class Cluster:
         """Return a resource as the API shows it, without its files."""
         signature = self.files.signature(str(resource["name"]))
         kept = {name: value for name, value in resource.items() if name != "_"}
-        return shown(kept | {"signature": signature})
+        return without_empty(kept | {"signature": signature})
 
     def run_view(self, run: Doc) -> Doc:
-        return shown({name: value for name, value in run.items() if name != "_"})
+        return without_empty({name: value for name, value in run.items() if name != "_"})
 
     def _next(self, job: Doc) -> str:
         logical = self.switches["vc-next-execution"] == "logical"

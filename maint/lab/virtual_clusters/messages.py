@@ -50,7 +50,7 @@ def html(status: int, title: str) -> Response:
 _PRINTED = {"enabled"}
 
 
-def shown(value: Mapping[str, Any]) -> Doc:  # Any: what JSON can spell
+def without_empty(value: Mapping[str, Any]) -> Doc:  # Any: what JSON can spell
     """Return an object without what is empty, objects within objects too."""
     found: Doc = rebuilt(value, lambda node: {k: v for k, v in node.items() if k in _PRINTED or not _empty(v)})
     return found

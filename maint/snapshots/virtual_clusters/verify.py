@@ -133,7 +133,7 @@ def doubts(snapshot: Snapshot) -> Sequence[str]:
     return [f"virtual cluster {one.name}: {one.doubt}" for one in snapshot.virtual_clusters if one.doubt]
 
 
-def whole(snapshot: Snapshot) -> Iterator[Finding]:
+def completeness(snapshot: Snapshot) -> Iterator[Finding]:
     """Level 3 of a snapshot of virtual clusters alone: nothing that it should hold is missing."""
     for one in snapshot.virtual_clusters:
         words = (

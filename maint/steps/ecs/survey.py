@@ -208,7 +208,7 @@ def judge_paths(found: Sequence[Found], mounts: Sequence[Mount]) -> tuple[list[R
     problems: list[str] = []
     unmounted = {one.real for one in found if one.path in UNMOUNTED} | set(UNMOUNTED)
     for one in found:
-        if one.form == "none" or one.path not in wanted([one.path for one in found]):
+        if one.form == "none" or one.path not in removable([one.path for one in found]):
             continue
         problem = _problem(one, mounts, unmounted) if one.real else ""
         if problem:
@@ -218,7 +218,7 @@ def judge_paths(found: Sequence[Found], mounts: Sequence[Mount]) -> tuple[list[R
     return removals, problems
 
 
-def wanted(paths: Sequence[str]) -> list[str]:
+def removable(paths: Sequence[str]) -> list[str]:
     """Return the paths that go themselves; what is only asked about to be unmounted does not."""
     return [path for path in paths if path not in set(UNMOUNTED) - set(LISTED)]
 

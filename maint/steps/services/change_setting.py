@@ -100,7 +100,7 @@ def value_print(sight: Sight, value: str | None) -> str:
     return UNSET if value is None else site_fingerprint(sight)(value)
 
 
-def shown(value: str | None, *, secret: bool, default: str | None = None) -> str:
+def shown_value(value: str | None, *, secret: bool, default: str | None = None) -> str:
     """Return a value as it may be shown: a secret never, a long one by its length."""
     if value is None:
         return f"unset (default {default})" if default and not secret and len(default) <= _LONGEST else "unset"
@@ -115,8 +115,8 @@ def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> 
     """Return the old value and the new one as a plan shows them; `new` is what a new secret is called."""
     old = "a secret that the manager hides"
     if not is_hidden(live):
-        old = shown(live.value, secret=secret, default=live.default)
-    return old, new if secret and wanted is not None else shown(wanted, secret=secret, default=live.default)
+        old = shown_value(live.value, secret=secret, default=live.default)
+    return old, new if secret and wanted is not None else shown_value(wanted, secret=secret, default=live.default)
 
 
 def refuse_mask(place: Place, name: str, value: str | None) -> None:
@@ -177,7 +177,7 @@ def carry_out(site: Site, work: Work, change: SettingChange) -> Progress:
     if now != change.before and now != _left_by(site, work.run, change):
         raise Refused(
             f"{name} of {place} is not what the plan has seen: somebody has changed it since, and it is left alone",
-            detail=[f"now it is {shown(live.value, secret=change.secret)}"],
+            detail=[f"now it is {shown_value(live.value, secret=change.secret)}"],
             hint="look who did that, then make the plan again",
         )
     if work.noted(_SENT) and now == HIDDEN:
@@ -194,7 +194,7 @@ def carry_out(site: Site, work: Work, change: SettingChange) -> Progress:
     if not is_hidden(after) and not is_so(after, change.wanted):
         raise WorkFailed(
             lost or f"the manager took {name} of {place}, and reads otherwise",
-            detail=[f"it reads {shown(after.value, secret=change.secret)}"],
+            detail=[f"it reads {shown_value(after.value, secret=change.secret)}"],
             hint="look at the manager; `maint playbook resume` looks again",
         )
     if lost and is_hidden(after):
@@ -229,8 +229,8 @@ def _keep(site: Site, work: Work, change: SettingChange, live: Setting) -> None:
         change.place,
         change.name,
         sealed,
-        shown(old, secret=change.secret),
-        shown(change.wanted, secret=change.secret),
+        shown_value(old, secret=change.secret),
+        shown_value(change.wanted, secret=change.secret),
         value_print(site, change.wanted),
         change.secret,
         value_print(site, old),

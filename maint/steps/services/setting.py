@@ -136,7 +136,7 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
                 continue
             if now not in (*own, change_setting.HIDDEN) and not dropped:
                 conflicts.append(f"{one.name} of {one.place}: the run left {one.after}, now it is "
-                                 f"{change_setting.shown(live.value, secret=one.secret)}")  # fmt: skip
+                                 f"{change_setting.shown_value(live.value, secret=one.secret)}")  # fmt: skip
                 continue
             arguments: dict[str, Json] = {**place_to_json(one.place), "name": one.name, "sealed": one.sealed}
             source = change_setting.old_source(sight, one.place, live)

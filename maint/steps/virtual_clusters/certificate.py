@@ -14,7 +14,7 @@ import msgspec
 
 from maint.config.schema import VirtualClusterSettings
 from maint.errors import NotKept, WorkFailed
-from maint.files import explaining, whole
+from maint.files import explaining, read_file
 from maint.model.certificate import covers, end_of, first_of, is_self_signed, names_of
 from maint.model.secret import SecretBytes
 from maint.ports import Secrets, Site, Work
@@ -60,7 +60,7 @@ def pair_of(settings: VirtualClusterSettings, secrets: Secrets, names: Sequence[
 
     path = settings.tls.cert
     with explaining(f"the certificate {path} cannot be read", HINT):
-        chain = whole(path)
+        chain = read_file(path)
     key = SecretBytes(secrets.resolve(settings.tls.key).reveal().encode() + b"\n")
     known = prove_pair(path, chain, key, names, settings.ca)
     return Pair(chain, key, end_of(first_of(chain)), known)

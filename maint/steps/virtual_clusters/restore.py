@@ -28,7 +28,7 @@ from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
-from maint.steps.virtual_clusters.safety_snapshot import kept, net, refuse_closed
+from maint.steps.virtual_clusters.safety_snapshot import keep_replaced, net, refuse_closed
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"
@@ -91,7 +91,7 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     snapshot = planned_cluster(site, action, cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
     waived = str(action.arguments.get("no_safety_net") or "")
-    replaced = yield from kept(site, work, cluster, document, decided, waived)
+    replaced = yield from keep_replaced(site, work, cluster, document, decided, waived)
     bringing = ClusterRestorer(site, cluster, document, decided, work, replaced)
     bringing.note_intent()
     yield from bringing.resources()

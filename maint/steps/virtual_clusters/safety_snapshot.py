@@ -95,7 +95,7 @@ class ReplacedObjects(msgspec.Struct, frozen=True):
         ]
 
 
-def kept(
+def keep_replaced(
     site: Site, work: Work, cluster: VirtualCluster, document: ClusterDocument, decided: Resolution, waived: str
 ) -> Generator[str, None, ReplacedObjects]:
     """Keep what is there in a safety snapshot, once in all attempts of the run; Refused where that lacks what goes."""

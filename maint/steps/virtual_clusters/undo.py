@@ -183,7 +183,7 @@ def _trusted_too(state: Path, name: str, der: bytes) -> str:
     path, certificate = own_certificate(state, name), pem(der)
     if not path.exists():
         return ""
-    made = files.whole(path).decode(errors="replace")
+    made = files.read_file(path).decode(errors="replace")
     if certificate not in made:
         files.replace(path, (made + certificate).encode(), mode=0o644)
     return f"; {path} names it, too, for the `ca` of the config and of clients"

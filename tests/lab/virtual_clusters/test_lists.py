@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from maint.lab.virtual_clusters import lists
 from maint.lab.virtual_clusters.create import EXAMPLE
-from maint.lab.virtual_clusters.messages import shown
+from maint.lab.virtual_clusters.messages import without_empty
 
 KNOWN = json.loads(Path(EXAMPLE).read_bytes())
 
@@ -150,8 +150,8 @@ def test_what_is_shown_holds_nothing_empty(value):
             )
         return isinstance(found, list) and any(map(empty, found))
 
-    assert not empty(shown({"x": value}))
-    assert shown({"enabled": False, "paused": False, "count": 0}) == {"enabled": False, "count": 0}
+    assert not empty(without_empty({"x": value}))
+    assert without_empty({"enabled": False, "paused": False, "count": 0}) == {"enabled": False, "count": 0}
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

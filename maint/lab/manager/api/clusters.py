@@ -26,12 +26,12 @@ def read_all(world: World, request: Request) -> Response:
     if wanted not in (*_TYPES, "any"):
         raise ApiError(400, f"Cluster type '{wanted}' is not supported; supported are: any, base, compute, experience.")
     found = [each for each in clusters(world.deployment) if wanted == "any" or kind_of(each) == _TYPES[wanted]]
-    return listing([shown(world, each, request.api) for each in found])
+    return listing([listed_cluster(world, each, request.api) for each in found])
 
 
 def read(world: World, request: Request) -> Response:
     """Answer one cluster."""
-    return Response(value=shown(world, cluster_of(world, request), request.api))
+    return Response(value=listed_cluster(world, cluster_of(world, request), request.api))
 
 
 def delete(world: World, request: Request) -> Response:
@@ -42,7 +42,7 @@ def delete(world: World, request: Request) -> Response:
     used_by = _dependants(world, cluster)
     if used_by and world.switches["delete-with-dependants"] == "refuse":
         raise ApiError(400, f"Cannot delete cluster '{cluster['name']}': it is used by {', '.join(used_by)}.")
-    answer = shown(world, cluster, request.api)
+    answer = listed_cluster(world, cluster, request.api)
     for each in services(cluster):
         settings.keep_known(world, each)
     world.deployment["clusters"] = [each for each in clusters(world.deployment) if each is not cluster]
@@ -58,7 +58,7 @@ def members(world: World, cluster: Doc) -> list[Doc]:
     return [host for host in hosts(world.deployment) if host.get("hostId") in used]
 
 
-def shown(world: World, cluster: Doc, api: int) -> Doc:
+def listed_cluster(world: World, cluster: Doc, api: int) -> Doc:
     """Return a cluster as listings show it, in the fields of an API version (M7.2, recordings)."""
     answer: Doc = {"name": cluster["name"], "displayName": cluster.get("displayName") if api >= 6 else None}
     answer |= {"version": cluster.get("version"), "fullVersion": cluster.get("fullVersion") if api >= 6 else None}

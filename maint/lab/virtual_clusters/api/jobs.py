@@ -23,7 +23,9 @@ def read_all(cluster: Cluster, request: Request) -> Response:
 
 def read(cluster: Cluster, request: Request) -> Response:
     """Show a job."""
-    return Response(value=cluster.job_view(found(cluster.jobs, request, "job"), latest=request.flag("latestjob")))
+    return Response(
+        value=cluster.job_view(named_object(cluster.jobs, request, "job"), latest=request.flag("latestjob"))
+    )
 
 
 def create(cluster: Cluster, request: Request) -> Response:
@@ -44,7 +46,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 
 def update(cluster: Cluster, request: Request) -> Response:
     """Change a job: keys that are given replace, whether others stay is a switch (J4.1)."""
-    before = found(cluster.jobs, request, "job")
+    before = named_object(cluster.jobs, request, "job")
     given = request.document()
     if not isinstance(given, dict):
         raise ApiError(400, "json: cannot unmarshal into a job")
@@ -67,7 +69,7 @@ def update(cluster: Cluster, request: Request) -> Response:
 
 def delete(cluster: Cluster, request: Request) -> Response:
     """Delete a job; its runs stay."""
-    cluster.jobs.drop(str(found(cluster.jobs, request, "job")["name"]))
+    cluster.jobs.drop(str(named_object(cluster.jobs, request, "job")["name"]))
     return _answer(cluster, "vc-delete-status")
 
 
@@ -90,7 +92,7 @@ def run(cluster: Cluster, request: Request) -> Response:
     return Response(201, {"id": started["id"]} if cluster.switches["vc-run-answer"] == "id" else None)
 
 
-def found(kept: ObjectStore, request: Request, part: str, called: str = "") -> Doc:
+def named_object(kept: ObjectStore, request: Request, part: str, called: str = "") -> Doc:
     """Return the object that a part of the path names; one that cannot be seen is not there."""
     entry = kept.get(request.parts[part])
     if entry is None or not request.sees:
@@ -150,7 +152,7 @@ def _own_schedule(cluster: Cluster, request: Request, job: Doc, before: Doc | No
 
 def act(cluster: Cluster, request: Request) -> Response:
     """Pause or unpause a job's schedule; what became due while it was paused fires at once (J4.4)."""
-    job, action = found(cluster.jobs, request, "job"), request.parts["action"]
+    job, action = named_object(cluster.jobs, request, "job"), request.parts["action"]
     inner = job.get("_") or {}
     if "parse" in inner and "dag" not in inner and cluster.switches["vc-pause-unparsed"] == "refused":
         raise ApiError(400, f"no DAG of job {job['name']} is known")
@@ -212,4 +214,4 @@ def read_log(cluster: Cluster, request: Request) -> Response:
 
 
 def _run(cluster: Cluster, request: Request) -> Doc:
-    return found(cluster.runs, request, "run", "job run")
+    return named_object(cluster.runs, request, "run", "job run")

@@ -3,10 +3,10 @@
 from maint.lab.http.messages import BYTES, Response
 from maint.lab.manager.document import Doc
 from maint.lab.virtual_clusters import definitions, tick
-from maint.lab.virtual_clusters.api.jobs import found, shows
+from maint.lab.virtual_clusters.api.jobs import named_object, shows
 from maint.lab.virtual_clusters.cluster import Cluster
 from maint.lab.virtual_clusters.lists import page
-from maint.lab.virtual_clusters.messages import ApiError, Request, shown
+from maint.lab.virtual_clusters.messages import ApiError, Request, without_empty
 
 
 def read_all(cluster: Cluster, request: Request) -> Response:
@@ -17,7 +17,7 @@ def read_all(cluster: Cluster, request: Request) -> Response:
 
 def read(cluster: Cluster, request: Request) -> Response:
     """Show a resource, with its files where asked for."""
-    resource = found(cluster.resources, request, "resource")
+    resource = named_object(cluster.resources, request, "resource")
     view = cluster.resource_view(resource)
     if request.flag("includeFiles"):
         files = cluster.files.entries(str(resource["name"]))
@@ -42,7 +42,7 @@ def create(cluster: Cluster, request: Request) -> Response:
 
 def delete(cluster: Cluster, request: Request) -> Response:
     """Delete a resource with its files; jobs that mount it stay (J5.5)."""
-    name = str(found(cluster.resources, request, "resource")["name"])
+    name = str(named_object(cluster.resources, request, "resource")["name"])
     users = [job["name"] for job in cluster.jobs.values() if name in mounted(job)]
     if users and cluster.switches["vc-delete-mounted"] == "refuse":
         raise ApiError(409, f"resource is used by job '{users[0]}'")
@@ -53,7 +53,7 @@ def delete(cluster: Cluster, request: Request) -> Response:
 
 def events(cluster: Cluster, request: Request) -> Response:
     """Show what happened to a resource."""
-    resource = found(cluster.resources, request, "resource")
+    resource = named_object(cluster.resources, request, "resource")
     entry = {"id": 1, "message": f"resource {resource['name']} created", "created": resource["created"]}
     return Response(value={"events": [entry]})
 
@@ -69,7 +69,7 @@ _REQUIREMENTS = "requirements.txt"
 
 def upload_file(cluster: Cluster, request: Request) -> Response:
     """Take a file in, in the place of an earlier one; requirements start the build of an environment."""
-    resource = found(cluster.resources, request, "resource")
+    resource = named_object(cluster.resources, request, "resource")
     if request.upload is None:
         raise ApiError(400, "http: no such file")
     path = definitions.file_path(request.parts["path"])
@@ -87,7 +87,7 @@ def upload_file(cluster: Cluster, request: Request) -> Response:
 
 def download_file(cluster: Cluster, request: Request) -> Response:
     """Send a file's bytes."""
-    resource = found(cluster.resources, request, "resource")
+    resource = named_object(cluster.resources, request, "resource")
     if request.parts["path"] == "events" and cluster.files.entry(str(resource["name"]), "events") is None:
         return events(cluster, request)
     entry = _entry(cluster, request, resource)
@@ -99,7 +99,7 @@ def download_file(cluster: Cluster, request: Request) -> Response:
 
 def delete_file(cluster: Cluster, request: Request) -> Response:
     """Delete a file."""
-    resource = found(cluster.resources, request, "resource")
+    resource = named_object(cluster.resources, request, "resource")
     _entry(cluster, request, resource)
     cluster.files.drop(str(resource["name"]), definitions.file_path(request.parts["path"]))
     resource["modified"] = cluster.stamp()
@@ -116,12 +116,12 @@ def _entry(cluster: Cluster, request: Request, resource: Doc) -> Doc:
 
 def read_repositories(cluster: Cluster, request: Request) -> Response:
     """List repositories."""
-    return page(cluster, request, "repositories", cluster.repositories.values(), shown, "name")
+    return page(cluster, request, "repositories", cluster.repositories.values(), without_empty, "name")
 
 
 def read_repository(cluster: Cluster, request: Request) -> Response:
     """Show a repository."""
-    return Response(value=shown(_repository(cluster, request)))
+    return Response(value=without_empty(_repository(cluster, request)))
 
 
 def create_repository(cluster: Cluster, request: Request) -> Response:
@@ -148,4 +148,4 @@ def sync_repository(cluster: Cluster, request: Request) -> Response:
 
 
 def _repository(cluster: Cluster, request: Request) -> Doc:
-    return found(cluster.repositories, request, "repository")
+    return named_object(cluster.repositories, request, "repository")
