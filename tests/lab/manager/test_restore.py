@@ -250,6 +250,7 @@ def test_a_restore_goes_on_when_its_sender_leaves(make_lab, example):
     wait_until(lambda: client.lab.world.deployment["clusters"])
     client.log_in_as("backup-operator", "backup-operator-Pw-1")
     assert clusters_of(client) == ["base", "ecs-01"]
+    wait_until(lambda: client.lab.counts().get("PUT /api/v49/cm/deployment"))  # told after it is done
     assert client.lab.counts()["PUT /api/v49/cm/deployment"] == 1
 
 
