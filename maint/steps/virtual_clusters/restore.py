@@ -211,6 +211,9 @@ def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:
     """Return what the newest restore into a virtual cluster left paused."""
     found = [one.facts for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
     if not found:
-        words = f"nothing was restored into {cluster}, as far as the records in {sight.store.location} tell"
-        raise Refused(words, hint="name the jobs: `--set order=JOB,JOB`")
+        raise Refused(
+            f"no restore into {cluster} is known",
+            detail=[f"as far as the records in {sight.store.location} tell"],
+            hint="name the jobs: `--set order=JOB,JOB`",
+        )
     return [str(name) for name in cast(Sequence[str], found[-1].get("awake") or ())]
