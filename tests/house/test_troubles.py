@@ -74,7 +74,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
         "LEFT OUT": "snapshots/virtual_clusters/test_restore.py::test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted",
         "job … is held back": "snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named",
-        "nothing was restored": "snapshots/virtual_clusters/test_restore.py::test_schedules_that_nobody_restored_must_be_named",
+        "no restore into": "snapshots/virtual_clusters/test_restore.py::test_schedules_that_nobody_restored_must_be_named",
     },
     "backup": {
         "nobody to encrypt the backups for": "snapshots/test_capture.py::test_without_recipients_the_identity_at_hand_is_used_and_without_both_nothing_starts",
