@@ -544,7 +544,7 @@ def test_what_is_kept_and_is_not_as_in_the_snapshot_is_named_with_the_jobs_that_
 
 
 def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
-    with pytest.raises(Refused, match="nothing was restored"):
+    with pytest.raises(Refused, match="no restore into default-vc is known"):
         list(ResumeSchedules().plan(ResumeArguments(), ground))
 
 
