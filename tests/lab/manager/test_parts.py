@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyrage
 import pytest
 from cryptography.x509 import SubjectAlternativeName, load_pem_x509_certificate
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maint.lab import pki
@@ -173,6 +173,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(), json_values))
 def test_printed_json_reads_back_as_it_was(value):
     assert document.parse(document.dumps(value)) == value

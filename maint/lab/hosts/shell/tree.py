@@ -9,6 +9,7 @@ import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,8 @@ class Ownership:
 
     def __init__(self, side_file: Path) -> None:
         self._file = side_file
-        self._known: dict[str, Owned] = {}
         self._waiting: list[str] | None = None
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._load()
 
     def get(self, path: str) -> Owned | None:
         """Return what was recorded for a path, or None."""
@@ -104,9 +103,11 @@ class Ownership:
         with self._file.open("a", encoding="utf-8") as out:
             out.writelines(rows)
 
-    def _load(self) -> None:
+    @cached_property
+    def _known(self) -> dict[str, Owned]:
+        known: dict[str, Owned] = {}
         if not self._file.exists():
-            return
+            return known
         text = self._file.read_text(encoding="utf-8")
         lines = text.splitlines()
         try:
@@ -115,13 +116,13 @@ class Ownership:
             rows = [row for line in lines for row in _row(line)]
         for path, *owned in rows:
             if owned:
-                self._known[path] = Owned(*owned)
+                known[path] = Owned(*owned)
             else:
-                self._known.pop(path, None)
-        if len(lines) == len(self._known) and text.endswith("\n"):
-            return  # there is nothing to leave out
-        kept = [json.dumps([path, o.mode, o.user, o.group]) for path, o in self._known.items()]
-        self._file.write_text("".join(row + "\n" for row in kept), encoding="utf-8")
+                known.pop(path, None)
+        if len(lines) != len(known) or not text.endswith("\n"):
+            kept = [json.dumps([path, o.mode, o.user, o.group]) for path, o in known.items()]
+            self._file.write_text("".join(row + "\n" for row in kept), encoding="utf-8")
+        return known
 
 
 def _row(line: str) -> list[Any]:
