@@ -23,7 +23,7 @@ def shown(operator: Operator, *words: str) -> tuple[int, str]:
 
 def test_progress_makes_room_for_the_result(operator: Operator) -> None:
     code, told = shown(operator, "host", "check", "--check", "os.swappiness")
-    assert code == 0
+    assert code == 0, told
     assert "answered in" in told
     lines = [re.split(r"\r\x1b\[2K", line)[-1] for line in told.replace("\r\n", "\n").split("\n")]
     assert [line for line in lines if line] == ["5 of 5 hosts answered: 0 fail, 0 error, 0 warn, 0 skip, 5 pass"]
