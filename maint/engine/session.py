@@ -58,15 +58,25 @@ def hooks_before(site: Site, journal: Journal | NullJournal, plan: Plan, past: R
 
 
 def hooks_after(
-    site: Site, journal: Journal | NullJournal, plan: Plan, failure: BaseException | None, *, partly: bool
+    site: Site,
+    journal: Journal | NullJournal,
+    plan: Plan,
+    failure: BaseException | None,
+    *,
+    partly: bool,
+    within: float | None = None,
 ) -> Iterator[str]:
-    """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them."""
+    """Run what comes after a run, `on_failure` first where it did not end with 0; yields what went wrong with them.
+
+    Args:
+        within: seconds for all programs of each; an `on_failure` that hangs takes none of those of `after_run`.
+    """
     exit_code = exit_of(failure) or (PartlyDone.exit_code if partly else 0)
     state = "failed" if failure else "partly" if partly else "done"
     waiting = isinstance(failure, Unfinished)
     for hook in (*(("on_failure",) if exit_code else ()), "after_run"):
         try:
-            problems = _run(site, journal, plan, hook, state, exit_code, waiting=waiting)
+            problems = _run(site, journal, plan, hook, state, exit_code, waiting=waiting, within=within)
             yield from (f"`{hook}`: {words}" for words in problems if words)
         except Interrupted:
             yield f"`{hook}`: interrupted"
@@ -74,17 +84,28 @@ def hooks_after(
 
 
 def _run(
-    site: Site, journal: Journal | NullJournal, plan: Plan, hook: str, state: str, code: int, *, waiting: bool = False
+    site: Site,
+    journal: Journal | NullJournal,
+    plan: Plan,
+    hook: str,
+    state: str,
+    code: int,
+    *,
+    waiting: bool = False,
+    within: float | None = None,
 ) -> Iterator[str]:
     """Run the programs of a hook, and yield for each what went wrong, "" where nothing did."""
-    hooks = site.settings.hooks or Hooks()
+    hooks, begun = site.settings.hooks or Hooks(), site.clock.monotonic()
     said: dict[str, Json] = {"schema": "maint/1", "hook": hook, "site": plan.site, "playbook": plan.source}
     said |= {"run": journal.id, "state": state, "exit": code, "waiting": waiting}
     given = msgspec.json.encode(said)
     for command in getattr(hooks, hook):
         problem = ""
+        left = hooks.timeout if within is None else min(hooks.timeout, within - (site.clock.monotonic() - begun))
         try:
-            site.programs.run(command, given, hooks.timeout)
+            if left <= 0:
+                raise WorkFailed(f"{command[0]} was not begun: those before it took all the time", hint="see why")
+            site.programs.run(command, given, left)
         except WorkFailed as failure:
             problem = scrub(failure.in_a_line)
         time = show_time(site.clock.now())
@@ -234,7 +255,8 @@ class RunSession:
                     problems.append(self._tell_end(journal.id, self._shared, self._lease, waits=waits))
             yield from filter(None, problems)
             if stored:
-                yield from hooks_after(self._site, journal, self.plan, failure, partly=bool(runner.partly))
+                partly, within = bool(runner.partly), tidying(self._limit_of)
+                yield from hooks_after(self._site, journal, self.plan, failure, partly=partly, within=within)
             if failure is not None:
                 raise failure
         if runner.partly:
@@ -333,14 +355,19 @@ def abandoned_window(site: Site) -> Window | None:
     return None if window is None or window.run == run_at_work(site.state) else left_open(site)
 
 
+def tidying(limit: float | None) -> float | None:
+    """Return the seconds for what tidies up behind a run: the operator's once more, or `TIDYING` where that is more."""
+    return None if limit is None else max(limit, TIDYING)
+
+
 def tidied_in_time(plan: Plan, limit: float | None) -> Plan:
-    """Return a plan whose tidying up takes no longer than the operator gave the whole run, or `TIDYING` where more.
+    """Return a plan whose tidying up takes no longer than `tidying` says.
 
     Only what a later run does by itself: steps that put something back have the time that is theirs.
     """
-    if limit is None:
+    most = tidying(limit)
+    if most is None:
         return plan
-    most = max(limit, TIDYING)
 
     def bounded(action: Action) -> Action:
         tidies = action.phase is Phase.FINALLY and STEPS[action.kind].tidies

@@ -1,6 +1,7 @@
 """Programs of a site around its runs: real ones, and what the journal keeps of them."""
 
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.config.notices import HOOKS, Hooks
-from maint.engine import journal, past_runs
+from maint.engine import journal, past_runs, session
 from maint.engine.session import RunSession
 from maint.errors import DeadlinePassed, Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
@@ -103,6 +104,17 @@ def test_a_program_before_counts_for_the_limit_of_the_command(bench: Bench, tmp_
     assert isinstance(failed, DeadlinePassed), failed
     assert bench.did == []
     assert past_runs.history(bench.site.state)[-1].state == "interrupted"
+
+
+def test_programs_after_get_the_limit_of_the_command_once_more_and_no_longer(bench, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(session, "TIDYING", 0.5)
+    hanging = ("/bin/sleep", "5")
+    hooked(bench, tmp_path, on_failure=(hanging, ("/bin/true",)), after_run=(hanging,), timeout=10.0)
+    begun = time.monotonic()
+    bench.fails(BOOK % FAILING, limit=0.4, limit_of=0.4)
+    assert time.monotonic() - begun < 4
+    assert [hook for hook, problem in kept(bench) if "did not end within" in problem] == ["on_failure", "after_run"]
+    assert ("on_failure", "/bin/true was not begun: those before it took all the time") in kept(bench)
 
 
 def test_a_run_that_is_taken_up_and_refused_can_still_be_taken_up(bench: Bench, tmp_path: Path) -> None:
