@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,11 @@ from maint.cli.options import Flags, option
 from maint.cli.schedule import files as installed
 from maint.cli.schedule.files import FORMS, ScheduleFile, folder_of
 from maint.cli.schedule.units import (
-    FAILURE,
     JOBS,
+    SHARED_FAILURE,
     ScheduleRequest,
     calendar,
+    failure_unit,
     files_of,
     names_of,
     references,
@@ -128,13 +129,14 @@ def remove(flags: Flags, user: User = False, folder: Folder = "") -> int:
     """Stop the schedule and delete the files that install wrote, and no others."""
     site = settings_of(flags).site()
     place = absolute(folder) if folder else None
-    found = _found(site, user=user, folder=place)
+    found = own_files(site, user, place)
     return take_away(flags, site, found, user=user, folder=place)
 
 
 def take_away(flags: Flags, site: SiteSettings, found: Sequence[Path], *, user: bool, folder: Path | None) -> int:
     """Show the files that would go, ask, stop what they started, and delete them; return the exit code."""
     screen, none = flags.screen(), "no schedule is installed"
+    found = [*found, *_unneeded(site, found, user, folder)]
     plan = _plan("schedule-remove", site.name, [(str(path), f"delete {path}") for path in found])
     if flags.dry_run:
         screen.emit({"files": [str(path) for path in found]}, plan_text(plan) if found else none)
@@ -151,7 +153,8 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
     """Show what is installed, when it runs next, and the age of the last verified success."""
     with opened(flags) as (site, screen):
         place = absolute(folder) if folder else None
-        found = _found(site.settings, user=user, folder=place, shared=True)
+        found = own_files(site.settings, user, place)
+        found += _for_failures(site.settings, found, user, place)
         when = [_rhythm(path) for path in found if _rhythm(path)]
         following = _next(site.settings.name, found, user=user) if place is None else None
         try:
@@ -226,7 +229,9 @@ def _delete(paths: Sequence[Path], *, user: bool, folder: Path | None) -> None:
 def _stale(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> list[Path]:
     """Return files of ours that an earlier installation of the same wrote for the site, and that are not asked for."""
     wanted, jobs = {file.path for file in files}, (request.own.name,) if request.own else JOBS
-    return [path for path in own_files(site, request.user, request.folder, jobs) if path not in wanted]
+    stale = [path for path in own_files(site, request.user, request.folder, jobs) if path not in wanted]
+    unneeded = _unneeded(site, stale, request.user, request.folder, wanted)
+    return [*stale, *(path for path in unneeded if path not in wanted)]
 
 
 def _warn(site: SiteSettings, screen: Screen) -> None:
@@ -312,15 +317,25 @@ def _ask_manager(flags: Flags) -> None:
         )
 
 
-def _found(site: SiteSettings, *, user: bool, folder: Path | None, shared: bool = False) -> list[Path]:
-    """Return the files of ours that are installed for a site; that for failures if no other needs it, or `shared`."""
-    found = own_files(site, user, folder)
+def _unneeded(
+    site: SiteSettings, gone: Collection[Path], user: bool, folder: Path | None, written: Collection[Path] = ()
+) -> list[Path]:
+    """Return the units for failures, of the site and of all sites, that no service names once some files are gone."""
     units = folder or folder_of("systemd", user, os.environ)
-    others = [path for path in units.glob("maint-*-*.service") if path not in found and installed.is_ours(path)]
-    needed = shared and any(path.suffix == ".service" for path in found)
-    if installed.is_ours(units / FAILURE) and (needed or not others):
-        found.append(units / FAILURE)
-    return found
+    services = [one for one in units.glob("maint-*-*.service") if one not in gone and "@" not in one.name]
+    sites = {installed.site_of(one) for one in services if installed.is_ours(one)}
+    own = units / failure_unit(site.name)
+    there = {*written, *units.glob("maint-failure@*.service")}
+    unneeded = [own] if own not in written and site.name not in sites else []
+    unneeded += [units / SHARED_FAILURE] if all(units / failure_unit(one) in there for one in sites) else []
+    return [one for one in unneeded if installed.is_ours(one)]
+
+
+def _for_failures(site: SiteSettings, found: Collection[Path], user: bool, folder: Path | None) -> list[Path]:
+    """Return the unit for failures that a site's own files need, or that nothing needs any more."""
+    units = folder or folder_of("systemd", user, os.environ)
+    used = [units / name for name in (failure_unit(site.name), SHARED_FAILURE) if installed.is_ours(units / name)]
+    return used[:1] if any(path.suffix == ".service" for path in found) else _unneeded(site, found, user, folder)
 
 
 def own_files(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequence[str] = JOBS) -> list[Path]:

@@ -116,13 +116,18 @@ STALE = "30d"  # how old the last verification of a snapshot may get where older
 
 
 def names_of(site: str, form: str, jobs: Sequence[str] = JOBS) -> Sequence[str]:
-    """Return all names that a site's own files of some jobs may have; the unit for failures serves all sites."""
+    """Return all names that a site's own files of some jobs may have, but for its unit for failures."""
     if form == "cron":  # which passes over names with a dot, and has all of a site's own jobs in one file
         return (f"maint-{jobs[0]}-{site.replace('.', '_')}",)
     return tuple(f"maint-{job}-{site}.{kind}" for job in jobs for kind in ("service", "timer"))
 
 
-FAILURE = "maint-failure@.service"
+SHARED_FAILURE = "maint-failure@.service"  # up to 0.3.14, of the config that was installed last, for all sites
+
+
+def failure_unit(site: str) -> str:
+    """Return the name of a site's unit for failures: drop-ins for all sites, of `maint-failure@`, hold for it, too."""
+    return f"maint-failure@{site}.service"
 
 
 def files_of(
@@ -147,8 +152,8 @@ def files_of(
         told = {**values, **_job_values(values, job)}
         files.append(ScheduleFile(folder / f"{name}.service", from_file("maint-backup.service.j2", told)))
         files.append(ScheduleFile(folder / f"{name}.timer", from_file("maint-backup.timer.j2", told)))
-    shared = {**values, **_shared(settings, site)}
-    return (*files, ScheduleFile(folder / FAILURE, from_file("maint-failure@.service.j2", shared)))
+    looks = {**values, **_looking(settings, site)}
+    return (*files, ScheduleFile(folder / failure_unit(site.name), from_file("maint-failure@.service.j2", looks)))
 
 
 def _jobs(site: SiteSettings, request: ScheduleRequest) -> Iterator[ScheduledJob]:
@@ -193,14 +198,14 @@ def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) ->
     state = site.state.parent
     credentials = dict(_credentials(settings, site)) if request.form == "systemd" else {}
     read, made = (request.own.reads, request.own.writes) if request.own else ((), ())
-    needed = [*_read(settings, [site]), *read, *made]
+    needed = [*_read(settings, site), *read, *made]
     environment = {"MAINT_STATE": str(state), **{one: f"credential:{name}" for one, (name, _) in credentials.items()}}
     return {
         "mark": f"{MARK} {site.name}",
         "site": site.name,
         "config": str(settings.path),
         "user": request.user,
-        "doctor": _words([program(), "--config", str(settings.path), "--site"]) + " %i doctor",
+        "doctor": _words([program(), "--config", str(settings.path), "--site", site.name, "doctor"]),
         "environment": [_word(f"{name}={value}") for name, value in environment.items()],
         "credentials": [f"{name}:{_escaped(str(path))}" for name, path in credentials.values()],
         "in_tmp": _in_tmp(needed),
@@ -209,15 +214,13 @@ def _values(settings: Settings, site: SiteSettings, request: ScheduleRequest) ->
     }
 
 
-def _shared(settings: Settings, site: SiteSettings) -> dict[str, object]:
-    """Return what differs in the unit that serves all sites: it belongs to none, and tries the stores of each."""
-    written = dict.fromkeys(path for one in settings.sites for path in writable(one))
+def _looking(settings: Settings, site: SiteSettings) -> dict[str, object]:
+    """Return what differs in the unit for failures: it needs no secret to begin, and is the same for all schedules."""
     return {
-        "mark": MARK,
         "credentials": [],
         "environment": [_word(f"MAINT_STATE={site.state.parent}")],
-        "in_tmp": _in_tmp(_read(settings, settings.sites)),
-        "writable": [_word(f"-{path}") for path in written],
+        "in_tmp": _in_tmp(_read(settings, site)),
+        "writable": [_word(f"-{path}") for path in writable(site)],
     }
 
 
@@ -241,9 +244,9 @@ def writable(site: SiteSettings) -> Sequence[Path]:
     return [path for path in found if not path.is_relative_to(STATE_DIRECTORY)]
 
 
-def _read(settings: Settings, sites: Sequence[SiteSettings]) -> Sequence[Path]:
-    """Return what runs for some sites read beside their secrets, to know whether a /tmp of their own would hide it."""
-    return [Path(program()), settings.folder, *(path for site in sites for path in writable(site))]
+def _read(settings: Settings, site: SiteSettings) -> Sequence[Path]:
+    """Return what runs for a site read beside its secrets, to know whether a /tmp of their own would hide it."""
+    return [Path(program()), settings.folder, *writable(site)]
 
 
 def _in_tmp(needed: Sequence[Path | str]) -> bool:

@@ -45,7 +45,7 @@ def test_a_timer_runs_the_playbook_with_what_it_was_given(type_: Scheduler) -> N
     said = type_("start-cluster", "--set", "cluster=my base", "--at", "Sun 03:30", "--form", "systemd")
     assert said.code == 0, said.err
     name = "maint-playbook-start-cluster-prod"
-    assert type_.files == ["maint-failure@.service", f"{name}.service", f"{name}.timer"]
+    assert type_.files == ["maint-failure@prod.service", f"{name}.service", f"{name}.timer"]
     [command] = settings(type_.units / f"{name}.service")["ExecStart"]
     assert command.endswith('--site prod playbook run start-cluster --set "cluster=my base" --yes')
     assert settings(type_.units / f"{name}.timer")["OnCalendar"] == ["Sun *-*-* 03:30:00"]
@@ -67,12 +67,14 @@ def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Sch
     assert type_("probe", "--every", "6h", "--form", "systemd").code == 0
     assert type_("--form", "systemd", verb="install").code == 0
     assert type_("export", "--form", "systemd").code == 0
-    assert "maint-failure@.service" in type_(verb="show").out
+    assert "maint-failure@prod.service" in type_(verb="show").out
     assert type_(verb="remove").code == 0
     assert [name for name in type_.files if "backup" in name] == []
     assert type_("probe", "--remove").code == 0
-    left = ["maint-failure@.service", "maint-playbook-export-prod.service", "maint-playbook-export-prod.timer"]
+    left = ["maint-failure@prod.service", "maint-playbook-export-prod.service", "maint-playbook-export-prod.timer"]
     assert type_.files == left
+    assert type_("export", "--remove").code == 0
+    assert type_.files == []
 
 
 def test_a_unit_lets_a_run_write_where_its_steps_write(type_: Scheduler, tmp_path: Path) -> None:

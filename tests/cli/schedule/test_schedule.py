@@ -149,7 +149,7 @@ def test_the_service_is_confined_and_a_held_lock_is_no_failure(config, units):
     }
     assert {key: service[key] for key in wanted} == {key: [value] for key, value in wanted.items()}
     assert {"-/srv/backups", "-/srv/shared", "-/srv/pages"} <= set(service["ReadWritePaths"])
-    looks = settings(units / "maint-failure@.service")  # doctor tries to write to the store
+    looks = settings(units / "maint-failure@prod.service")  # doctor tries to write to the store
     assert "-/srv/backups" in looks["ReadWritePaths"]
     assert timer["Persistent"] == ["true"]
     assert timer["RandomizedDelaySec"] == ["900s"]
@@ -253,8 +253,37 @@ def test_removing_takes_all_that_was_installed_and_leaves_other_sites_alone(conf
     for path in (one, other):
         install(path, units, "--form", "systemd")
     assert maint("schedule", "remove", "--config", str(one), "--folder", str(units), "--yes").code == 0
-    left = {"maint-backup-test.service", "maint-backup-test.timer", "maint-failure@.service"}
+    left = {"maint-backup-test.service", "maint-backup-test.timer", "maint-failure@test.service"}
     assert {path.name for path in units.iterdir()} == left
+    assert maint("schedule", "remove", "--config", str(other), "--folder", str(units), "--yes").code == 0
+    assert list(units.iterdir()) == []
+
+
+def test_what_fails_is_looked_at_with_the_config_that_it_ran_with(config, units):
+    one, other = config(), config(name="te-st", folder="other")
+    for path, name in ((one, "prod"), (other, "te-st")):
+        said = install(path, units, "--form", "systemd")
+        assert (said.code, "would run no more" in said.err) == (0, False)
+        [looks] = settings(units / f"maint-failure@{name}.service")["ExecStart"]
+        assert looks.endswith(f"--config {path} --site {name} doctor")
+    assert accepted(units) == ""
+
+
+def test_the_unit_for_failures_of_earlier_versions_goes_with_the_last_that_needs_it(config, units):
+    one, other = config(), config(name="te-st", folder="other")
+    for path in (one, other):
+        install(path, units, "--form", "systemd")
+    earlier = units / "maint-failure@.service"
+    for name in ("prod", "te-st"):
+        shutil.move(units / f"maint-failure@{name}.service", earlier)
+    earlier.write_text("# maint-schedule\n" + earlier.read_text().partition("\n")[2])
+    assert str(earlier) in maint("schedule", "show", "--config", str(one), "--folder", str(units)).out
+    install(one, units, "--form", "systemd")
+    assert earlier.exists()  # the other site has no other yet
+    said = maint("schedule", "remove", "--config", str(one), "--folder", str(units), "--yes")
+    assert (said.code, earlier.exists()) == (0, True)
+    said = install(other, units, "--form", "systemd")
+    assert f"removed: {earlier}" in said.out
     assert maint("schedule", "remove", "--config", str(other), "--folder", str(units), "--yes").code == 0
     assert list(units.iterdir()) == []
 
@@ -379,7 +408,7 @@ def test_changing_the_form_takes_the_other_one_away(config, units):
     path = config()
     install(path, units, "--form", "systemd")
     install(path, units, "--form", "cron")
-    assert {one.name for one in units.iterdir()} == {"maint-backup-prod", "maint-failure@.service"}
+    assert {one.name for one in units.iterdir()} == {"maint-backup-prod"}
     maint("schedule", "remove", "--config", str(path), "--folder", str(units), "--yes")
     assert list(units.iterdir()) == []
 
