@@ -19,6 +19,7 @@ from maint.adapters.http.transport import Peer, Transport
 from maint.adapters.programs import LocalPrograms
 from maint.config.fields import is_address, url
 from maint.config.notices import Mail, NoticeSettings
+from maint.config.secrets import in_one_line
 from maint.config.suggestions import meant
 from maint.errors import CannotReach, DeadlinePassed, Interrupted, Invalid, MaintError, WorkFailed
 from maint.model.notice import Kind, Notice, Told
@@ -47,7 +48,8 @@ def _mail(one: NoticeSettings, notice: Notice, say: Say) -> None:
     try:
         with _connected(mail, one.timeout) as server:
             if mail.username and mail.password:
-                server.login(mail.username, say.secrets.resolve(mail.password).reveal())
+                password = in_one_line(say.secrets.resolve(mail.password), mail.password)
+                server.login(mail.username, password.reveal())
             refused = server.send_message(_written(mail, notice, say), mail.sender, list(mail.to))
     except ssl.SSLCertVerificationError as error:
         raise CannotReach(
@@ -138,7 +140,7 @@ def _webhook(one: NoticeSettings, notice: Notice, say: Say) -> None:
     """Post the event in the webhook's format; raises WorkFailed, CannotReach or Invalid."""
     hook = one.webhook
     assert hook is not None
-    auth = Bearer(say.secrets.resolve(hook.token)) if hook.token else None
+    auth = Bearer(in_one_line(say.secrets.resolve(hook.token), hook.token)) if hook.token else None
     address = _address(hook.url, say.secrets, f"notify.{one.name}.webhook.url")
     call = Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
     _sent(call, hook.ca, say.proxy, auth)

@@ -59,7 +59,14 @@ def _shaped(shape: str, words: str) -> AfterValidator:
     return _fitting(lambda text: re.fullmatch(shape, text), words)
 
 
+def _without_zone(host: str | None) -> None:
+    """Judge an address by itself; ValueError: it holds for one interface of one machine, and no certificate names it."""
+    if host and ":" in host and "%" in host:
+        raise ValueError("must not name a zone (what follows %): give a name, or an address without one")
+
+
 def _host(text: str) -> str:
+    _without_zone(text)
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -92,6 +99,7 @@ def url(text: str) -> str:
         raise ValueError("must be a URL such as https://HOST/PATH") from None
     if not host or parts.username is not None or parts.password is not None or any(c.isspace() for c in text):
         raise ValueError("must be a URL such as https://HOST/PATH, without user or password")
+    _without_zone(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback(host)):
         raise ValueError("must begin with https://")
     return text
@@ -106,6 +114,7 @@ def _proxy(text: str) -> str:
         raise ValueError(wanted) from None
     if not whole or "@" in parts.netloc or parts.path not in ("", "/") or any(c.isspace() or c in "?#" for c in text):
         raise ValueError(wanted)
+    _without_zone(parts.hostname)
     return text
 
 
@@ -148,6 +157,7 @@ def _store(text: str) -> str:
         raise ValueError(f"must be {STORES}") from None
     if parts.password is not None:
         raise ValueError("must not hold a password")
+    _without_zone(parts.hostname)
     return text
 
 

@@ -64,6 +64,18 @@ def is_typed(reference: str) -> bool:
     return reference.partition(":")[0] == "prompt"
 
 
+def in_one_line(secret: Secret, reference: str) -> Secret:
+    """Return a password or token that goes into a header or a line; Invalid: it breaks that, and is not shown."""
+    if {*secret.reveal()} & {*"\r\n\0"}:
+        kind, rest = _parts(reference)
+        what = f"what the command {shlex.split(rest)[0]} prints" if kind == "command" else f"the secret {reference}"
+        raise Invalid(
+            f"{what} holds a line break, and a password or token is one line",
+            hint="write it there anew, with at most one line break, behind it",
+        )
+    return secret
+
+
 _EMPTY = "put the secret there, or let the reference name the place that holds it"
 _REFERENCES = f"write it as one of {FORMS}; `maint help configuration` explains each"
 

@@ -76,6 +76,13 @@ def test_a_webhook_gets_the_event_as_json_with_its_token(tell: Tell, httpserver:
     assert request.json == FAILED.to_json()
 
 
+def test_a_token_of_several_lines_is_named_and_not_shown(tell: Tell, httpserver: HTTPServer, tmp_path: Path) -> None:
+    token = secret(tmp_path, "token", "t0ken\nof-the-hook\n")
+    [told] = tell(FAILED, webhook={"url": httpserver.url_for("/hook"), "token": token})
+    assert told.problem.startswith(f"webhook: the secret {token} holds a line break")
+    assert "t0ken" not in told.problem.replace(token, "")
+
+
 @pytest.mark.parametrize("format_", ["slack", "teams"])
 def test_chat_tools_get_the_words_as_they_want_them(tell: Tell, httpserver: HTTPServer, format_: str) -> None:
     httpserver.expect_request("/hook").respond_with_data("ok")

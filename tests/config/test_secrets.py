@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from maint.adapters.programs import LocalPrograms
 from maint.config.programs import run_program
-from maint.config.secrets import ReferencedSecrets, check_reference
+from maint.config.secrets import ReferencedSecrets, check_reference, in_one_line
 from maint.errors import Invalid, MaintError, Refused, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Secrets
@@ -87,6 +87,17 @@ def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
         secrets(tmp_path).resolve("file:pipe")
     with pytest.raises(Invalid, match="not a regular file"):
         secrets(tmp_path).resolve("file:.")
+
+
+@pytest.mark.parametrize("reference", ["file:token", "env:TOKEN", "command:printf 's3cret\\nrest'"])
+def test_a_password_of_several_lines_is_named_and_not_shown(tmp_path: Path, reference: str) -> None:
+    private(tmp_path / "token", b"s3cret\n\n")
+    known = secrets(tmp_path, TOKEN="s3cret\rrest")
+    with pytest.raises(Invalid) as caught:
+        in_one_line(known.resolve(reference), reference)
+    assert "holds a line break" in caught.value.message
+    assert "s3cret" not in caught.value.in_a_line
+    assert in_one_line(Secret("s3cret"), reference) == Secret("s3cret")
 
 
 @pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "not UTF-8")])

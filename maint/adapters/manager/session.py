@@ -14,8 +14,10 @@ from maint.adapters.http.request import Basic, Call
 from maint.adapters.http.tls import presented_der, presented_end
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import Login, ManagerSettings
+from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, Invalid, LoginRefused, MaintError, NotTrusted, Refused, Transient, WorkFailed
 from maint.model.manager import Account, Door, Presence
+from maint.model.secret import Secret
 from maint.ports import Secrets
 
 PROXY = "is there a proxy or a login page between us and the manager?"
@@ -270,7 +272,7 @@ class ManagerSession:
     def _let_in(self) -> _Login:
         if self._login is not None:
             return self._login
-        self._secrets.resolve(self._settings.login.password)  # one that cannot be had stops us before anything leaves
+        self._password(self._settings.login)  # one that cannot be had stops us before anything leaves
         self.address()
         refused: list[str] = []
         for login, bootstrap in self._candidates():
@@ -325,7 +327,10 @@ class ManagerSession:
                 f"the account name {login.username!r} holds a colon, which HTTP Basic cannot carry",
                 hint="set manager.username to an account without one",
             )
-        return Basic(login.username, self._secrets.resolve(login.password))
+        return Basic(login.username, self._password(login))
+
+    def _password(self, login: Login) -> Secret:
+        return in_one_line(self._secrets.resolve(login.password), login.password)
 
     def _version(self, reply: Reply, name: str) -> int | None:
         if reply.status == 403:

@@ -12,6 +12,7 @@ from paramiko import Channel
 from maint.adapters.ssh.connections import BROKEN, reason
 from maint.adapters.ssh.transport import begin
 from maint.config.schema import SiteSettings, SshSettings
+from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Ran, Secrets
@@ -38,7 +39,7 @@ class SudoGates:
     def password(self) -> Secret | None:
         """The password, None where none is configured."""
         reference = ssh_settings(self._settings).sudo_password
-        return None if reference is None else self._secrets.resolve(reference)
+        return None if reference is None else in_one_line(self._secrets.resolve(reference), reference)
 
     def gate(self, host: str) -> "SudoGate | None":
         """Return a call of sudo on a host, None where commands run without it."""

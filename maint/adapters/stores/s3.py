@@ -26,6 +26,7 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
     staging_name,
 )
+from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, Invalid, Stopped, StoreFailed, WorkFailed
 from maint.files import spool
 from maint.retry import briefly
@@ -64,8 +65,8 @@ def opened(parts: SplitResult, access: Access) -> "S3Store":
         words = f"{parts.geturl()!r} names no bucket"
         raise Invalid(words, hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
     own = access.backup.s3.of(parts.netloc)
-    service = S3Service(own, access.secrets.resolve(own.access_key), access.secrets.resolve(own.secret_key))
-    return S3Store(service, parts.netloc, unquote(parts.path))
+    keys = [in_one_line(access.secrets.resolve(one), one) for one in (own.access_key, own.secret_key)]
+    return S3Store(S3Service(own, *keys), parts.netloc, unquote(parts.path))
 
 
 class S3Store:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from maint.adapters.http.answers import Reply, parse
 from maint.adapters.http.request import Basic
 from maint.config.schema import VirtualClusterSettings
+from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, LoginRefused
 from maint.model.json import Json
 from maint.model.secret import Secret
@@ -63,7 +64,8 @@ class Tokens:
         login = self._settings.login
         service = quote(self._settings.token_service, safe="")
         url = f"{self._settings.auth_url.rstrip('/')}/gateway/authtkn/{service}/api/v1/token"
-        reply = self._send(url, Basic(login.username, self._secrets.resolve(login.password)))
+        password = in_one_line(self._secrets.resolve(login.password), login.password)
+        reply = self._send(url, Basic(login.username, password))
         value, given = self._given(urlsplit(url).netloc, reply)
         lifetime = _lifetime(given, _expiry(value), self._clock.now().timestamp())
         renew = None if lifetime is None else self._clock.monotonic() + lifetime - min(_EARLY, lifetime / 2)

@@ -58,6 +58,18 @@ def test_refusal_names_both_accounts_and_no_password(bench: Bench, plain: HTTPSe
     assert bench.clock.pauses == []  # a 401 on the first call is not a stray one
 
 
+def test_a_password_of_several_lines_never_leaves(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain)
+    broken = Bootstrap.model_construct(username="setup", password="env:A\nB")
+    with pytest.raises(Invalid):
+        bench.client(bootstrap=broken).log_in()
+    assert not any("setup" in _name(request) for request, _ in plain.log)
+
+
+def _name(request: Request) -> str:
+    return base64.b64decode(request.headers.get("Authorization", "").removeprefix("Basic ")).decode()
+
+
 def test_a_stray_401_after_login_is_asked_again(bench: Bench, plain: HTTPServer) -> None:
     plain.expect_request("/api/version").respond_with_data("v49")
     plain.expect_oneshot_request("/api/v45/cm/version").respond_with_data("no", status=401)
