@@ -60,8 +60,8 @@ def _shaped(shape: str, words: str) -> AfterValidator:
 
 
 def _without_zone(host: str | None) -> None:
-    """Judge an address by itself; ValueError: it holds for one interface of one machine, and no certificate names it."""
-    if host and ":" in host and "%" in host:
+    """Judge an address; ValueError: it holds for one interface of one machine, and no certificate names it."""
+    if host and {*":%"} <= {*host}:
         raise ValueError("must not name a zone (what follows %): give a name, or an address without one")
 
 

@@ -26,7 +26,7 @@ from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
 from maint.cli.site.doctor_kubernetes import kubernetes
-from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, WARN, Line, guarded, unwritable, within
+from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
@@ -37,6 +37,7 @@ from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
 from maint.errors import DeadlinePassed, Invalid, StoreFailed
 from maint.files import existing
+from maint.model.certificate import end_of, is_self_signed
 from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
 from maint.ports import Store
@@ -294,7 +295,14 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
         cluster.token_until()
         cluster.info()
         cluster.job(_NOBODYS)  # who may not see jobs is told so
-    yield Line(label, OK, f"lets {cluster.settings.login.username} in at {cluster.settings.base_url}")
+        shown = cluster.certificates()
+    said = cluster.settings
+    words = f"lets {said.login.username} in at {said.base_url}"
+    ends = {host: end for host, der in shown.items() if der and (end := end_of(der)) - site.clock.now() < SOON}
+    words += "".join(f"; the certificate of {host} ends {tell_time(end)}" for host, end in ends.items())
+    own = said.tls is None and all(is_self_signed(shown[host]) for host in ends)
+    renew = f"maint vc init {name} --renew" if own else f"name a new one in its `tls`, then `maint vc init {name}`"
+    yield Line(label, WARN if ends else OK, words, renew if ends else "")
 
 
 def _clock(site: ConfiguredSite) -> Iterator[Line]:

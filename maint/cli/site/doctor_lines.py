@@ -2,19 +2,29 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from maint.adapters.clock import is_of_another
+from maint.checks.check import RUNNING
+from maint.checks.evaluate import judge
+from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
+from maint.checks.registry import named
+from maint.cli.composition import ConfiguredSite
+from maint.config.schema import HostSettings
 from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
+from maint.model.fleet import State
 from maint.ports import Clock
 
 REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
 OK, WARN, FAIL = "ok", "warn", "FAIL"
 SKIP = "skip"  # could not be tried here, and that is not a fault of this site
+SOON = timedelta(days=30)  # before a certificate or a licence ends, it is said
+_STATES = {State.FAIL: FAIL, State.ERROR: WARN, State.WARN: WARN, State.PASS: OK, State.SKIP: SKIP}  # the worst first
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -48,6 +58,26 @@ def unwritable(label: str, folder: Path, hint: str) -> Iterator[Line]:
         point = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.is_mount())
         words, hint = f"{words}: it is mounted read-only", f"`mount -o remount,rw {shlex.quote(str(point))}`"
     yield Line(label, FAIL, words, hint)
+
+
+def by_checks(site: ConfiguredSite, label: str, host: HostSettings, checks: Sequence[str]) -> Iterator[Line]:
+    """Yield what some checks of `maint host check` say of a host: the worst alone, each check that says it."""
+    enquiry = Enquiry(
+        (host,),
+        named(checks),
+        setting_of(site.settings, RUNNING, None),
+        {host.name: profiles_of(host, site.settings)},
+        {},
+    )
+    facts = ask_site(site, enquiry, site.fleet, timeout=REACH)
+    findings = judge(enquiry.checks, facts, site.settings.accepted)
+    worst = next(state for state in _STATES if any(one.state is state for one in findings))
+    told = [one for one in findings if _STATES[one.state] == _STATES[worst]]
+    words = "; ".join(f"{one.check}: {one.observed}" for one in told)
+    words = words if facts.hosts[0].reached else f"no whole answer about it within {REACH:g} s"
+    again = f"maint host check --host {host.name} {' '.join(f'--check {name}' for name in checks)}"
+    hint = {FAIL: "; ".join(one.remedy for one in told), WARN: again}.get(_STATES[worst], "")
+    yield Line(label, _STATES[worst], f"{host.name}: {words}", hint)
 
 
 def guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

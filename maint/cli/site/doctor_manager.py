@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, within
+from maint.cli.site.doctor_lines import FAIL, OK, SKIP, SOON, WARN, Line, by_checks, guarded, within
 from maint.engine.lock import run_at_work
 from maint.model.formatting import parse_time, show_duration, tell_time
 from maint.model.manager import CLOSE_COMMAND, Door
@@ -18,7 +18,8 @@ from maint.steps.manager.server_options import RedactionSwitch, switches
 from maint.steps.manager.window_record import left_open
 
 _CHECKING = "maint host check --hosts-in manager"
-_LONG, _SOON = timedelta.max, timedelta(days=30)
+_LONG = timedelta.max
+_DISKS = ("disk.space", "disk.inodes", "disk.ro")
 _APART = timedelta(seconds=60)  # two clocks that differ by more are told
 _UPLOAD = "get a new licence file, then: maint manager license FILE"
 _RENEW = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
@@ -43,6 +44,7 @@ def manager(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
     yield from guarded("manager's clock", partial(_clock, site))
     mute = _mute(site, silent)
     yield from guarded("manager's host", partial(_machines, site)) if not mute else [Line("manager's host", SKIP, mute)]
+    yield from guarded("manager's disks", partial(_disks, site)) if not mute else ()
     yield from guarded("licence", partial(_licence, site))
     yield from guarded("truststore", partial(_truststore, site)) if not mute else [Line("truststore", SKIP, mute)]
     if site.settings.manager.kdc is None and uses_kerberos(site.manager):
@@ -53,7 +55,7 @@ def manager(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
 def _certificate(site: ConfiguredSite) -> Iterator[Line]:
     """Look until when the certificate of the TLS port counts: the day it ends, nobody is let in."""
     if (end := site.manager.certificate_end()) is not None:
-        soon = end - site.clock.now() < _SOON
+        soon = end - site.clock.now() < SOON
         words = f"that of the manager's TLS port ends {tell_time(end)}"
         yield Line("certificate", WARN if soon else OK, words, _RENEW if soon else "")
 
@@ -90,6 +92,12 @@ def _machines(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("manager's host", OK if accepted else state, words, hint if one.wrong and not accepted else "")
 
 
+def _disks(site: ConfiguredSite) -> Iterator[Line]:
+    """Look for room on the manager's hosts: on a full one neither its database nor a restore can write."""
+    for host in site.settings.hosts_in("manager") if site.settings.ssh else ():
+        yield from by_checks(site, "manager's disks", host, _DISKS)
+
+
 def _licence(site: ConfiguredSite) -> Iterator[Line]:
     """Look until when the manager's licence counts: without one a restore is refused."""
     held = site.manager.license()
@@ -98,7 +106,7 @@ def _licence(site: ConfiguredSite) -> Iterator[Line]:
         return
     end = parse_time(held.expiration)
     left = end - site.clock.now() if end else _LONG
-    state = FAIL if left < timedelta() else WARN if left < _SOON else OK
+    state = FAIL if left < timedelta() else WARN if left < SOON else OK
     words = f"{held.owner}'s, which {'ended' if state == FAIL else 'ends'} {tell_time(end)}" if end else held.owner
     yield Line("licence", state, words, "" if state == OK else _UPLOAD)
 

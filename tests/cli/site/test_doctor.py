@@ -509,6 +509,15 @@ def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
     assert named(site) - buckets <= {*references(site).values(), *references_by_hand(site).values()}
 
 
+def test_a_certificate_of_a_virtual_cluster_that_ends_soon_is_told_with_what_makes_a_new_one(loaded, monkeypatch):
+    label = "virtual cluster Default-VC-abc12345"
+    assert checks(loaded("doctor", "-o", "json"))[label]["state"] == "ok"
+    monkeypatch.setattr(doctor, "SOON", timedelta(days=9999))
+    line = checks(loaded("doctor", "-o", "json"))[label]
+    assert line["state"] == "warn" and "; the certificate of " in line["words"], line
+    assert "maint vc init Default-VC-abc12345" in line["hint"]
+
+
 def test_a_virtual_cluster_that_takes_its_own_time_leaves_the_others_theirs(loaded, monkeypatch):
     monkeypatch.setattr(doctor_lines, "REACH", 0.001)
     found = checks(loaded("doctor", "-o", "json"))

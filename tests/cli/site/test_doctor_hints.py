@@ -13,7 +13,7 @@ import time
 import pytest
 import yaml
 
-from maint.cli.site import doctor, doctor_kubernetes, doctor_lines
+from maint.cli.site import doctor, doctor_lines
 from maint.lab.faults import FAULTS, HOST_FAULTS
 from maint.lab.running import Lab
 from tests.cli.hosts.test_remedies import shown, typed
@@ -86,6 +86,8 @@ SEEN = {
     "vc-kubectl-down": ("kubernetes", "was refused"),
     "vc-kubectl-hangs": ("kubernetes", "no whole answer about it within 3 s"),
     "vc-node-not-ready": ("kubernetes", f"{MASTER} is not Ready"),
+    "disk-97": ("manager's disks", "97 % full"),
+    "disk-full": ("manager's disks", "100 % full"),
     "vc-vault-sealed": ("kubernetes", "ecs.vault: sealed"),
 }
 # Why a fault is none of doctor's: it is planted all the same, and then every line is well, within a time.
@@ -98,7 +100,7 @@ UNMET = """slow-body cut-body cut-body-cleanly put-answer-lost put-slow put-fail
 QUIET = {
     "one answer, which is asked for again": """bad-request-once error-500-once unavailable-once proxy-502 html-error html-200
         connection-dropped vc-unauthorised-once vc-throttled vc-proxy-502 vc-error-500 vc-connection-dropped""",
-    "a state that `host check` looks at": """disk-97 disk-full clock-7s clock-skew swappiness-60 huge-pages
+    "a state that `host check` looks at": """clock-7s clock-skew swappiness-60 huge-pages
         expired-host-certificate wrong-dns untrusted-chain keytab-wrong-principal keytab-rc4 keytab-stale
         keytab-truncated keytab-readable kdc-silent""",
     "nothing that stops a backup": "slow banner-junk vc-kubectl-slow",
@@ -132,7 +134,7 @@ def test_faults_of_calls_that_doctor_does_not_make_fail_no_line_and_are_all_stil
 @pytest.mark.parametrize("fault", SEEN)
 def test_the_line_of_what_a_fault_breaks_fails_and_says_why_and_no_other(operator, monkeypatch, fault):
     if fault in ("vc-unavailable", "vc-gateway-down", "hangs-after-login", "vc-kubectl-hangs"):  # which are waited for
-        for room in (doctor, doctor_lines, doctor_kubernetes):
+        for room in (doctor, doctor_lines):
             monkeypatch.setattr(room, "REACH", 3.0)
     label, words = SEEN[fault]
     host = OTHER if label.startswith("host ") else HOST  # on the manager's, doctor looks at more than its door
