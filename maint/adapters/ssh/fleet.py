@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.known_hosts import recorded_name
 from maint.adapters.ssh.runner import SHELL, RemoteCommand, SudoGates, ssh_settings
@@ -80,12 +82,17 @@ class FabricFleet:
         """Feed each host's script to its `/bin/sh` and yield one reply a host; see `ports.Fleet.ask`."""
         _ = self._sudo.password  # a reference that leads nowhere is reported before any host is asked
         connections = self._connections()
+        at_work: dict[str, tuple[RemoteCommand, float]] = {}  # by host, with when its script was sent
 
         def late(host: HostSettings, words: str, hint: str) -> HostReply:
-            return HostReply(host.name, reason=f"not done when {words}", hint=hint)
+            reply = HostReply(host.name, reason=f"not done when {words}", hint=hint)
+            if host.name not in at_work:
+                return reply
+            command, sent = at_work[host.name]
+            return replace(reply, out=command.received, sent=sent, received=time.time())
 
         def work(host: HostSettings) -> HostReply:
-            return self._visit(connections, host, scripts[host.name])
+            return self._visit(connections, host, scripts[host.name], at_work)
 
         yield from self._each(hosts, connections, work, late, timeout, self._heard)
 
@@ -146,7 +153,13 @@ class FabricFleet:
             connections.close()
             pool.shutdown()
 
-    def _visit(self, connections: Connections, host: HostSettings, script: bytes) -> HostReply:
+    def _visit(
+        self,
+        connections: Connections,
+        host: HostSettings,
+        script: bytes,
+        at_work: dict[str, tuple[RemoteCommand, float]],
+    ) -> HostReply:
         # Failures are part of the reply.
         kept, limit = KeptConnection(connections, connections.address(host)), connections.settings.command_timeout
         name = str(kept.address)
@@ -162,6 +175,7 @@ class FabricFleet:
                 name, channel, gate, stdin=watched(script), hold=True, timeout=limit, largest=LARGEST,
             )  # fmt: skip
             login, sent = time.monotonic() - begun, time.time()
+            at_work[host.name] = command, sent
             status = command.begin(SHELL).finish().status
         except TimedOut:
             words = f"its answer did not end within {limit:g} s"

@@ -63,6 +63,12 @@ def test_the_limit_of_the_whole_run_ends_it_with_a_reason_for_each_host(ground: 
     assert fleet_threads() == []
 
 
+def test_what_a_host_has_said_when_the_limit_of_the_whole_run_passes_is_kept(ground: Ground) -> None:
+    for reply in asked(ground, b"echo some\nsleep 30\n", timeout=3.0):
+        assert reply.out == b"some\n" and "limit" in (reply.reason or ""), reply
+        assert 0 < reply.sent < reply.received
+
+
 def test_whoever_stops_listening_leaves_no_thread_behind(ground: Ground) -> None:
     fleet, hosts = ground.fleet()
     replies = fleet.ask(hosts, {h.name: b"echo first\n" if h is hosts[0] else b"sleep 30\n" for h in hosts})
