@@ -33,6 +33,7 @@ class Verified(msgspec.Struct, frozen=True):
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     depth: int | None = None  # the level that it reached; None: a record of an earlier version does not tell
     on_capture: bool = False  # what is deeper than level 1 was not looked at, but judged when it was taken
+    tried: int = 0  # the level to which it was looked at, where the password of another day kept it from counting
 
     @property
     def words(self) -> str:
@@ -87,7 +88,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     def seen(self, level: int) -> datetime | None:
         """Return when it was last looked at to this level or deeper, None: never."""
-        return max((one.at for one in self.looks if one.level >= level), default=None)
+        return max((one.at for one in self.looks if max(one.level, one.tried) >= level), default=None)
 
     @property
     def rejected(self) -> bool:
@@ -368,7 +369,8 @@ def _each_verification(past: Iterable[records.Record]) -> Iterator[tuple[str, Ve
             depth = record.facts.get("depth")
             reached = depth if isinstance(depth, int) else None
             told = record.facts.get("on_capture") is True
-            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached, told)
+            tried = 3 if records.LOGIN in _rules(record.facts.get("findings")) else 0  # no other level has that rule
+            yield record.snapshot, Verified(level, record.at, Trust(str(result)), broken, read, reached, told, tried)
 
 
 def _by_stranger(record: records.Record) -> bool:
@@ -387,6 +389,10 @@ def _files_read(past: Iterable[records.Record]) -> Mapping[str, datetime]:
         elif one.files_read is not None and one.files_read <= one.at:
             read[snapshot_id] = max(one.files_read, read.get(snapshot_id, one.files_read))
     return read
+
+
+def _rules(findings: Json) -> list[str]:
+    return [str(one.get("rule")) for one in findings if isinstance(one, dict)] if isinstance(findings, list) else []
 
 
 def _broken(findings: Json) -> bool:

@@ -156,7 +156,7 @@ def record(site: Site, verification: Verification) -> str:
     """Keep a verification beside the snapshot, signed, and return the record's name; "" where it says nothing of it.
 
     Where the configured account got in once and does no more, its password has changed since: that it passes level 2 is
-    kept.
+    kept, and that level 3 was tried, so that the same is not told each night.
 
     Raises:
         Mistyped: see `refuse_mistyped`.
@@ -167,8 +167,11 @@ def record(site: Site, verification: Verification) -> str:
     if verification.misdated or verification.unknown_signer or (verification.unread and not verification.failures):
         return ""
     if verification.shut_out and (proof := last_proof(site, verification.snapshot)) and proof.level == 3:
-        others = [finding for finding in verification.findings if finding.rule != LOGIN]
-        verification = replace(verification, level=2, findings=others)
+        untold = [
+            replace(one, passed=None, words=f"once it did, and {one.words}") if one.rule == LOGIN else one
+            for one in verification.findings
+        ]
+        verification = replace(verification, level=2, findings=untold)
     try:
         return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
     except StoreFailed as failure:

@@ -342,6 +342,7 @@ def test_an_account_that_was_changed_since_condemns_no_snapshot_that_it_once_ope
     record(place, found)
     (entry,) = entries(place)
     assert (entry.offered, good(entry), entry.verified and entry.verified.level) == (True, True, 2)
+    assert entry.verified and entry.seen(3) == entry.verified.at, "told again when that is stale, not each night"
     place.settings = config
     record(place, verify(place, taken.id))
     assert [one.verified.level for one in entries(place) if one.verified] == [3]
