@@ -134,7 +134,7 @@ def _patience(failure: Exception | None) -> float | None:
 def _report(site: ConfiguredSite, screen: Screen, run: str) -> Mapping[str, str]:
     files: Mapping[str, Path] = {}
     with _warned(screen, f"the report of run {run} is not written"):
-        files = write(report_of(past_runs.find(site.state, run)), folder(site.state))
+        files = write(report_of(past_runs.find(site.state, run), named=site.named), folder(site.state))
     return {kind: str(path) for kind, path in files.items()}
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from maint.config.precedence import ConfigFlags, Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets, check_reference
 from maint.errors import Invalid, UsageError
-from maint.files import remove, writing
+from maint.files import remove, visible, writing
 from maint.files import replace as write_file
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
@@ -136,10 +137,27 @@ def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
         # A mistake is kept nowhere, and replaces nothing that an unfinished run needs.
         _written(fresh, document, named)
         with writing(path, "remove what stands there, then again"):
+            if (kept := _put_aside(path, fresh.read_bytes())) is not None:
+                flags.screen().warn(f"{path} said something else than these flags: that is {kept} now")
             fresh.replace(path)
     finally:
         remove(fresh)
     return _read(path, named)
+
+
+def _put_aside(path: Path, fresh: bytes) -> Path | None:
+    """Keep what a config said beside it, where it is about to say something else: somebody may have added to it."""
+    before = path.read_bytes() if path.exists() else fresh
+    if before == fresh:
+        return None
+    for number in count(1):
+        kept = path.with_name(f"{path.name}.{number}")
+        if not visible(kept):
+            write_file(kept, before)
+        elif kept.read_bytes() != before:
+            continue
+        return kept
+    return None
 
 
 def _written(path: Path, document: Mapping[str, Json], named: ConfigFlags) -> Settings:

@@ -177,7 +177,7 @@ def report(flags: Flags, run_id: Run = None) -> None:
         if run_id is None and not runs:
             raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
         past = past_runs.find(site.state, run_id or runs[-1].id)
-        made = report_of(past, run_at_work(site.state))
+        made = report_of(past, run_at_work(site.state), site.named)
         if flags.dry_run:
             screen.emit({"report": made.to_json()}, f"would write the report of run {past.id} to {folder(site.state)}")
             return

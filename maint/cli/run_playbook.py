@@ -434,8 +434,8 @@ def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> Non
     if not session.plan.locks or not session.run_id:
         return
     past = past_runs.find(site.state, session.run_id)
-    for line in report_of(past).left if past.over else ():
-        screen.say(site.named(f"left to do: {line}"))
+    for line in report_of(past, named=site.named).left if past.over else ():
+        screen.say(f"left to do: {line}")
 
 
 def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:

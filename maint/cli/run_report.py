@@ -1,7 +1,7 @@
 """What the report of a run says: how each action went, how the parts of a platform came back, what is left to do."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -45,8 +45,13 @@ _COUNTED = {
 }
 
 
-def report_of(past: RunState, at_work: str = "") -> RunReport:
-    """Return the report that a journal tells; `at_work` is the run that goes on now, if one does."""
+def report_of(past: RunState, at_work: str = "", named: Callable[[str], str] = str) -> RunReport:
+    """Return the report that a journal tells.
+
+    Args:
+        at_work: the run that goes on now, if one does.
+        named: makes the commands in words say of which config they are, where that is not the usual one.
+    """
     lines = [_line(past, index, action) for index, action in enumerate(past.plan.actions)]
     left = (*_LEFT.get(past.plan.source, ()), *left_of_lanes(past)) if past.over else ()
     goes_on = past.id == at_work
@@ -61,7 +66,7 @@ def report_of(past: RunState, at_work: str = "") -> RunReport:
         past.state,
         past.detail,
         lines,
-        [named_in(one, past.plan.site) for one in left],  # a report is read where nothing else says which site it is of
+        [named_in(named(one), past.plan.site) for one in left],  # it is read where nothing else says of which site
         _lists(past),
         waived=str(past.options.get("no_safety_net") or ""),
         version=past.version,

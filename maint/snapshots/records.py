@@ -233,6 +233,7 @@ class Hold(msgspec.Struct, frozen=True):
     by: str = ""
     until: datetime | None = None
     run: str = ""  # the unfinished restore that needs it, "unknown" where its record does not say; "": a person's word
+    doubted: str = ""  # the name of its record, where that cannot be verified
 
     def stands(self, now: datetime) -> bool:
         """Whether it has not run out."""
@@ -246,7 +247,17 @@ class Hold(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records."""
-        return {name: value for name, value in as_json(self).items() if name != "run"}
+        return {name: value for name, value in as_json(self).items() if name not in ("run", "doubted")}
+
+
+def words_of(holds: Iterable[Hold], now: datetime) -> list[str]:
+    """Return in words the holds that stand; of several that cannot be verified one line tells."""
+    standing = [hold for hold in holds if hold.stands(now)]
+    doubted = [hold.doubted for hold in standing if hold.doubted]
+    if len(doubted) < 2:
+        return [hold.words for hold in standing]
+    many = f"held: {len(doubted)} records of holds or restores, such as {doubted[-1]}, cannot be verified, or are gone"
+    return [*(hold.words for hold in standing if not hold.doubted), f"{many}: what they may need stays"]
 
 
 def end_of(day: date) -> datetime:
@@ -319,15 +330,16 @@ def _doubted(name: str) -> Record | None:
         at = time_of(name.rpartition("/")[2])
     except ValueError:
         return None
-    words = f"a record of a {kind}, {name.rpartition('/')[2]}, cannot be verified, or is gone: what it may need stays"
-    return Record(kind, snapshot, "", at, {"reason": words})
+    file = name.rpartition("/")[2]
+    words = f"a record of a {kind}, {file}, cannot be verified, or is gone: what it may need stays"
+    return Record(kind, snapshot, "", at, {"reason": words, "doubted": file})
 
 
 def _hold_of(record: Record) -> Hold:
     """Return the hold in a record; an end that cannot be read counts as none, since a hold errs towards keeping."""
     reason, by, until, run = (record.facts.get(name) for name in ("reason", "by", "until", "run"))
-    whose = str(run or "unknown") if record.kind == RESTORE else ""
-    return Hold(str(reason or "no reason given"), record.at, str(by or ""), parse_time(until), whose)
+    whose, doubted = str(run or "unknown") if record.kind == RESTORE else "", str(record.facts.get("doubted") or "")
+    return Hold(str(reason or "no reason given"), record.at, str(by or ""), parse_time(until), whose, doubted)
 
 
 DRILL = "drill"

@@ -16,7 +16,7 @@ import msgspec
 
 from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.snapshots.records import Hold
+from maint.snapshots.records import Hold, words_of
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
 LEVEL = 3  # the depth of verification from which on a restorable snapshot counts
@@ -105,7 +105,7 @@ def decide(
     last = newest_of_clusters(ordered, now)
     decisions = []
     for one in ordered:
-        why = [hold.words for hold in holds.get(one.id, ()) if hold.stands(now)]
+        why = words_of(holds.get(one.id, ()), now)
         why += reasons.get(one.id, []) + list(newer.reasons(one))
         why += [f"the newest that holds {what}" for what, id_ in last if id_ == one.id]
         why += [f"nothing is removed now: {frozen}"] if frozen else []

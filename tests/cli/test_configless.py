@@ -199,6 +199,29 @@ def test_what_is_left_to_do_after_a_restore_without_a_config_can_be_typed(bare: 
     assert bare(*words[1:], "--dry-run").code == 0, line
 
 
+def test_what_the_report_of_a_restore_without_a_config_leaves_to_do_can_be_typed(bare: Bare) -> None:
+    assert bare("restore", "run", *bare.everything, "--confirm", SITE).code == 0
+    (report,) = (bare.home / "maint/bare" / SITE / "reports").glob("*.md")
+    (line,) = [line for line in report.read_text().splitlines() if "agents, monitors" in line]
+    words = shlex.split(line.partition("`")[2].rstrip("`").replace("NAME", "base"))
+    assert bare(*words[1:], "--dry-run").code == 0, line
+
+
+def test_what_somebody_has_added_to_the_config_of_the_flags_is_kept_beside_it(bare: Bare) -> None:
+    config = bare.home / "maint/bare" / f"{SITE}.yaml"
+    assert bare("restore", "plan", *bare.everything).code == 0
+    written = config.read_text()
+    assert "said something else" not in bare("restore", "plan", *bare.everything).err
+    config.write_text(added := f"# the KDC is asked by hand\n{written}")
+    for _ in range(2):
+        said = bare("restore", "plan", *bare.everything)
+        assert (said.code, config.read_text(), config.with_name("lab.yaml.1").read_text()) == (0, written, added)
+    config.write_text(again := f"# and again\n{written}")
+    said = bare("restore", "plan", *bare.everything)
+    assert f"{config} said something else than these flags: that is {config}.2 now" in said.err
+    assert config.with_name("lab.yaml.2").read_text() == again
+
+
 def test_a_configured_site_can_read_another_store(loaded: Any, tmp_path: Path) -> None:
     (loaded.lab.folder / "backups").rename(tmp_path / "moved")
     assert loaded("backup", "list", "-o", "json").json["snapshots"] == []

@@ -162,6 +162,8 @@ def words_of(name: str, operator: Operator, folder: Path) -> list[str]:
 
 def test_every_schema_is_of_a_command() -> None:
     assert {name for name in COMMANDS if name not in OUTPUTS} == WITHOUT
+    assert maint("generate", "schema", "-o", "json").json["schema"] == "maint/1"
+    assert "schema" not in json.loads(maint("generate", "schema").out), "by itself it is what an editor reads"
     assert [name for name in OUTPUTS if name not in COMMANDS] == []
 
 

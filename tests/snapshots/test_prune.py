@@ -157,6 +157,18 @@ def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
     assert oldest in prune.verdict(aged).removed
 
 
+def test_several_holds_whose_records_have_rotted_are_told_in_one_line(aged: Place) -> None:
+    oldest = entries(aged)[0].id
+    for reason in ("audit", "another audit"):
+        path = aged.root / records.add_hold(aged, oldest, reason, None, "ops")
+        path.write_text(path.read_text().replace("audit", "aud1t"))
+    records.add_hold(aged, oldest, "a word", None, "ops")
+    known = entries(aged)[0].holds
+    first, second = records.words_of(known, aged.clock.now())
+    assert (len(known), first) == (3, "held by ops: a word")
+    assert second.startswith("held: 2 records of holds or restores, such as ") and "cannot be verified" in second
+
+
 def test_a_hold_whose_record_has_rotted_keeps_and_is_told_until_it_is_released(aged: Place) -> None:
     oldest = ids(aged)[0]
     name = records.add_hold(aged, oldest, "audit", None, "ops")

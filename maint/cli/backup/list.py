@@ -34,6 +34,7 @@ from maint.snapshots.records import (
     lost,
     named,
     read_of,
+    words_of,
     write_record,
 )
 from maint.snapshots.verify import record, verify
@@ -152,7 +153,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
 def _row(entry: Entry, now: datetime) -> list[str]:
     """Return a snapshot as a line of the list."""
     snapshot, checked = entry.snapshot, "never"
-    holds = [hold.words for hold in entry.holds if hold.stands(now)]
+    holds = words_of(entry.holds, now)
     if entry.verified is not None:
         seen = entry.verified
         checked = f"{seen.words}, {tell_time(seen.at)}"

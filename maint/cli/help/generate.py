@@ -177,8 +177,11 @@ def schema(
     words: Annotated[list[str] | None, argument("After output: a command, such as backup list.")] = None,
 ) -> None:
     """Print a JSON schema: of the configuration, of playbooks and their tests, or of what `-o json` prints."""
-    found = schema_of(of, " ".join(words or ()))
-    flags.screen().raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    found, screen = schema_of(of, " ".join(words or ())), flags.screen()
+    if screen.output == "table":
+        screen.raw(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    else:  # with our own key beside it, which a schema may have
+        screen.emit(found, "")
 
 
 @command()

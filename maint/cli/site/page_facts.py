@@ -46,7 +46,7 @@ from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced_here
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
-from maint.snapshots.records import drills
+from maint.snapshots.records import drills, words_of
 from maint.snapshots.replicate import every_store, suspect, with_store
 from maint.snapshots.retention_policy import Candidate, decide
 from maint.steps.manager.window_record import left_open, remembered
@@ -187,7 +187,7 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
     named = BY_NAME if one.restorable and seen.kind == "safety copy" else seen.kind
     return Shot(
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
-        verified, "; ".join(hold.words for hold in one.holds if hold.stands(now)), goes.get(one.id),
+        verified, "; ".join(words_of(one.holds, now)), goes.get(one.id),
         one.problem or seen.damage or (named if kind != RESTORABLE else ""), meant,
     )  # fmt: skip
 
