@@ -88,7 +88,7 @@ def list_settings(
     place: PlaceOptions,
     everything: Annotated[bool, option("--all", "Those that are not set too.")] = False,
 ) -> None:
-    """List what is set; secrets are never shown."""
+    """List what is set; no value is shown that the manager marks as a secret."""
     args = typed(SettingPlaceArguments, asdict(place))
     with opened(flags) as (site, screen):
         listed = site.manager.settings_of(find_place(site.manager, args))

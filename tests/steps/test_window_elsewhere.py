@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from maint.steps.manager import java_options
-from tests.steps.operator import Operator, environment
+from tests.steps.operator import SITE, Operator, environment
 from tests.steps.test_window import export, redacts, stopped_in_the_window
 
 
@@ -71,6 +71,22 @@ def test_another_machine_sees_the_window_and_closes_it_byte_for_byte(left_open):
     assert (here.window, open_here.search(figures.read_text())) == (True, None)
     assert here("manager", "export", "--close-window", "--yes").code == 0
     assert (here.window, here.kept) == (False, [])
+
+
+def test_a_window_of_a_site_that_was_renamed_since_is_named_by_what_closes_it(left_open):
+    here, before = left_open
+    config = here.lab.folder / "config.yaml"
+    renamed = config.with_name("renamed.yaml")
+    renamed.write_text(config.read_text().replace(f"\n  {SITE}:\n", "\n  other:\n"))
+    here.config = str(renamed)
+    lines = here("doctor", "-o", "json").json["checks"]
+    (line,) = [one for one in lines if one["label"] == "redaction window"]
+    assert (line["state"], line["hint"]) == ("warn", "maint manager export --close-window")
+    words = ("manager", "export", "--close-window")
+    assert line["words"] in here(*words, "--dry-run").out
+    said = here(*words, "--yes")
+    assert (said.code, "no window is open" in said.err) == (0, False), said.err
+    assert (here.options.read_bytes(), redacts(here)) == (before, True)
 
 
 def test_a_file_that_was_not_there_is_removed_from_elsewhere(loaded):

@@ -154,4 +154,5 @@ def _switched(one: RedactionSwitch) -> Line | None:
         return Line("redaction window", SKIP, f"{one.host} could not be looked at: {one.problem}")
     unset = f"sed -i 's/ *{PROPERTY}=false//g' {PATH}"  # the whole of it where the server does not run so yet
     unset += "" if one.running is False else f"; systemctl restart {UNIT}"
-    return Line("redaction window", WARN, one.words, f"on {one.host}: `{unset}`") if one.words else None
+    hint = CLOSE_COMMAND if one.ours else f"on {one.host}: `{unset}`"
+    return Line("redaction window", WARN, one.words, hint) if one.words else None

@@ -69,6 +69,7 @@ class RedactionSwitch(msgspec.Struct, frozen=True):
     written: bool | None = None
     running: bool | None = None
     problem: str = ""  # why the host told nothing
+    ours: bool = False  # whether the file holds the line that a window of ours adds
 
     @property
     def words(self) -> str:
@@ -89,8 +90,9 @@ def switches(sight: Sight) -> list[RedactionSwitch]:
 
 def _switch(sight: Sight, host: str) -> RedactionSwitch:
     try:
-        written = java_options.redaction_is_off(read_options(sight.shell, host) or b"")
-        return RedactionSwitch(host, written, running_off(sight, host))
+        content = read_options(sight.shell, host) or b""
+        written, ours = java_options.redaction_is_off(content), java_options.LINE.encode() in content
+        return RedactionSwitch(host, written, running_off(sight, host), ours=ours)
     except (CannotReach, WorkFailed, Invalid) as failure:
         return RedactionSwitch(host, problem=failure.message)
 

@@ -269,6 +269,9 @@ class CloseWindow(Step[CloseArguments]):
                 )
             except WorkFailed as failure:  # a store that is away keeps no window open
                 words += f"; whether other machines left one open is not known: {failure.message}"
+            else:  # what no record here tells of, as of a site that had another name, the hosts still show
+                seen = () if told.open else server_options.switches(sight)
+                words += "".join(f"; {one.words}" for one in seen if one.words)
         yield self.action(java_options.PATH, words, {"others": args.others}, undo="nothing to undo")
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
