@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -35,17 +35,19 @@ from maint.steps.registry import STEPS, source_of
 TIDYING = 30.0  # seconds at the least for what tidies up behind a run, however few the operator gave
 
 
-def hooks_before(site: Site, journal: Journal | NullJournal, plan: Plan, past: RunState | None) -> Iterator[str]:
-    """Run what comes before a run; Refused, which is its end, where one of them fails: what it waited for stands.
+def hooks_before(site: Site, journal: Journal | NullJournal, plan: Plan) -> Iterator[str]:
+    """Run what comes before a run; Refused where one of them fails."""
+    for words in _run(site, journal, plan, "before_run", "begun", 0):
+        if words:
+            raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
+        yield ""
 
-    Raises:
-        DeadlinePassed: a limit around it has passed, which is its end as well.
-    """
+
+@contextmanager
+def _ended_if_stopped(site: Site, journal: Journal | NullJournal, past: RunState | None) -> Iterator[None]:
+    """Write down that the run ends where it is refused or stopped before its first step; what it waited for stands."""
     try:
-        for words in _run(site, journal, plan, "before_run", "begun", 0):
-            if words:
-                raise Refused(f"`before_run` of the site says no: {words}", hint="the program says why; then try again")
-            yield ""
+        yield
     except (Refused, Interrupted, DeadlinePassed) as error:
         stopped = isinstance(error, Interrupted | DeadlinePassed)
         state = "interrupted" if stopped else "failed" if past else "refused"
@@ -229,17 +231,10 @@ class RunSession:
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
-            if stored:
-                works_on(self._site.state, journal.id)
-            if self._lease is not None:
-                self._lease.works_on(journal.id)
-                _tell_of_takeover(journal, self._site)
             told = partial(self._tell, journal.id)
             needed = self._needed() if stored else ()
-            if needed or (stored and self._site.settings.hooks):
-                with self._acting("preparing the run"), self._site.clock.limit(*self._limit()):
-                    yield from filter(None, hooks_before(self._site, journal, self.plan, self._past))
-                    yield from _hold(self._site, needed, journal.id)
+            with _ended_if_stopped(self._site, journal, self._past):
+                yield from self._prepare(journal, needed, stored=stored)
             plan = tidied_in_time(self.plan, self._limit_of)
             runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             failure: BaseException | None = None
@@ -265,6 +260,20 @@ class RunSession:
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _prepare(
+        self, journal: Journal | NullJournal, needed: Collection[str], *, stored: bool
+    ) -> Generator[str, None, None]:
+        """Do what comes between a run's first line and its first step."""
+        if stored:
+            works_on(self._site.state, journal.id)
+        if self._lease is not None:
+            self._lease.works_on(journal.id)
+            _tell_of_takeover(journal, self._site)
+        if needed or (stored and self._site.settings.hooks):
+            with self._acting("preparing the run"), self._site.clock.limit(*self._limit()):
+                yield from filter(None, hooks_before(self._site, journal, self.plan))
+                yield from _hold(self._site, needed, journal.id)
 
     def _tell(self, run: str) -> None:
         """Let other machines know what stands in the journal; one that lost its lease has no say."""

@@ -1,6 +1,7 @@
 """Programs of a site around its runs: real ones, and what the journal keeps of them."""
 
 import json
+import signal
 import time
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from maint.cli.screen import Screen
 from maint.config.notices import HOOKS, Hooks
 from maint.engine import journal, past_runs, session
 from maint.engine.session import RunSession
-from maint.errors import DeadlinePassed, Refused, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, Refused, WorkFailed
 from tests.engine.conftest import Bench, bench, site, steps
 
 __all__ = ["bench", "site", "steps"]
@@ -180,6 +181,16 @@ def test_a_signal_while_a_program_runs_after_the_run_ends_that_program_alone(ben
     assert guarded(lambda: Screen(quiet=True), work) in (0, 143)
     assert told[-1] == "`after_run`: interrupted"
     assert past_runs.history(bench.site.state)[-1].state == "done"
+
+
+def test_a_signal_right_behind_the_first_line_of_a_run_ends_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def struck(*_: object) -> None:
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(session, "works_on", struck)
+    assert bench.fails(BOOK % "").exit_code == 143
+    past = past_runs.history(bench.site.state)[-1]
+    assert (past.state, past.resumable, bench.did) == ("interrupted", True, [])
 
 
 def test_a_run_that_waits_for_an_answer_still_does_when_a_program_says_no(bench: Bench, tmp_path: Path) -> None:
