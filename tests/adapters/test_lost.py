@@ -77,6 +77,9 @@ def closed_tunnel(transport: Transport, port: int) -> tuple[Channel, Message]:
     late = data(channel)
     channel.close()
     until(lambda: transport._channels.get(channel.chanid) is None)  # type: ignore[attr-defined]  # absent from the stub
+    # Its end of the inner connection may have closed the channel before ours came, and it lets go of the channel only
+    # once it has read all that came together: what it answers to now came later.
+    transport.global_request("keepalive@openssh.com", wait=True)
     return channel, late
 
 
