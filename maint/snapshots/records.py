@@ -256,8 +256,9 @@ def words_of(holds: Iterable[Hold], now: datetime) -> list[str]:
     doubted = [hold.doubted for hold in standing if hold.doubted]
     if len(doubted) < 2:
         return [hold.words for hold in standing]
-    many = f"held: {len(doubted)} records of holds or restores, such as {doubted[-1]}, cannot be verified, or are gone"
-    return [*(hold.words for hold in standing if not hold.doubted), f"{many}: what they may need stays"]
+    many = f"held: {show_count(len(doubted), 'record')} of holds or restores, such as {doubted[-1]},"
+    many += " cannot be verified, or are gone: what they may need stays"
+    return [*(hold.words for hold in standing if not hold.doubted), many]
 
 
 def end_of(day: date) -> datetime:
