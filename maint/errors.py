@@ -152,6 +152,10 @@ class StoreFailed(WorkFailed):
     """A place for snapshots could not be reached, or said no."""
 
 
+class OfLaterVersion(StoreFailed):
+    """What a later version of maint has stored, in a format that this one does not know: nothing is said of it."""
+
+
 class UsageError(MaintError):
     """The command line makes no sense."""
 

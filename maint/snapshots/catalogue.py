@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import OfLaterVersion, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
@@ -67,7 +67,8 @@ class Entry(msgspec.Struct, frozen=True):
     holds: tuple[records.Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
-    unread: bool = False  # the store did not give its manifest or a record, which says nothing of it: it is kept
+    unread: bool = False  # its manifest or a record cannot be read here, which says nothing of it: it is kept
+    remedy: str = "look at the store, then again"  # where it is unread
 
     @property
     def offered(self) -> bool:
@@ -327,7 +328,8 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
     try:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
     except StoreFailed as failure:
-        return _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
+        unread = _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
+        return replace(unread, remedy=failure.hint) if isinstance(failure, OfLaterVersion) and failure.hint else unread
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from maint.errors import WorkFailed
+from maint.errors import OfLaterVersion, WorkFailed
 from maint.model.json import Json, as_json
 from maint.model.snapshot import PATTERN, TIME, Snapshot
 
@@ -17,6 +17,8 @@ MANIFEST = "manifest.json"
 ANOTHER = "`maint backup verify` tells which snapshots and copies are whole: take one of those"
 SIGNATURE = "manifest.json.sig"
 UNTRUSTED = "by a key that is not trusted"  # as the check of signatures says it
+_FORMAT = re.compile(r"maint-snapshot/([1-9][0-9]{0,8})")
+_KNOWN = 1  # the latest format that is read
 _LATER = ("rekeyed_from",)  # fields that version 0.1.0 did not know: left out where empty, so that digests stay
 LARGEST = 16 * 1024 * 1024  # bytes of a manifest that are read; thousands of parts fit
 
@@ -72,9 +74,15 @@ def to_json(snapshot: Snapshot) -> dict[str, Json]:
 
 
 def decode(content: bytes) -> Snapshot:
-    """Read a manifest; WorkFailed where it is not one of this format, with the place."""
+    """Read a manifest.
+
+    Raises:
+        OfLaterVersion: it is of a later format.
+        WorkFailed: it is not one of this format, with the place.
+    """
     try:
         whole = json.loads(content, object_pairs_hook=_no_key_twice)  # decoding would take the last one silently
+        _refuse_later(whole)
         read = msgspec.json.decode(content, type=Snapshot)
     except msgspec.ValidationError as problem:
         raise damaged(f"the manifest is damaged: {_words(problem)}") from None
@@ -85,6 +93,15 @@ def decode(content: bytes) -> Snapshot:
     if len({part.name for part in read.parts}) != len(read.parts):
         raise damaged("the manifest is damaged: a part is listed twice")
     return read
+
+
+def _refuse_later(whole: Json) -> None:
+    found = _FORMAT.fullmatch(str(whole.get("format"))) if isinstance(whole, dict) else None
+    if found is not None and int(found[1]) > _KNOWN:
+        raise OfLaterVersion(
+            f"the manifest is of the format {found[0]}, which a later version of maint wrote",
+            hint="use that version for it (`maint help install`); this one neither restores nor removes it",
+        )
 
 
 def _words(problem: msgspec.ValidationError) -> str:

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
-from maint.errors import Invalid, Refused, StoreFailed
+from maint.errors import Invalid, OfLaterVersion, Refused, StoreFailed
 from maint.model.formatting import parse_time
 from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import prune, records, rekey
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
-from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
@@ -609,6 +609,25 @@ def test_a_manifest_that_the_store_does_not_give_is_neither_damaged_nor_good_nor
     aged.clock.time = later
     decided = prune.verdict(aged, damaged=True, thaw=True)
     assert sum(two not in decided.removed for two in known) == 3 and one.id not in decided.removed
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_snapshot_of_a_later_format_is_neither_condemned_nor_removed(
+    aged: Place, which: int
+) -> None:
+    one = ids(aged)[which]
+    content = (aged.folder(one) / MANIFEST).read_bytes().replace(b"maint-snapshot/1", b"maint-snapshot/2")
+    content = content.replace(b'"purpose"', b'"reason"')  # whatever its keys are by then
+    for name, written in ((MANIFEST, content), (SIGNATURE, aged.sign.sign(content))):
+        (aged.folder(one) / name).write_bytes(written)
+    entry = entries(aged)[which]
+    assert entry.unread and not entry.offered and prune.damage(entry) is None
+    assert "the manifest is of the format maint-snapshot/2, which a later version of maint wrote" in str(entry.problem)
+    assert entry.remedy.startswith("use that version")
+    with pytest.raises(OfLaterVersion):  # so that no record condemns it where it can be read
+        verify(aged, one, 1)
+    aged.clock.time += 40 * DAY
+    assert one not in prune.verdict(aged, damaged=True, thaw=True).removed
 
 
 def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place) -> None:

@@ -368,11 +368,7 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
             hint = f"put back {site.state}/keys/signing where it was lost; only if you know which machine took it, name"
             hint += " that machine's keys/signing.pub in backup.trusted_keys"
         yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {why}", hint)
-    unread = [
-        Line("snapshots", FAIL, f"{one.id} {one.problem}", "look at the store, then again")
-        for one in known
-        if one.unread
-    ]
+    unread = [Line("snapshots", FAIL, f"{one.id} {one.problem}", one.remedy) for one in known if one.unread]
     unread += [Line("snapshots", FAIL, f"{one} {LOST}", "maint backup list --rebuild") for one in lost(site)]
     yield from unread
     if not known:
