@@ -8,22 +8,37 @@ from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.json import Json
 from maint.model.snapshot import Finding, Redaction, Snapshot
+from maint.ports import Sight
 from maint.restore.select_snapshot import GUARDED
 from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
 from maint.snapshots.parts import keeps_file
 from maint.snapshots.records import Verification
 
 
-class TargetServer(msgspec.Struct, frozen=True):
-    """What the server to restore onto shows now."""
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server to restore onto tells of itself now."""
 
     release: str
     api: int  # the highest version it knows
+    commands: Sequence[str] = ()  # names of what runs on it now
+
+
+class TargetServer(RunningServer, frozen=True, kw_only=True):
+    """What the server to restore onto, and its host, show now."""
+
     fresh: bool  # only the config's bootstrap account is let in: its database is a new one
     licensed: bool  # a licence is installed, or will be before anything is sent
-    commands: Sequence[str] = ()  # names of what runs on it now
     host_files: Mapping[str, Json] | None = {}  # what is on its host; None where nobody could look
     unseen: str = ""  # why nobody could
+
+
+def running_server(sight: Sight) -> RunningServer:
+    """Ask the server what it is, and what runs on it."""
+    return RunningServer(
+        release=sight.manager.release(),
+        api=sight.manager.api_version(),
+        commands=[f"{command.name} ({command.id})" for command in sight.manager.active_commands()],
+    )
 
 
 def ready(
@@ -45,6 +60,13 @@ def ready(
         _commands(server),
         *(_host(snapshot, summary, server) if whole else ()),
     ]
+
+
+def insist_same_server(snapshot: Snapshot, server: RunningServer) -> None:
+    """Refuse, just before it is sent, what the server has become otherwise than fit for since `ready`: a run may be
+    taken up days later, after an upgrade.
+    """
+    insist(snapshot, [_release(snapshot, server), _api(snapshot, server), _commands(server)])
 
 
 def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
@@ -79,7 +101,7 @@ def _verified(verification: Verification) -> Finding:
     return Finding("verified", passed, f"{verification.words}{hint}")
 
 
-def _release(snapshot: Snapshot, server: TargetServer) -> Finding:
+def _release(snapshot: Snapshot, server: RunningServer) -> Finding:
     wanted = snapshot.versions.get("manager", "")
     if wanted == server.release:
         return Finding("release", True, f"the server has the snapshot's release {wanted}")
@@ -87,7 +109,7 @@ def _release(snapshot: Snapshot, server: TargetServer) -> Finding:
     return Finding("release", False, words)
 
 
-def _api(snapshot: Snapshot, server: TargetServer) -> Finding:
+def _api(snapshot: Snapshot, server: RunningServer) -> Finding:
     """The restore uses the export's own version: a lower one may lose newer fields (M3)."""
     wanted = snapshot.versions.get("api", "")
     known = wanted.removeprefix("v")
@@ -103,7 +125,7 @@ def _licensed(server: TargetServer) -> Finding:
     return Finding("licensed", False, words)
 
 
-def _commands(server: TargetServer) -> Finding:
+def _commands(server: RunningServer) -> Finding:
     if not server.commands:
         return Finding("commands", True, "nothing runs on the server")
     return Finding("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")

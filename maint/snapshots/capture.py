@@ -298,6 +298,11 @@ def taken_once(
     return (yield from take(site, purpose=purpose, accept_empty=accept_empty, snapshot_id=snapshot_id)).snapshot
 
 
+def forget_taken(work: Work) -> None:
+    """Let this action take another snapshot; the one that an earlier attempt has committed stays."""
+    work.note(NOTE, None)
+
+
 def committed(site: Site, work: Work, purpose: Purpose) -> Snapshot | None:
     """Return the snapshot that an earlier attempt of this action has committed, None where there is no sound one.
 

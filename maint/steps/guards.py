@@ -13,7 +13,8 @@ The rules, which the steps keep by themselves, in the plan and again just before
 - A deployment is sent only when the very snapshot that it comes from passes level 3, whatever its age and whatever
   became of the virtual clusters in it.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
-  to level 2; a redacted one will do, and says that it is audit-only. With `open_window` it is taken through the
+  to level 2; a redacted one will do, and says that it is audit-only. A run that is taken up exports it again where the
+  manager has changed since. With `open_window` it is taken through the
   redaction window, which closes again before anything is destroyed.
 
 `no_safety_net` lifts all rules but that of the deployment to be sent, which nothing lifts, and is said aloud.
@@ -34,8 +35,9 @@ from maint.model.plan import Action
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.select_snapshot import GUARDED, clusters_in
-from maint.snapshots.capture import committed, described, recipients_of, taken_once
+from maint.snapshots.capture import committed, described, forget_taken, recipients_of, taken_once
 from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.diff import differences, of_server, of_snapshot
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import future, verify
 from maint.snapshots.virtual_clusters.document import part_name
@@ -203,11 +205,16 @@ def plan_to_keep(sight: Sight, args: SafetyArguments) -> str:
 
 
 def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
-    """Store a safety snapshot, proven, once for all attempts of the run; return words for the outcome."""
+    """Store a safety snapshot, proven, once for all attempts of the run as long as the manager holds what is in it;
+    return words for the outcome.
+    """
     if waived := str(action.arguments["no_safety_net"]):
         yield f"WARNING: no safety net, the present state is not kept: {waived}"
         return f"without a safety net ({waived})"
     through_window = bool(action.arguments["open_window"])
+    if (before := committed(site, work, Purpose.SAFETY)) is not None and _has_changed(site, before):
+        yield f"the manager has changed since safety snapshot {before.id}, which stays: it is kept as it is now, too"
+        forget_taken(work)
     try:
         if through_window and committed(site, work, Purpose.SAFETY) is None:
             yield from _open(site, work)
@@ -218,6 +225,12 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
             yield from close_own(site, window, work.heir())
     yield f"the present state is kept: {described(snapshot)}"
     return f"the state before is safety snapshot {snapshot.id}{'' if snapshot.restorable else ', audit-only'}"
+
+
+def _has_changed(site: Site, before: Snapshot) -> bool:
+    """Whether the manager holds anything else by now than an earlier attempt has kept: days may lie between them."""
+    kept, now = of_snapshot(site, before, redacted=True, whole=True), of_server(site, whole=True)
+    return not differences(site, kept, now).same
 
 
 def prove_cluster(action: Action, site: Site, cluster: Cluster) -> Generator[str, None, None]:

@@ -19,13 +19,15 @@ from maint.model.secret import know_those_in
 from maint.model.snapshot import Snapshot
 from maint.ports import Body, Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit, refuse_existing, same_places
+from maint.restore.preconditions import insist_same_server, running_server
 from maint.restore.preview import meaning, tree_of_server
-from maint.restore.select_snapshot import chosen, manifest_fact, planned
+from maint.restore.select_snapshot import GUARDED, chosen, manifest_fact, planned
 from maint.retry import looks
 from maint.snapshots.parts import metered
 from maint.snapshots.verify import verdict_of
 from maint.steps.guards import SafetyArguments, keep, plan_to_keep, put_proof
 from maint.steps.hosts.selection import require_ssh
+from maint.steps.manager.clusters import restless
 from maint.steps.manager.commands import polls
 from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
@@ -308,8 +310,27 @@ class PutDeployment(Step[PutDeploymentArguments]):
             yield "it was not applied and can no longer arrive; sending it again"
         elif look(site, evidence.wanted).proves:
             return unchanged(f"the present configuration is that of snapshot {name} already")
-        kept = yield from _guard(action, site, work, name)
+        _refuse_found(action, site, work)
+        kept = yield from _guard(action, site, work, out.snapshot)
         return done(f"snapshot {name} {(yield from send_licensed(site, work, out, evidence, limit))}; {kept}")
+
+
+def _refuse_found(action: Action, site: Site, work: Work) -> None:
+    """Refuse to replace what nobody agreed to lose, or what runs: a run may be taken up long after its plan."""
+    planned_clusters = action.facts.get("clusters")
+    there = [cluster.name for cluster in site.manager.clusters()]
+    if new := [name for name in there if isinstance(planned_clusters, list) and name not in planned_clusters]:
+        raise Refused(
+            f"the manager holds what the plan does not name: cluster {', '.join(new)}",
+            detail=["somebody has made it since, and it would be lost", GUARDED],
+            hint=f"to replace it all the same: `maint playbook dismiss {work.run} --reason WORDS`, then begin anew",
+        )
+    if running := [f"{name}: {service}" for name in there for service in restless(site.manager, name)]:
+        raise Refused(
+            "clusters that are about to be replaced are not at rest",
+            detail=[*running, GUARDED],
+            hint="`maint cluster stop NAME`, then again",
+        )
 
 
 class AddArguments(EditedArguments, SafetyArguments):
@@ -353,7 +374,7 @@ class AddClusters(Step[AddArguments]):
             if (yield from settled(site, work, out, evidence)) is PutOutcome.APPLIED:
                 return done(f"cluster {', '.join(names)} is there: it was added although its answer was lost")
             yield "it was not added and can no longer arrive; sending it again"
-        kept = yield from _guard(action, site, work, out.snapshot.id)
+        kept = yield from _guard(action, site, work, out.snapshot)
         refuse_existing(_tree(out, site), tree_of_server(site))
         how = yield from send(site, work, out, evidence, limit)
         return done(f"cluster {', '.join(names)} of snapshot {out.snapshot.id} {how}; it is not started; {kept}")
@@ -372,9 +393,10 @@ def _tree(out: Outgoing, sight: Sight) -> dict[str, Tree]:
     return tree
 
 
-def _guard(action: Action, site: Site, work: Work, snapshot: str) -> Generator[str, None, str]:
-    yield f"proving that snapshot {snapshot} can be restored"
-    yield put_proof(site, snapshot).words
+def _guard(action: Action, site: Site, work: Work, snapshot: Snapshot) -> Generator[str, None, str]:
+    yield f"proving that snapshot {snapshot.id} can be restored"
+    yield put_proof(site, snapshot.id).words
+    insist_same_server(snapshot, running_server(site))
     return (yield from keep(action, site, work))
 
 

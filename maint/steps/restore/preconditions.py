@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from pydantic import Field
 
 from maint.deployment.judge import DeploymentSummary
@@ -11,7 +12,7 @@ from maint.model.plan import Action, Effect
 from maint.model.snapshot import Finding, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
-from maint.restore.preconditions import TargetServer, insist, insist_on_bytes, ready
+from maint.restore.preconditions import TargetServer, insist, insist_on_bytes, ready, running_server
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
 from maint.snapshots.extra_parts import LicenseText
@@ -103,14 +104,11 @@ def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) 
 
 
 def _server(sight: Sight, snapshot: Snapshot, summary: DeploymentSummary, installed: bool) -> TargetServer:
-    manager = sight.manager
-    account = manager.log_in()
+    account, running = sight.manager.log_in(), running_server(sight)
     return TargetServer(
-        release=manager.release(),
-        api=manager.api_version(),
+        **msgspec.structs.asdict(running),
         fresh=account.bootstrap,
         licensed=_has_license(sight, None if installed else snapshot),
-        commands=[f"{command.name} ({command.id})" for command in manager.active_commands()],
         host_files=extra_parts.look_at_host(sight, summary),
     )
 

@@ -190,6 +190,18 @@ def test_a_resumed_delete_keeps_the_present_state_once(loaded):
     assert purposes(loaded) == ["backup", "safety"]
 
 
+def test_a_resumed_delete_keeps_what_changed_meanwhile_too(loaded):
+    loaded.lab.break_("delete", "error-500")
+    assert delete(loaded).code == 1
+    loaded.lab.repair()
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["managerSettings"]["items"][0]["value"] = "changed since"
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
+    assert purposes(loaded) == ["backup", "safety", "safety"]
+    assert f"safety snapshot {snapshots(loaded)[-1]['id']}" in said.err
+
+
 def test_a_resumed_delete_proves_no_less(loaded):
     loaded.lab.break_("delete", "error-500")
     assert delete(loaded).code == 1

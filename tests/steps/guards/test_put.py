@@ -77,3 +77,54 @@ def test_a_resumed_put_proves_no_less(lost):
     damage(lost, snapshots(lost)[0]["id"])
     assert lost("playbook", "resume").code != 0
     assert lost.puts == 0
+
+
+def stopped_before_the_put(operator: Operator) -> None:
+    operator.lab.break_("restore", "put-fails")
+    assert operator.restore().code == 1
+    operator.lab.repair()
+    operator.forget_requests()
+
+
+def test_a_restore_that_is_taken_up_sends_nothing_to_a_manager_that_was_upgraded_meanwhile(lost):
+    stopped_before_the_put(lost)
+    with lost.lab.world.lock:
+        lost.lab.world.deployment["versionInfo"]["version"] = "7.11.3"
+    said = lost("playbook", "resume")
+    assert said.code == 5, said.err
+    assert "the server is release 7.11.3, the snapshot 7.6.5" in said.err
+    assert lost.puts == 0
+
+
+def test_a_restore_that_is_taken_up_loses_no_cluster_that_somebody_has_made_meanwhile(lost):
+    stopped_before_the_put(lost)
+    with lost.lab.world.lock:
+        lost.lab.world.deployment["clusters"] = [{"name": "new", "displayName": "new", "fullVersion": "7.1.9"}]
+    said = lost("playbook", "resume")
+    assert said.code == 5, said.err
+    assert "the manager holds what the plan does not name: cluster new" in said.err
+    assert "maint playbook dismiss 2" in said.err
+    assert lost.puts == 0
+
+
+def test_a_restore_that_is_taken_up_sends_nothing_while_a_cluster_runs_that_somebody_has_started_meanwhile(loaded):
+    loaded.lab.break_("restore", "put-fails")
+    with loaded.lab.world.lock:  # so that it is not in force already
+        loaded.lab.world.deployment["managerSettings"]["items"][0]["value"] = "another"
+    assert put(loaded).code == 1
+    assert loaded("cluster", "start", "base", "--yes").code == 0
+    loaded.forget_requests()
+    said = loaded("playbook", "resume")
+    assert said.code == 5, said.err
+    assert "clusters that are about to be replaced are not at rest" in said.err
+    assert loaded.puts == 0
+
+
+def test_what_changed_while_a_restore_lay_is_kept_too_before_it_is_replaced(lost):
+    stopped_before_the_put(lost)
+    with lost.lab.world.lock:
+        lost.lab.world.deployment["users"].append({"name": "newcomer", "roles": ["ROLE_USER"]})
+    said = lost("playbook", "resume")
+    assert said.code == 0, said.err
+    assert purposes(lost) == ["backup", "safety", "safety"]
+    assert f"the state before is safety snapshot {snapshots(lost)[-1]['id']}" in said.err
