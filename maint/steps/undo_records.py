@@ -174,6 +174,12 @@ def _filled(answer: Answer) -> bytes:
     return b"".join(parts)
 
 
+def prove_kept(undo: Undo, files_: Iterable[KeptFile]) -> None:
+    """Read sealed files to their ends, before anything goes for them; raises as `Undo.fetch` does."""
+    for name in (name for file in files_ for name in file.chunks):
+        undo.fetch(name)
+
+
 def content(undo: Undo, file: KeptFile) -> Content:
     """Return a sealed file as something to upload."""
 

@@ -71,6 +71,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "virtual cluster … could": "snapshots/virtual_clusters/test_take.py::test_alone_it_must_be_reached",
         "a snapshot is not verified": "snapshots/virtual_clusters/test_take.py::test_much_less_than_before_is_not_believed_and_freezes_retention",
         "names are taken": "snapshots/virtual_clusters/test_restore.py::test_what_is_there_is_refused_by_default",
+        "what is there would": "snapshots/virtual_clusters/test_refused_replacements.py::test_nothing_is_replaced_before_all_that_comes_in_its_place_is_proven",
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
         "LEFT OUT": "snapshots/virtual_clusters/test_restore.py::test_a_dag_that_would_start_by_itself_is_left_out_unless_accepted",
         "job … is held back": "snapshots/virtual_clusters/test_restore.py::test_jobs_whose_environment_could_not_be_built_are_held_back_and_named",

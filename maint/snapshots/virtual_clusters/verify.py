@@ -10,6 +10,7 @@ from maint.deployment.reader import BLOCK
 from maint.errors import NoKeyFits, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_counts
 from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
+from maint.model.virtual_cluster import File
 from maint.ports import Sight
 from maint.snapshots.parts import UNREAD, flaw, object_name, open_object, read_part
 from maint.snapshots.virtual_clusters.blobs import worker_pool
@@ -99,6 +100,26 @@ def _unexplained(document: ClusterDocument) -> Iterator[Finding]:
     lacking = [one for resource in document.resources for one in resource.files if document.stored(one) is None]
     if lacking and not document.problems:
         yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
+
+
+def unproven(sight: Sight, document: ClusterDocument, files: Mapping[str, File]) -> Sequence[str]:
+    """Read files of a snapshot whole; return in words which are not as its manifest and their signatures say.
+
+    Args:
+        files: by how they are called in words; one that the snapshot does not hold says nothing.
+    """
+    wanted: dict[StoredFile, dict[str, str]] = {}
+    for name, file in files.items():
+        if stored := document.stored(file):
+            wanted.setdefault(stored, {}).setdefault(file.signature, name)
+    with worker_pool() as (hands, _):
+        looked = list(hands.map(lambda one: _opened(sight, sight.settings.name, one, {one.place: wanted[one]}), wanted))
+    found = zip(wanted.values(), looked, strict=True)
+    return [
+        one
+        for names, (words, wrong) in found
+        for one in ([f"{', '.join(names.values())}: {words}"] if words else wrong)
+    ]
 
 
 def _opened(

@@ -12,7 +12,7 @@ from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
-from maint.steps.undo_records import KeptFile, content
+from maint.steps.undo_records import KeptFile, content, prove_kept
 from maint.steps.virtual_clusters.jobs import JobArguments, create_once, known_job
 from maint.steps.virtual_clusters.recreation_record import RECREATIONS, Recreation, forget, mark_put_back, old, seal_old
 from maint.steps.virtual_clusters.safety_net import (
@@ -155,6 +155,8 @@ class PutBack(VcStep[PutBackArguments]):
                 rest_made(cluster, site.clock, live)
             _over(site, work, kept)
             return unchanged(f"job {name} is as it was")
+        if not same:
+            prove_kept(site.undo, kept.files)
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.
         theirs, waived = "", str(action.arguments.get("no_safety_net") or "")
         if live is not None and not same_job(live, sendable_job(job), pauses=False):  # the new one is defined alike

@@ -28,7 +28,7 @@ from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
-from maint.steps.virtual_clusters.safety_snapshot import keep_replaced, net, refuse_closed
+from maint.steps.virtual_clusters.safety_snapshot import keep_replaced, net, refuse_closed, refuse_unproven
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of
 
 RECORD = "vcrestore"
@@ -66,6 +66,7 @@ class RestoreCluster(VcStep[RestoreClusterArguments]):
         words = f"{words_of(document, decided)}{net(decided, args.no_safety_net)}"
         if decided.replaces and not args.no_safety_net:
             refuse_closed(sight)
+        refuse_unproven(sight, cluster, document, decided)
         arguments: dict[str, Json] = {
             "vc": name,
             "snapshot": snapshot.id,
@@ -91,6 +92,9 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
     snapshot = planned_cluster(site, action, cluster.settings.name)
     document = read_document(site, snapshot, cluster.settings.name)
     waived = str(action.arguments.get("no_safety_net") or "")
+    if decided.replaces:
+        yield "reading what comes in the place of what is there"
+    refuse_unproven(site, cluster, document, decided)
     replaced = yield from keep_replaced(site, work, cluster, document, decided, waived)
     bringing = ClusterRestorer(site, cluster, document, decided, work, replaced)
     bringing.note_intent()

@@ -1,4 +1,4 @@
-"""Keep what a restore replaces in a safety snapshot first; nothing is deleted that this snapshot does not hold."""
+"""Before a restore replaces anything: what comes is proven, and what goes is kept in a safety snapshot."""
 
 import io
 from collections.abc import Generator, Sequence
@@ -8,13 +8,22 @@ import msgspec
 from maint.errors import NoKeyFits, Refused
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose
-from maint.model.virtual_cluster import Job, Resource, same_job, sendable_job
-from maint.ports import Sight, Site, VirtualCluster, Work
+from maint.model.virtual_cluster import (
+    File,
+    Job,
+    Resource,
+    same_job,
+    same_resource,
+    sendable_job,
+    sendable_resource,
+)
+from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import Resolution, definition_of
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.virtual_clusters.blobs import worker_pool
+from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
-from maint.snapshots.virtual_clusters.verify import read_document
+from maint.snapshots.virtual_clusters.verify import read_document, unproven
 from maint.steps.snapshots.snapshot import alone_once
 from maint.steps.virtual_clusters.uploads import own_damage
 
@@ -93,6 +102,41 @@ class ReplacedObjects(msgspec.Struct, frozen=True):
             and self.safety.stored(file) is None
             and not own_damage(self.work, live.name, file)
         ]
+
+
+def refuse_unproven(sight: Sight, cluster: VirtualClusterSight, document: ClusterDocument, decided: Resolution) -> None:
+    """Read all that comes in the place of what is there; Refused where any of it is not as it was stored."""
+    if not decided.replaces:
+        return
+    resources = {one.name: one for one in document.resources if one.name not in decided.skipped_resources}
+    with worker_pool() as (hands, _):
+        live = dict(zip(resources, hands.map(cluster.resource, resources), strict=True))
+        jobs = [one for one in document.jobs if one.name in {*decided.replaced_jobs} - {*decided.left_out}]
+        there = list(hands.map(lambda job: cluster.job(job.name), jobs))
+    going = {name for name in decided.replaced_resources if live[name] is not None}
+    for job, now in zip(jobs, there, strict=True):
+        if now is not None and not same_job(now, definition_of(job, decided), pauses=False):
+            going.update(wanted_resources(job))
+    coming = {
+        f"{name}/{file.path}": file
+        for name in resources
+        if name in going
+        for file in _lacking(resources[name], live[name])
+    }
+    if found := unproven(sight, document, coming):
+        raise Refused(
+            f"what is there would be replaced by what cannot be read: {show_count(len(found), 'file')} of the snapshot",
+            detail=[*found[:_SHOWN], "nothing was replaced"],
+            hint="`maint backup heal` mends the store from a copy, `--snapshot` names another snapshot; "
+            "`--on-conflict skip` keeps what is there, and tells what the store lacks",
+        )
+
+
+def _lacking(one: Resource, live: Resource | None) -> Sequence[File]:
+    """Return the files of a snapshot's resource that are uploaded where that one takes the place of another."""
+    same = live is not None and same_resource(live, sendable_resource(one.raw))
+    here = {(file.path, file.signature) for file in live.files} if live is not None and same else set()
+    return [file for file in one.files if (file.path, file.signature) not in here]
 
 
 def keep_replaced(

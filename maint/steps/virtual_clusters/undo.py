@@ -17,7 +17,7 @@ from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Object, same_job, same_resource, sendable_job, sendable_resource
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.undo_records import KEPT_FOR, content
+from maint.steps.undo_records import KEPT_FOR, content, prove_kept
 from maint.steps.virtual_clusters import kubernetes_secrets, safety_net
 from maint.steps.virtual_clusters.certificate import served
 from maint.steps.virtual_clusters.init_host import address_of, master_of, sweep
@@ -157,6 +157,7 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
         other = one.whole and live is not None and not same_resource(live, sendable_resource(raw))
         going = [path for path in wanted if path in here and here[path] != wanted[path]]
         if live is not None and (other or going):
+            prove_kept(site.undo, one.files)
             yield from safety_net.seal_before(site, work, cluster, live, "", () if other else going)
         if live is not None and other:
             cluster.delete_resource(one.name)

@@ -13,7 +13,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.errors import NotWritten
+from maint.errors import NotKept, NotWritten
 from maint.steps.virtual_clusters import recreate
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
@@ -375,3 +375,33 @@ def test_another_machine_waits_for_the_run_of_a_killed_smoke_test_and_takes_its_
     said = elsewhere.maint("playbook", "resume")
     assert said.code == 0, said.err
     assert (len(there.api.runs), [*there.api.jobs, *there.api.resources]) == (1, [])
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_nothing_goes_for_what_was_kept_before_all_of_that_is_read(there, monkeypatch, undone):
+    if undone:
+        gone = there("resource", "delete", "--name", "code", "--yes")
+        run = re.search(r"`maint vc undo (\S+)` brings it back", gone.err)
+        assert run, gone.err
+        there.api.add_file("code", "old.py", b"theirs", hidden=True)
+        command = ["vc", "undo", run[1], "--yes"]
+    else:
+        there.api.switches.states = ("failed",)
+        command = words(there, "wait=true")
+    fetch = SealedUndo.fetch
+
+    def rotten(undo, name):
+        content = fetch(undo, name)
+        if content == b"\0" * 1000:
+            raise NotKept("what was kept to take this back is gone", hint="bring it back from a copy")
+        return content
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SealedUndo, "fetch", rotten)
+        said = there.maint(*command)
+    assert (said.code, "to take this back is gone" in said.err) == (1, True), said.err
+    new = {"old.py": b"theirs"} if undone else {"new.py": b'print("new")\n'}
+    assert new.items() <= there.api.files["code"].items()
+    again = there.maint(*command) if undone else there.maint("playbook", "resume")
+    assert again.code == (0 if undone else 1), again.err
+    assert there.api.files["code"] == OLD

@@ -1,17 +1,20 @@
 """What becomes of what was to be replaced where the server does not take what comes in its place."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.errors import MaintError
+from maint.errors import MaintError, Refused
 from maint.model.plan import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.snapshots.capture import committed, recipients_of
 from maint.snapshots.catalogue import entries
+from maint.snapshots.parts import object_name
 from maint.snapshots.virtual_clusters.capture import take_alone
+from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.virtual_clusters.restore import RestoreCluster
 from tests.adapters.virtual_clusters.server import Api, _error
 from tests.snapshots.virtual_clusters.conftest import VC, Ground, Notes
@@ -149,3 +152,50 @@ def test_killed_after_any_change_what_is_refused_leaves_what_was_there(
     assert api.files["etl-scripts"] == {"lib/mine.py": b"mine"}
     assert api.jobs["remote-pi"]["schedule"]["cronExpression"] == "@hourly"
     assert awake(api) == set()
+
+
+def damage(ground: Ground, snapshot: Snapshot, resource: str, path: str, *, lost: bool) -> None:
+    """Let the store lose a file of a snapshot, or rot one byte of it."""
+    document = read_document(ground, snapshot, VC)
+    (file,) = [file for one in document.resources if one.name == resource for file in one.files if file.path == path]
+    stored = document.stored(file)
+    assert stored is not None
+    name = object_name(snapshot.site, stored.place)
+    with ground.store.open(name) as stream:
+        content = stream.read()
+    ground.store.remove(name)
+    if not lost:
+        with ground.store.create(name) as rotten:
+            rotten.write(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("what", ["a file in it", "its definition", "a job that needs it"])
+def test_nothing_is_replaced_before_all_that_comes_in_its_place_is_proven(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, what: str, lost: bool
+) -> None:
+    if what == "a job that needs it":
+        api.jobs["orders-ingest"] = {"name": "orders-ingest", "type": "spark", "schedule": {"enabled": False}}
+    else:
+        api.add_file("etl-scripts", "basket.py", b"theirs", hidden=what == "its definition")
+    api.add_file("etl-data", "mine.txt", b"mine")
+    before = copy.deepcopy((api.jobs, api.resources, api.files))
+    action = plan(ground, on_conflict="replace")
+    damage(ground, snapshot, "etl-scripts", "basket.py", lost=lost)
+    attempts = (lambda: run(RestoreCluster().apply(action, ground, work)), lambda: plan(ground, on_conflict="replace"))
+    for attempt in attempts:
+        with pytest.raises(Refused, match="would be replaced by what cannot be read") as caught:
+            attempt()
+        assert "etl-scripts" in caught.value.detail[0] and "maint backup heal" in str(caught.value.hint)
+    assert (api.jobs, api.resources, api.files) == before
+    assert [one.id for one in entries(ground)] == [snapshot.id]
+
+
+def test_what_the_store_has_lost_and_nothing_goes_for_is_no_obstacle_to_a_replacing(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot
+) -> None:
+    api.jobs["remote-pi"] = {"name": "remote-pi", "type": "spark", "schedule": {"enabled": False}}
+    damage(ground, snapshot, "etl-scripts", "basket.py", lost=True)
+    result: Result = run(RestoreCluster().apply(plan(ground, on_conflict="replace"), ground, work))
+    assert result.partly and "etl-scripts/basket.py" in result.detail
+    assert "spark" in api.jobs["remote-pi"]
