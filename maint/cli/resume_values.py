@@ -6,6 +6,7 @@ does not exist while the plan is made. The operator names the virtual cluster wi
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,6 +32,8 @@ API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
 _FINDS = "vc.find"  # the step kind that takes an address
 CLUSTERS = "virtual_clusters"  # where they are that a run changes, in the options of its journal
+HOSTS = "hosts"  # where they are on which a run may act, and their keys, in the options of its journal
+_BY_THEMSELVES = ("manager", "ecs-master")  # groups of hosts on which steps act that name none
 MANAGER = "manager"  # where a run works, in the options of its journal and as an answer
 _SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -65,11 +68,12 @@ def checked(site: ConfiguredSite, past: RunState, said: Said) -> dict[str, dict[
     Raises:
         Invalid: a value makes no sense, or the run does not bring such a virtual cluster back.
         Refused: it is back already, nothing answers there, it is somebody else's address, or the source lives; or the
-            config names another manager than the run's, or another address of a virtual cluster.
+            config names another manager than the run's, another host, or another address of a virtual cluster.
     """
     moved = f"`maint playbook resume {past.id} --set {MANAGER}={manager_of(site)}`"
     refuse_elsewhere(site, past, said.get("", {}).get(MANAGER, ""), moved)
     _refuse_moved(site, past)
+    _refuse_exchanged(site, past)
     for name, values in past.answers.items():
         if name:
             site.find_at(name, values)
@@ -131,6 +135,51 @@ def _refuse_moved(site: ConfiguredSite, past: RunState) -> None:
             raise Refused(
                 f"run {past.id} works in virtual cluster {name} at {address}, and the config names {here[name]}",
                 hint="let the config name that address again; where it is the same one at another address:"
+                f" `maint playbook dismiss {past.id} --reason WORDS`, and begin anew what is left",
+            )
+
+
+def hosts_of(site: ConfiguredSite, plan: Plan) -> dict[str, Json]:
+    """Return where the hosts are on which a plan may act, by name, each followed by the fingerprints of its keys."""
+    ssh, settings = site.settings.ssh, site.settings
+    if ssh is None or not plan.locks:
+        return {}
+    from maint.adapters.ssh.known_hosts import recorded_name, trusted  # many sites have no hosts
+
+    every = {host.name: host for host in (*settings.hosts_in("manager"), *settings.hosts)}
+    named = {str(one) for action in plan.actions for value in action.arguments.values() for one in _each(value)}
+    named.update(host.name for group in _BY_THEMSELVES for host in settings.hosts_in(group))
+    with suppress(OSError):  # then no host is known, and a step that needs one says so
+        known = trusted(ssh)
+        return {
+            name: [
+                f"{at.address}:{port}",
+                *(key.fingerprint for key in known.keys([recorded_name(one, port) for one in (at.address, name)])),
+            ]
+            for name, at in every.items()
+            if name in named
+            for port in [at.port or ssh.port]
+        }
+    return {}
+
+
+def _each(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _refuse_exchanged(site: ConfiguredSite, past: RunState) -> None:
+    """Refuse to go on with a run on another host, to which the config gives the name of its own by then.
+
+    A host is the same at another address where that has one of its keys; one that nobody knew has done nothing yet.
+    """
+    begun, here = past.options.get(HOSTS), hosts_of(site, past.plan)  # not in older journals
+    for name, then in begun.items() if isinstance(begun, dict) else ():
+        (place, *keys), (now, *found) = _each(then), _each(here.get(name, then))
+        if now != place and keys and not {*map(str, keys)} & {*map(str, found)}:
+            raise Refused(
+                f"run {past.id} works on host {name} at {place}, and the config names {now}",
+                detail=["the keys that are known of these two differ"],
+                hint="let the config name that address again; where it is the same host with a new key:"
                 f" `maint playbook dismiss {past.id} --reason WORDS`, and begin anew what is left",
             )
 

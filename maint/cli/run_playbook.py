@@ -16,6 +16,7 @@ from maint.cli.options import Flags
 from maint.cli.proxies import proxies
 from maint.cli.resume_values import (
     CLUSTERS,
+    HOSTS,
     MANAGER,
     Said,
     addresses_of,
@@ -23,6 +24,7 @@ from maint.cli.resume_values import (
     checked,
     done_already,
     earlier_run,
+    hosts_of,
     keyed,
     manager_of,
 )
@@ -173,7 +175,7 @@ def _prepared(
         screen.warn(f"NO SAFETY NET: the backup guards are lifted: {flags.no_safety_net}")
     if not _agreed(flags, screen, plan, more, words):
         return None
-    options = {**_options(site, flags), CLUSTERS: addresses_of(site, plan), **key}
+    options = {**_options(site, flags), CLUSTERS: addresses_of(site, plan), HOSTS: hosts_of(site, plan), **key}
     return RunSession(site, plan, options, None, *limits_of(flags, site))
 
 

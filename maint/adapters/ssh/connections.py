@@ -18,7 +18,7 @@ from paramiko import Channel, MissingHostKeyPolicy, PKey, SSHClient, SSHConfig, 
 from paramiko.common import OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 from paramiko.ssh_exception import AuthenticationException, ChannelException, SSHException
 
-from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, recorded_name
+from maint.adapters.ssh.known_hosts import HostKey, Standing, recorded_name, trusted
 from maint.adapters.ssh.transport import SharedTransport, connect_socket, transport_factory
 from maint.config.actor import account
 from maint.config.schema import HostSettings, SshSettings
@@ -78,7 +78,7 @@ class Connections:
 
     def __init__(self, settings: SshSettings, *, once: bool = False) -> None:
         self.settings = settings
-        self.known = KnownHosts(_known_hosts(settings))
+        self.known = trusted(settings)
         self._key = None if settings.key is None else _load_key(settings.key)
         self._building = threading.Lock()  # Fabric's configuration objects are not made for threads
         jump = jump_address(settings)
@@ -338,8 +338,3 @@ def _load_key(path: Path) -> PKey:
             words = "it has a passphrase, and nobody is there to type it"
             hint = "load it into an SSH agent and leave ssh.key out, or use a key without a passphrase"
         raise Invalid(f"the SSH key {path} cannot be used", detail=[words], hint=hint) from None
-
-
-def _known_hosts(settings: SshSettings) -> list[str]:
-    # A file that is not there knows nobody, and each host is then refused with words of its own.
-    return [path.read_text("utf-8", "replace") for path in settings.trusted_files if path.is_file()]

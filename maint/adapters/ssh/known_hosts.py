@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from maint.config.schema import SshSettings
 from maint.files import read_file, replace, writing
 from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
@@ -82,6 +83,11 @@ class KnownHosts:
     def _of(self, name: str) -> list[_Line]:
         name = name.lower()
         return self._exact.get(name, []) + [line for line in self._others if line.speaks_of(name)]
+
+
+def trusted(settings: SshSettings) -> KnownHosts:
+    """Read the files whose host keys are trusted; one that is not there knows nobody, and its hosts are refused."""
+    return KnownHosts(path.read_text("utf-8", "replace") for path in settings.trusted_files if path.is_file())
 
 
 def recorded_name(address: str, port: int) -> str:

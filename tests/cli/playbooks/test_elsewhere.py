@@ -1,5 +1,6 @@
 """A run goes on, and is undone, on the manager on which it was begun, whatever the config names by then."""
 
+import json
 import re
 
 import pytest
@@ -66,3 +67,74 @@ def test_a_run_in_a_virtual_cluster_goes_on_in_no_other_of_its_name(loaded: Oper
     assert f"works in virtual cluster {name} at {address}, and the config names https://x" in said.err
     config.write_text(written)
     assert loaded("playbook", "resume", run).code == 0
+
+
+@pytest.fixture
+def killed(loaded: Operator) -> tuple[Operator, str]:
+    """An operator whose run was killed before it put a file on one of two hosts, and how the config was written."""
+    config, book = loaded.lab.folder / "config.yaml", loaded.lab.folder / "book.json"
+    (loaded.lab.folder / "file").write_text("x")
+    given = {"hosts": [_HOSTS[0]], "file": str(loaded.lab.folder / "file"), "path": "/etc/put-there"}
+    step = {"name": "put", "do": "host.put", "with": given}
+    book.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": [step]}))
+    written = config.read_text()
+    config.write_text(written + """    hooks: {before_run: [["/bin/sh", "-c", "kill -9 $PPID"]]}\n""")
+    with loaded.start("playbook", "run", str(book), "--yes") as process:
+        process.communicate()
+    config.write_text(written)
+    return loaded, written
+
+
+_HOSTS = ("base-02.example.internal", "base-03.example.internal")
+
+
+def ports(written: str) -> list[str]:
+    return [re.findall(f'name: "{host}".*?port: (\\d+)', written, re.DOTALL)[0] for host in _HOSTS]
+
+
+def put_on(operator: Operator) -> list[bool]:
+    return [(operator.lab.folder / "hosts" / host / "root" / "etc" / "put-there").exists() for host in _HOSTS]
+
+
+@pytest.mark.parametrize("flag", ["--yes", "--dry-run"])
+def test_a_run_goes_on_on_no_other_host_of_the_name(killed: tuple[Operator, str], flag: str) -> None:
+    operator, written = killed
+    one, other = ports(written)
+    (operator.lab.folder / "config.yaml").write_text(
+        written.replace(f"port: {one}", "port: 0")
+        .replace(f"port: {other}", f"port: {one}")
+        .replace("port: 0", f"port: {other}")
+    )
+    said = operator("playbook", "resume", flag)
+    assert (said.code, put_on(operator)) == (5, [False, False]), said.err
+    assert f"works on host {_HOSTS[0]} at 127.0.0.1:{one}, and the config names 127.0.0.1:{other}" in said.err
+    (operator.lab.folder / "config.yaml").write_text(written)
+    assert operator("playbook", "resume").code == 0
+    assert put_on(operator) == [True, False]
+
+
+def test_a_run_goes_on_on_the_same_host_at_another_address(killed: tuple[Operator, str]) -> None:
+    operator, written = killed
+    one, _ = ports(written)
+    known = operator.lab.folder / "ssh" / "known_hosts"
+    keys = known.read_text()
+    known.write_text(keys + "".join(line.replace("127.0.0.1", "localhost") for line in keys.splitlines(True)))
+    (operator.lab.folder / "config.yaml").write_text(
+        re.sub(f'address: "127.0.0.1"(\\s+port: {one})', r'address: "localhost"\1', written)
+    )
+    said = operator("playbook", "resume")
+    assert (said.code, put_on(operator)) == (0, [True, False]), said.err
+
+
+def test_a_run_goes_on_where_a_host_could_not_be_reached_at_the_address_of_before(loaded: Operator) -> None:
+    config, book = loaded.lab.folder / "config.yaml", loaded.lab.folder / "book.json"
+    (loaded.lab.folder / "file").write_text("x")
+    command = {"do": "host.run", "with": {"hosts": [_HOSTS[0]], "command": "true"}}
+    book.write_text(json.dumps({"name": "mine", "summary": "Mine.", "steps": [{"name": "run", **command}]}))
+    written = config.read_text()
+    one, _ = ports(written)
+    config.write_text(written.replace(f"port: {one}", "port: 9"))
+    assert loaded("playbook", "run", str(book), "--yes").code == 1
+    config.write_text(written)
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
