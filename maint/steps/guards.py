@@ -21,6 +21,7 @@ The rules, which the steps keep by themselves, in the plan and again just before
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,7 @@ from pydantic import Field
 
 from maint.config.fields import Limit
 from maint.deployment.secrets import REDACTED
-from maint.errors import Refused
+from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.formatting import show_count, show_duration
 from maint.model.manager import Cluster
 from maint.model.plan import Action
@@ -194,7 +195,8 @@ def plan_to_keep(sight: Sight, args: SafetyArguments) -> str:
     """Return words on the safety export that will be taken; refuses early where it could not be."""
     if args.no_safety_net:
         return f"; WARNING: without a safety net ({args.no_safety_net})"
-    recipients_of(sight)
+    with naming_the_waiver():
+        recipients_of(sight)
     if not args.open_window:
         words = "; the present state is exported first"
         if REDACTED not in sight.manager.settings().values():
@@ -216,9 +218,10 @@ def keep(action: Action, site: Site, work: Work) -> Generator[str, None, str]:
         yield f"the manager has changed since safety snapshot {before.id}, which stays: it is kept as it is now, too"
         forget_taken(work)
     try:
-        if through_window and committed(site, work, Purpose.SAFETY) is None:
-            yield from _open(site, work)
-        snapshot = yield from taken_once(site, work, Purpose.SAFETY)
+        with naming_the_waiver():
+            if through_window and committed(site, work, Purpose.SAFETY) is None:
+                yield from _open(site, work)
+            snapshot = yield from taken_once(site, work, Purpose.SAFETY)
     finally:
         window = remembered(site.state) if through_window else None
         if window is not None and window.run == work.run:
@@ -231,6 +234,17 @@ def _has_changed(site: Site, before: Snapshot) -> bool:
     """Whether the manager holds anything else by now than an earlier attempt has kept: days may lie between them."""
     kept, now = of_snapshot(site, before, redacted=True, whole=True), of_server(site, whole=True)
     return not differences(site, kept, now).same
+
+
+@contextmanager
+def naming_the_waiver() -> Iterator[None]:
+    """Say of whatever keeps a safety snapshot from being taken how the work goes on without one."""
+    try:
+        yield
+    except (WorkFailed, CannotReach, Refused, Invalid) as error:
+        way = f"begun anew with {_WAIVE}: what is there now is then not kept"
+        error.hint = f"{error.way_on or 'mend what it names'}; {way}"
+        raise
 
 
 def prove_cluster(action: Action, site: Site, cluster: Cluster) -> Generator[str, None, None]:

@@ -24,6 +24,7 @@ from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.capture import wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document, unproven
+from maint.steps.guards import naming_the_waiver
 from maint.steps.snapshots.snapshot import alone_once
 from maint.steps.virtual_clusters.uploads import own_damage
 
@@ -146,7 +147,8 @@ def keep_replaced(
     if not decided.replaces or waived:
         return ReplacedObjects(work, document, decided, None)
     yield "keeping what is there in a safety snapshot"
-    taken = yield from alone_once(site, work, cluster.settings.name, Purpose.SAFETY, accept_empty=True)
+    with naming_the_waiver():
+        taken = yield from alone_once(site, work, cluster.settings.name, Purpose.SAFETY, accept_empty=True)
     replaced = ReplacedObjects(work, document, decided, read_document(site, taken, cluster.settings.name))
     with worker_pool() as (hands, _):
         replaced.refuse_unkept(*hands.map(cluster.resource, decided.replaced_resources))

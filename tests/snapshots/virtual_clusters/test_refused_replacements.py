@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from maint.adapters.seal import AgeSeal
-from maint.errors import MaintError, Refused
+from maint.adapters.stores.local import LocalStore
+from maint.errors import MaintError, Refused, StoreFailed
 from maint.model.plan import Result
 from maint.model.snapshot import Purpose, Snapshot
 from maint.snapshots.capture import committed, recipients_of
@@ -199,3 +200,19 @@ def test_what_the_store_has_lost_and_nothing_goes_for_is_no_obstacle_to_a_replac
     result: Result = run(RestoreCluster().apply(plan(ground, on_conflict="replace"), ground, work))
     assert result.partly and "etl-scripts/basket.py" in result.detail
     assert "spark" in api.jobs["remote-pi"]
+
+
+def test_a_store_that_takes_no_safety_snapshot_stops_a_replacing_with_the_way_that_goes_without(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.jobs["remote-pi"] = {"name": "remote-pi", "type": "spark", "schedule": {"enabled": False}}
+    action = plan(ground, on_conflict="replace")
+
+    def refuse(_: LocalStore, name: str) -> Any:
+        raise StoreFailed(f"cannot write {name}", detail=["Read-only file system"])
+
+    monkeypatch.setattr(LocalStore, "create", refuse)
+    with pytest.raises(StoreFailed, match="cannot write") as caught:
+        run(RestoreCluster().apply(action, ground, work))
+    assert "begun anew with `--no-safety-net REASON`" in str(caught.value.hint)
+    assert "spark" not in api.jobs["remote-pi"]

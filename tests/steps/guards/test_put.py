@@ -1,5 +1,11 @@
 """Nothing is put unless the very snapshot to be restored is proven, and what is there is kept."""
 
+from typing import Any
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from maint.errors import StoreFailed
 from maint.lab.create import SITE
 from tests.steps.guards.test_clusters import damage, purposes, snapshots
 from tests.steps.operator import Operator, Said
@@ -128,3 +134,20 @@ def test_what_changed_while_a_restore_lay_is_kept_too_before_it_is_replaced(lost
     assert said.code == 0, said.err
     assert purposes(lost) == ["backup", "safety", "safety"]
     assert f"the state before is safety snapshot {snapshots(lost)[-1]['id']}" in said.err
+
+
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(store: LocalStore, name: str) -> Any:
+        raise StoreFailed(f"cannot write {name} in {store.location}", detail=["Read-only file system"])
+
+    monkeypatch.setattr(LocalStore, "create", refuse)
+
+
+def test_a_store_that_takes_no_safety_snapshot_stops_with_the_way_that_goes_without(lost, monkeypatch):
+    read_only(monkeypatch)
+    said = lost.restore()
+    assert (said.code, lost.puts) == (1, 0), said.err
+    assert "cannot write" in said.err and "begun anew with `--no-safety-net REASON`" in said.err, said.err
+    assert said.err.index("no-safety-net") > said.err.index("hint:")
+    again = lost.restore("--no-safety-net", "the store is read-only")
+    assert (again.code, lost.puts) == (0, 1), again.err
