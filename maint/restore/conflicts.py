@@ -263,14 +263,17 @@ def refuse_live_source(source: str, live: VirtualClusterSight, *, gone: bool, wa
     )
 
 
-def awake_jobs(document: ClusterDocument, resolution: Resolution, resting: Collection[str] = ()) -> Sequence[str]:
+def awake_jobs(
+    document: ClusterDocument, resolution: Resolution, resting: Collection[str] = (), rested: Collection[str] = ()
+) -> Sequence[str]:
     """Return the names here of the restored jobs whose schedules were awake, spark jobs first.
 
     Args:
         resting: of those that were there and stayed, the jobs that count as restored, too.
+        rested: those that an earlier restore had paused as the snapshot was taken.
     """
     left = {*resolution.skipped_jobs, *resolution.left_out}.difference(resting)
-    awake = [job for job in document.jobs if job.name not in left and was_awake(job)]
+    awake = [job for job in document.jobs if job.name not in left and (job.name in rested or was_awake(job))]
     return [resolution.job(job.name) for job in sorted(awake, key=lambda job: (job.type == "airflow", job.name))]
 
 

@@ -28,7 +28,15 @@ from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.snapshots.virtual_clusters.document import ClusterDocument
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
-from maint.steps.virtual_clusters.restore import bring_back, note_awake, order_of, words_of
+from maint.steps.virtual_clusters.restore import (
+    bring_back,
+    note_awake,
+    of_rested,
+    order_of,
+    rested_jobs,
+    rested_of,
+    words_of,
+)
 from maint.steps.virtual_clusters.restorer import ClusterRestorer
 from maint.steps.virtual_clusters.smoke import mended
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
@@ -207,10 +215,12 @@ class RecoverCluster(VcStep[RecoverArguments]):
         document = read_document(sight, snapshot, name)
         dags = dags_of(sight, document)
         decided = Resolution(left_out=left_out(document, dags, accept_race=args.accept_dag_race))
+        rested = rested_jobs(sight, document)
+        arguments: dict[str, Json] = {"vc": name, "snapshot": snapshot.id, "decided": decided.to_json()}
         yield self.action(
             f"virtual cluster {name}",
-            f"bring snapshot {snapshot.id} into it, schedules paused: {words_of(document, decided)}",
-            {"vc": name, "snapshot": snapshot.id, "decided": decided.to_json(), "order": list(order_of(dags))},
+            f"bring snapshot {snapshot.id} into it, schedules paused: {words_of(document, decided)}{of_rested(rested)}",
+            {**arguments, "order": list(order_of(dags)), "rested": list(rested)},
             facts={"decided": decided.to_json(), "taken_at": document.taken_at, **manifest_fact(snapshot)},
         )
 
@@ -229,7 +239,9 @@ class RecoverCluster(VcStep[RecoverArguments]):
                 raise mended(error, cluster.settings, site.state) from None
             if same:
                 found = f"it is as the snapshot has it already: {words_of(document, decided)}"
-                awake = awake_jobs(document, decided)  # all of them rest: an attempt that was given up brought them
+                awake = awake_jobs(
+                    document, decided, rested=rested_of(action)
+                )  # all of them rest: an attempt that was given up brought them
                 unnoted = note_awake(site, work, str(action.arguments["snapshot"]), cluster.settings.name, awake)
                 words = f"{found}; {unnoted}" if unnoted else found
                 return unchanged(words, {"snapshot": action.arguments["snapshot"], "awake": [*awake]})

@@ -6,7 +6,7 @@ from typing import cast
 from pydantic import Field
 
 from maint.errors import Refused, StoreFailed, WorkFailed
-from maint.model.formatting import show_count
+from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -19,9 +19,10 @@ from maint.restore.conflicts import (
     decide,
     planned_cluster,
     refuse_live_source,
+    was_awake,
 )
 from maint.restore.select_snapshot import manifest_fact
-from maint.snapshots.records import read_records, write_record
+from maint.snapshots.records import Record, read_records, write_record
 from maint.snapshots.virtual_clusters.dag_source import Dag, in_order
 from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
 from maint.snapshots.virtual_clusters.verify import read_document
@@ -63,7 +64,8 @@ class RestoreCluster(VcStep[RestoreClusterArguments]):
         refuse_live_source(document.base_url, cluster, gone=args.source_gone)
         dags = dags_of(sight, document)
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
-        words = f"{words_of(document, decided)}{net(decided, args.no_safety_net)}"
+        rested = rested_jobs(sight, document)
+        words = f"{words_of(document, decided)}{of_rested(rested)}{net(decided, args.no_safety_net)}"
         if decided.replaces and not args.no_safety_net:
             refuse_closed(sight)
         refuse_unproven(sight, cluster, document, decided)
@@ -72,6 +74,7 @@ class RestoreCluster(VcStep[RestoreClusterArguments]):
             "snapshot": snapshot.id,
             "decided": decided.to_json(),
             "order": list(order_of(dags)),
+            "rested": list(rested),
             "no_safety_net": args.no_safety_net,
         }
         yield self.action(
@@ -112,10 +115,15 @@ def bring_back(action: Action, site: Site, work: Work) -> Progress:
             hint="did somebody else change them meanwhile? Resuming compares again",
         )
     held = {decided.job(name) for name in bringing.not_back}
-    awake = [name for name in awake_jobs(document, decided, bringing.resting()) if name not in held]
+    rested = rested_of(action)
+    awake = [name for name in awake_jobs(document, decided, bringing.resting(), rested) if name not in held]
     unnoted = note_awake(site, work, snapshot.id, cluster.settings.name, awake)
     left = [*bringing.left, *(f"DAG {name} is left out: it would start by itself" for name in decided.left_out)]
-    words = [f"{words_of(document, decided)}; {_rest(len(awake))}", *bringing.new_owners(), *bringing.elsewhere()]
+    words = [
+        f"{words_of(document, decided)}; {_rest(len(awake))}{of_rested(rested)}",
+        *bringing.new_owners(),
+        *bringing.elsewhere(),
+    ]
     words += bringing.unlike()
     words += [unnoted] if unnoted else []
     hint = "; ".join([*([_MEND] if bringing.left else []), *([_RACE] if decided.left_out else [])])
@@ -133,6 +141,46 @@ def note_awake(site: Site, work: Work, snapshot_id: str, cluster: str, awake: Se
         except StoreFailed as failure:  # a store that cannot be written keeps nobody from what is in it
             return f"which schedules rest could not be noted: {failure.message}"
         work.note("recorded", True)
+    return ""
+
+
+def rested_jobs(sight: Sight, document: ClusterDocument) -> Sequence[str]:
+    """Return the jobs that rest in a snapshot since an earlier restore paused them, as far as the records tell."""
+    taken = parse_time(document.taken_at)
+    told = [one for one in _rests(sight, document.name) if taken is not None and one.at <= taken]
+    resting = _names(told[-1], "awake") - _names(told[-1], "woken") if told else set()
+    return [job.name for job in document.jobs if job.name in resting and not was_awake(job)]
+
+
+def rested_of(action: Action) -> Sequence[str]:
+    """Return what `rested_jobs` told when an action was planned; nothing in older journals."""
+    return cast(Sequence[str], action.arguments.get("rested") or ())
+
+
+def of_rested(names: Sequence[str]) -> str:
+    """Return in words that they count as awake; empty without any."""
+    return f"; awake until an earlier restore, and paused since: {', '.join(names)}" if names else ""
+
+
+def _rests(sight: Sight, cluster: str) -> Sequence[Record]:
+    return [one for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
+
+
+def _names(record: Record, key: str) -> set[str]:
+    return {str(name) for name in cast(Sequence[str], record.facts.get(key) or ())}
+
+
+def _note_woken(site: Site, cluster: str, names: Sequence[str]) -> str:
+    """Keep beside the snapshot which schedules go on again; return why the store does not take that, "" else."""
+    if site.settings.backup is None:
+        return ""
+    try:
+        told = _rests(site, cluster)
+        if told and (woken := _names(told[-1], "awake").intersection(names)):
+            facts = {**told[-1].facts, "woken": sorted(woken | _names(told[-1], "woken"))}
+            write_record(site, RECORD, told[-1].snapshot, facts)
+    except StoreFailed as failure:
+        return f"; that they go on could not be noted: {failure.message}"
     return ""
 
 
@@ -204,7 +252,9 @@ class ResumeSchedules(VcStep[ResumeArguments]):
                 yield f"letting {name} go on"
                 cluster.unpause(name)
                 woken += 1
-        there, lost = len(order) - len(gone), f"; gone since this was planned: {', '.join(gone)}" if gone else ""
+        noted = _note_woken(site, cluster.settings.name, order)
+        lost = noted + (f"; gone since this was planned: {', '.join(gone)}" if gone else "")
+        there = len(order) - len(gone)
         if not woken:
             return unchanged(f"nothing to do: {show_count(there, 'schedule')} awake already{lost}")
         others = ", the others were awake" if woken < there else ""
@@ -213,11 +263,11 @@ class ResumeSchedules(VcStep[ResumeArguments]):
 
 def _were_awake(sight: Sight, cluster: str) -> Sequence[str]:
     """Return what the newest restore into a virtual cluster left paused."""
-    found = [one.facts for one in read_records(sight) if one.kind == RECORD and one.facts.get("vc") == cluster]
+    found = _rests(sight, cluster)
     if not found:
         raise Refused(
             f"no restore into {cluster} is known",
             detail=[f"as far as the records in {sight.store.location} tell"],
             hint="name the jobs: `--set order=JOB,JOB`",
         )
-    return [str(name) for name in cast(Sequence[str], found[-1].get("awake") or ())]
+    return [str(name) for name in cast(Sequence[str], found[-1].facts.get("awake") or ())]

@@ -520,6 +520,33 @@ def test_schedules_that_an_earlier_restore_paused_go_on_after_another_that_left_
     assert action.arguments["order"] == ["daily-vacuum", "nightly-pipeline"]
 
 
+@pytest.mark.parametrize("woken", [False, True])
+def test_schedules_that_rested_since_an_earlier_restore_as_the_snapshot_was_taken_count_as_awake(
+    ground: Ground, api: Api, run: Run, work: Notes, woken: bool
+) -> None:
+    api.jobs["daily-vacuum"]["schedule"] = {"enabled": True, "cronExpression": "30 3 * * *"}
+    api.jobs["pi-estimate"]["schedule"] = {"enabled": True, "paused": True, "cronExpression": "30 3 * * *"}
+    run(take_alone(ground, VC, recipients_of(ground)))
+    wipe(api)
+    restore(ground, run, work)
+    if woken:  # and paused by somebody's own will later
+        (action,) = ResumeSchedules().plan(ResumeArguments(order=["daily-vacuum"]), ground)
+        run(ResumeSchedules().apply(action, ground, Notes()))
+        api.jobs["daily-vacuum"]["schedule"]["paused"] = True
+    for _ in range(2):  # also through a backup of a backup
+        ground.clock.time += timedelta(minutes=5)
+        run(take_alone(ground, VC, recipients_of(ground)))
+        wipe(api)
+        ground.clock.time += timedelta(minutes=5)
+        rested = ["nightly-pipeline"] if woken else ["daily-vacuum", "nightly-pipeline"]
+        words = f"awake until an earlier restore, and paused since: {', '.join(rested)}"
+        assert words in plan(ground).summary
+        result = restore(ground, run, Notes())
+        assert words in result.detail
+        (action,) = ResumeSchedules().plan(ResumeArguments(), ground)
+        assert action.arguments["order"] == rested
+
+
 def test_a_schedule_whose_job_is_gone_keeps_no_other_from_going_on(ground: Ground, api: Api, run: Run) -> None:
     for name in ("daily-vacuum", "pi-estimate"):
         api.jobs[name]["schedule"] = {"enabled": True, "paused": True, "cronExpression": "30 3 * * *"}
