@@ -1,7 +1,7 @@
 """Take virtual clusters into a snapshot: those of a site beside its manager, or one alone."""
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -199,7 +199,7 @@ def read_cluster(site: Site, name: str, objects: Objects) -> Generator[str, None
         jobs=reading.jobs,
         users=tuple(user.name for user in settings.users),
         objects={file.signature: objects.id_of(file) for _, file in _files(resources) if objects.has(file)},
-        uncovered=(*NOT_IN_THE_API, *reading.elsewhere()),
+        uncovered=(*NOT_IN_THE_API, *reading.elsewhere(), *needed_credentials(reading.jobs, resources)),
         problems=tuple(reading.problems()),
     )
 
@@ -211,6 +211,22 @@ def wanted_resources(job: Job) -> Sequence[str]:
     single = [text_of(mount, "resourceName") for one in inner for mount in objects_of(one.get("fileMounts"))]
     named = [*job.mounts, *environments, *single, text_of(job.raw, "runtimeImageResourceName")]
     return list(dict.fromkeys(one for one in named if one))
+
+
+def needed_credentials(jobs: Iterable[Job], resources: Iterable[Resource]) -> Sequence[str]:
+    """Return in words which credentials jobs and resources name, and who needs each; none of them is kept (J9.3)."""
+    users: dict[str, list[str]] = {}
+    for job in jobs:
+        named = job.raw.get("workloadCredentials")
+        for name in dict.fromkeys(named if isinstance(named, list | tuple) else ()):
+            users.setdefault(str(name), []).append(f"job {job.name}")
+    for resource in resources:
+        if name := text_of(part_of(resource.raw, "customRuntimeImage"), "credential"):
+            users.setdefault(name, []).append(f"resource {resource.name}")
+    return [
+        f"credential {name}, which {' and '.join(those)} {'needs' if len(those) == 1 else 'need'}"
+        for name, those in sorted(users.items())
+    ]
 
 
 def _files(resources: Sequence[Resource]) -> Sequence[tuple[Resource, File]]:

@@ -22,7 +22,7 @@ from maint.ports import Site, VirtualCluster, Work
 from maint.restore.conflicts import Resolution, definition_of, taken_names
 from maint.retry import delays, looks
 from maint.snapshots.virtual_clusters.blobs import worker_pool
-from maint.snapshots.virtual_clusters.capture import wanted_resources
+from maint.snapshots.virtual_clusters.capture import needed_credentials, wanted_resources
 from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
 from maint.steps.virtual_clusters.safety_net import (
     PARSED,
@@ -325,9 +325,16 @@ class ClusterRestorer:
     def elsewhere(self) -> Sequence[str]:
         """Name what jobs that are back need, and no call tells whether it is there."""
         known = {one.name for one in self._document.resources}
-        jobs = [job for job in self._document.jobs if self.wanted(job) and not known.issuperset(wanted_resources(job))]
+        back = [job for job in self._document.jobs if self.wanted(job)]
+        jobs = [job for job in back if not known.issuperset(wanted_resources(job))]
+        made = [one for one in self._document.resources if one.name not in self._decided.skipped_resources]
         return [
-            f"job {self._decided.job(job.name)} needs {one}: {_ELSEWHERE}" for job in jobs for one in self._missing(job)
+            *(
+                f"job {self._decided.job(job.name)} needs {one}: {_ELSEWHERE}"
+                for job in jobs
+                for one in self._missing(job)
+            ),
+            *(f"{one}, is in no backup: see that it is there" for one in needed_credentials(back, made)),
         ]
 
     def unlike(self) -> Sequence[str]:

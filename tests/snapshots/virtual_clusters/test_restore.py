@@ -570,6 +570,30 @@ def test_what_is_kept_and_is_not_as_in_the_snapshot_is_named_with_the_jobs_that_
     assert words in result.detail and not result.partly
 
 
+def test_credentials_that_jobs_and_resources_need_are_named_in_a_backup_and_after_a_restore(
+    ground: Ground, api: Api, run: Run, work: Notes
+) -> None:
+    api.jobs["pi-estimate"]["workloadCredentials"] = ["s3-keys", "db"]
+    api.jobs["daily-vacuum"]["workloadCredentials"] = ["db"]
+    image = {"engine": "spark3", "image": "registry/x", "credential": "registry-login"}
+    api.resources["own-image"] = {"name": "own-image", "type": "custom-runtime-image", "customRuntimeImage": image}
+    taken: Snapshot = run(take_alone(ground, VC, recipients_of(ground))).snapshot
+    told = [words for words in taken.uncovered if "credential " in words]
+    assert told == [
+        f"virtual cluster {VC}: credential db, which job daily-vacuum and job pi-estimate need",
+        f"virtual cluster {VC}: credential registry-login, which resource own-image needs",
+        f"virtual cluster {VC}: credential s3-keys, which job pi-estimate needs",
+    ]
+    wipe(api)
+    result = restore(ground, run, work)
+    for words in (
+        "credential db, which job daily-vacuum and job pi-estimate need, is in no backup: see that it is there",
+        "credential registry-login, which resource own-image needs, is in no backup: see that it is there",
+    ):
+        assert words in result.detail
+    assert not result.partly
+
+
 def test_schedules_that_nobody_restored_must_be_named(ground: Ground) -> None:
     with pytest.raises(Refused, match="no restore into default-vc is known"):
         list(ResumeSchedules().plan(ResumeArguments(), ground))
