@@ -5,10 +5,13 @@ does not exist while the plan is made. The operator names the virtual cluster wi
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import gateway_of
@@ -24,7 +27,7 @@ from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
 from maint.model.formatting import tell_times
 from maint.model.json import Json
-from maint.model.plan import Plan
+from maint.model.plan import Action, Plan
 from maint.ports import Site
 from maint.steps.restore.deployment import ANSWER
 
@@ -125,6 +128,12 @@ def addresses_of(site: ConfiguredSite, plan: Plan) -> dict[str, Json]:
     """Return where the virtual clusters are that a plan changes, by name; not of those whose address it asks for."""
     named = {str(action.arguments["vc"]) for action in plan.actions if "vc" in action.arguments and not action.lane}
     return {one.name: one.base_url for one in site.settings.virtual_clusters if {one.name, ""} & named}
+
+
+def as_found_now(site: ConfiguredSite, action: Action) -> Action:
+    """Return an action of a plan with the address where its virtual cluster is by now, which may have moved since."""
+    here = next((one.base_url for one in site.settings.virtual_clusters if one.name == action.lane), "")
+    return replace(action, summary=re.sub(rf"https?://\S+{API_PATH}", here, action.summary)) if here else action
 
 
 def _refuse_moved(site: ConfiguredSite, past: RunState) -> None:

@@ -20,6 +20,7 @@ from maint.cli.resume_values import (
     MANAGER,
     Said,
     addresses_of,
+    as_found_now,
     by_lane,
     checked,
     done_already,
@@ -262,7 +263,7 @@ def _taken_up(
     with limited(flags, site, doing), nullcontext() if flags.dry_run else unless_held(site):
         answers = checked(site, past, said)
     if flags.dry_run:
-        _show_left(screen, past)
+        _show_left(site, screen, past)
         return None
     screen.say(f"taking up run {past.id}: {past.plan.source}, begun {tell_times(past.started)}")
     return RunSession(site, past.plan, _options(site, flags), past, *limits_of(flags, site), answers=answers)
@@ -277,9 +278,9 @@ def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
     return (set() if behind else kinds), sent
 
 
-def _show_left(screen: Screen, past: journal.RunState) -> None:
+def _show_left(site: ConfiguredSite, screen: Screen, past: journal.RunState) -> None:
     """Show what resuming a run would still do."""
-    remaining = actions_left(past)
+    remaining = [(as_found_now(site, action), state) for action, state in actions_left(past)]
     rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
     shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"

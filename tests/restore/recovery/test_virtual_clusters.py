@@ -128,6 +128,26 @@ def test_each_comes_back_once_its_address_is_told_and_the_report_tells_of_all(wa
     assert waiting.puts == 0
 
 
+@pytest.mark.parametrize("told", ["in the config", "by --set"])
+def test_what_is_left_names_the_address_where_a_virtual_cluster_is_looked_for_by_now(
+    waiting: Operator, told: str
+) -> None:
+    config, (was, *_) = Path(waiting.config), addresses_left(waiting("playbook", "resume", "--dry-run"))
+    new = create(waiting, FIRST)
+    if told == "in the config":
+        config.write_text(config.read_text().replace(was, new))
+    words = ["--set", f"vc.{FIRST}.base_url={new}"] if told == "by --set" else []
+    said = waiting("playbook", "resume", "--dry-run", *words)
+    assert said.code == 0, said.err
+    assert new in addresses_left(said) and was not in said.out
+    shown = waiting("playbook", "resume", "--dry-run", "-o", "json", *words)
+    assert f"find it at {new}" in shown.out and f"find it at {was}" not in shown.out
+
+
+def addresses_left(said: Said) -> list[str]:
+    return re.findall(r"find it at (\S+/dex/api/v1)", said.out)
+
+
 def test_where_names_are_taken_nothing_is_touched_and_another_address_begins_anew(waiting: Operator) -> None:
     address = create(waiting, FIRST, loaded=True, initialised=True)
     held = jobs(waiting, FIRST)
