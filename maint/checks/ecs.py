@@ -19,6 +19,7 @@ _SETUP = (
     " for d in /etc/rancher /etc/rancher/rke2 /var/lib/rancher /var/lib/rancher/rke2; do"
     " [ -d $d ] && ! [ -x $d ] && { echo closed $d; exit 0; }; done;"
     ' [ -e "$KUBECONFIG" ] || [ -e /var/lib/rancher/rke2/server ] || { echo agent-only; exit 0; };'
+    ' [ ! -e "$KUBECONFIG" ] || [ -r "$KUBECONFIG" ] || { echo closed "$KUBECONFIG"; exit 0; };'
 )
 KUBECTL = "KUBECONFIG=/etc/rancher/rke2/rke2.yaml /var/lib/rancher/rke2/bin/kubectl"
 """What people type on an ECS server: a login there has neither in its environment."""
@@ -248,9 +249,14 @@ def _server_only(host: HostFacts, question: str) -> str:
     text = host.text(question)
     if text.startswith("agent-only"):
         raise NotApplicable("this host is not an ECS server")
-    if text.startswith("closed"):
-        raise CouldNotTell(f"this account may not look into {text.partition(' ')[2]}")
+    if place := closed_place(text):
+        raise CouldNotTell(f"this account may not look into {place}")
     return text
+
+
+def closed_place(answer: str) -> str:
+    """Return which folder or file the account may not read that asks for Kubernetes; empty where it answers."""
+    return answer.partition(" ")[2].strip() if answer.startswith("closed ") else ""
 
 
 def nodes(host: HostFacts) -> list[dict[str, Json]]:

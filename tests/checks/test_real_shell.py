@@ -65,6 +65,8 @@ def told(root: Path, question: str, **programs: str) -> Answered:
         ("krb.conf", "etc/krb5.conf.d"),
         ("krb.conf", "etc/krb5.conf.d/site"),
         ("ecs.vault", "etc/rancher"),
+        ("ecs.vault", "etc/rancher/rke2/rke2.yaml"),
+        ("ecs.kubelet.nodes", "etc/rancher/rke2/rke2.yaml"),
     ],
 )
 def test_what_is_closed_to_the_account_that_asks_could_not_be_told(root: Path, check: str, closed: str) -> None:

@@ -612,9 +612,7 @@ def test_a_manifest_that_the_store_does_not_give_is_neither_damaged_nor_good_nor
 
 
 @pytest.mark.parametrize("which", [0, -1])
-def test_a_snapshot_of_a_later_format_is_neither_condemned_nor_removed(
-    aged: Place, which: int
-) -> None:
+def test_a_snapshot_of_a_later_format_is_neither_condemned_nor_removed(aged: Place, which: int) -> None:
     one = ids(aged)[which]
     content = (aged.folder(one) / MANIFEST).read_bytes().replace(b"maint-snapshot/1", b"maint-snapshot/2")
     content = content.replace(b'"purpose"', b'"reason"')  # whatever its keys are by then

@@ -11,13 +11,15 @@ import msgspec
 
 from maint.adapters.clock import is_of_another
 from maint.checks.check import RUNNING
+from maint.checks.ecs import closed_place
 from maint.checks.evaluate import judge
+from maint.checks.facts import HostFacts
 from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import named
 from maint.cli.composition import ConfiguredSite
 from maint.config.schema import HostSettings
 from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
-from maint.model.fleet import State
+from maint.model.fleet import Finding, State
 from maint.ports import Clock
 
 REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
@@ -70,14 +72,21 @@ def by_checks(site: ConfiguredSite, label: str, host: HostSettings, checks: Sequ
         {},
     )
     facts = ask_site(site, enquiry, site.fleet, timeout=REACH)
-    findings = judge(enquiry.checks, facts, site.settings.accepted)
+    yield line_of(label, facts.hosts[0], judge(enquiry.checks, facts, site.settings.accepted), checks)
+
+
+def line_of(label: str, host: HostFacts, findings: Sequence[Finding], checks: Sequence[str]) -> Line:
+    """Return what is shown of what a host said; what its account may not look into is not known, and no warning."""
+    if closed := next(filter(None, (closed_place(one.out) for one in host.answers.values())), ""):
+        words = f"{host.name}: not looked at, since this account may not look into {closed}"
+        return Line(label, SKIP, words, "let `ssh.user` become root there, by `ssh.sudo`, or name another `user`")
     worst = next(state for state in _STATES if any(one.state is state for one in findings))
     told = [one for one in findings if _STATES[one.state] == _STATES[worst]]
     words = "; ".join(f"{one.check}: {one.observed}" for one in told)
-    words = words if facts.hosts[0].reached else f"no whole answer about it within {REACH:g} s"
+    words = words if host.reached else f"no whole answer about it within {REACH:g} s"
     again = f"maint host check --host {host.name} {' '.join(f'--check {name}' for name in checks)}"
     hint = {FAIL: "; ".join(one.remedy for one in told), WARN: again}.get(_STATES[worst], "")
-    yield Line(label, _STATES[worst], f"{host.name}: {words}", hint)
+    return Line(label, _STATES[worst], f"{host.name}: {words}", hint)
 
 
 def guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> Iterator[Line]:

@@ -1,0 +1,24 @@
+"""What doctor says of a Kubernetes that the account which asks may not look into."""
+
+from maint.checks.evaluate import judge
+from maint.checks.facts import Answered
+from maint.checks.registry import named
+from maint.cli.site.doctor_kubernetes import _CHECKS
+from maint.cli.site.doctor_lines import SKIP, WARN, Line, line_of
+from tests.checks.facts import host
+
+
+def line(answer: str | Answered) -> Line:
+    one = host(dict.fromkeys(("nodes", "vault"), answer))
+    return line_of("kubernetes", one, judge(named(_CHECKS), one.site, ()), _CHECKS)
+
+
+def test_what_the_account_may_not_look_into_is_not_known_and_is_no_warning_for_good() -> None:
+    found = line("closed /etc/rancher/rke2/rke2.yaml")
+    assert (found.state, "may not look into /etc/rancher/rke2/rke2.yaml" in found.words) == (SKIP, True), found
+    assert "`ssh.sudo`" in found.hint and "`user`" in found.hint
+
+
+def test_a_kubernetes_that_does_not_answer_is_a_warning_all_the_same() -> None:
+    refused = Answered(0, "refused", "The connection to the server was refused")
+    assert line(refused).state == WARN
