@@ -34,12 +34,27 @@ def test_another_machine_is_told_when_the_run_is_taken_up(loaded: Operator) -> N
     swap(loaded)
     loaded.lab.repair()
     said = loaded("playbook", "resume")
-    assert (said.code, f"calls itself {OTHER}" in said.err) == (5, True), said.err
+    assert (said.code, f"works on host {TWO} at" in said.err) == (5, True), said.err
     assert not did(loaded, OTHER) and not any(words.startswith("dnf") for words in did(loaded, ONE))
     swap(loaded)
     said = loaded("playbook", "resume")
     assert said.code == 0, said.err
     assert not did(loaded, OTHER)
+
+
+def test_another_machine_at_the_same_address_is_told_when_the_run_is_taken_up(loaded: Operator) -> None:
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert retire(loaded).code == 1
+    machine = loaded.lab.machines[TWO]
+    facts, address = dict(machine.facts), machine.address
+    machine.facts["fqdn"], machine.address = "base-09.example.internal", "192.0.2.99"
+    loaded.lab.repair()
+    said = loaded("playbook", "resume")
+    assert (said.code, "calls itself base-09.example.internal" in said.err) == (5, True), said.err
+    assert not any(words.startswith("dnf") for name in (ONE, TWO) for words in did(loaded, name))
+    machine.facts, machine.address = facts, address
+    said = loaded("playbook", "resume")
+    assert said.code == 0, said.err
 
 
 def test_a_host_of_another_name_is_known_by_its_address(loaded: Operator) -> None:
