@@ -11,7 +11,14 @@ from maint.lab import create, pki
 from maint.lab.control import MADE_FROM
 from maint.lab.faults import AILMENTS, FAULTS, HOST_FAULTS, TARGETS, UnknownFault, unheard_of
 from maint.lab.files import write_whole
-from maint.lab.hosts.furnish import Ailments, furnish_cluster, furnish_host, furnish_kerberos, runs_docker
+from maint.lab.hosts.furnish import (
+    Ailments,
+    furnish_cluster,
+    furnish_host,
+    furnish_kerberos,
+    runs_docker,
+    serves_kubernetes,
+)
 from maint.lab.hosts.kerberos import Realm
 from maint.lab.hosts.machine import Machine, Neighbours, Unit
 from maint.lab.hosts.ssh_server import SshLab
@@ -225,7 +232,7 @@ class Lab:
 
     def _equip(self, service: Service, *, new: bool) -> None:
         # The ECS masters have kubectl and the utility; without any, the manager's host has them.
-        self.kubernetes = Kubernetes(service, self._nodes)
+        self.kubernetes = Kubernetes(service, self._nodes, lambda: serves_kubernetes(self.world))
         masters = [name for name, groups in self._facts["hosts"].items() if "ecs-master" in groups]
         for name in masters or [self.manager_host]:
             machine = self.machines[name]

@@ -11,7 +11,7 @@ from maint.lab.hosts import kerberos
 from maint.lab.hosts.kerberos import Realm
 from maint.lab.hosts.machine import TRUSTED, Machine
 from maint.lab.manager.document import Doc, clusters, hosts, items, roles, services
-from maint.lab.manager.world import STARTED, STOPPING, World
+from maint.lab.manager.world import STARTED, STOPPED, STOPPING, World
 
 PARCEL = "/opt/cloudera/parcels/ECS"
 REGISTRY_IMAGE = "registry:2"
@@ -105,9 +105,23 @@ def furnish_cluster(machines: Mapping[str, Machine], blueprint: Doc) -> None:
 def runs_docker(world: World, name: str) -> bool:
     """Return whether docker's role on a host, by its name, runs as the manager sees it."""
     with world.lock:
-        placed = [place for cluster in _clusters(world.deployment) for place in _placed(world.deployment, cluster)]
-        mine = [role for role, host in placed if host == name and role.get("type") == "DOCKER_SERVER"]
+        mine = [role for role, host in _containers(world, "DOCKER_SERVER") if host == name]
         return any(world.role_state(role) in (STARTED, STOPPING) for role in mine)
+
+
+def serves_kubernetes(world: World) -> bool:
+    """Return whether an API server of Kubernetes runs: all do that the manager has not stopped, known to it or not."""
+    with world.lock:
+        last = {name: one.name for one in world.commands.values() for name in one.roles}  # each role's last command
+        servers = [role for role, _ in _containers(world, "ECS_SERVER")]
+        up = [role for role in servers if world.role_state(role) != STOPPED or last.get(str(role["name"])) != "Stop"]
+        return bool(up) or not servers
+
+
+def _containers(world: World, kind: str) -> Iterable[tuple[Doc, str]]:
+    """Yield the roles of a kind in ECS clusters, each with the name of its host."""
+    placed = (place for cluster in _clusters(world.deployment) for place in _placed(world.deployment, cluster))
+    return (place for place in placed if place[0].get("type") == kind)
 
 
 def _placed(deployment: Doc, cluster: Doc) -> Iterable[tuple[Doc, str]]:

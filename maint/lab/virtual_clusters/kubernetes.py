@@ -40,10 +40,17 @@ class Hangs(Exception):
 
 
 class Kubernetes:
-    """The cluster that a Data Engineering service runs in; `nodes` returns names with processors and memory in KiB."""
+    """The cluster that a Data Engineering service runs in.
 
-    def __init__(self, service: Service, nodes: Callable[[], Mapping[str, tuple[str, str]]]) -> None:
-        self._service, self._nodes = service, nodes
+    Args:
+        nodes: returns names with processors and memory in KiB.
+        serves: whether its API server runs, which stops with the ECS cluster.
+    """
+
+    def __init__(
+        self, service: Service, nodes: Callable[[], Mapping[str, tuple[str, str]]], serves: Callable[[], bool]
+    ) -> None:
+        self._service, self._nodes, self._serves = service, nodes, serves
 
     def asks(self, verb: str, name: str) -> None:
         """Let the fault strike (Denied, Hangs) that is set for this verb and name, or kind where none is named."""
@@ -52,7 +59,7 @@ class Kubernetes:
             raise Hangs
         if self._service.strikes("vc-kubectl-slow", call):
             time.sleep(_SLOWNESS)
-        if self._service.strikes("vc-kubectl-down", call):
+        if self._service.strikes("vc-kubectl-down", call) or not self._serves():
             raise Denied("The connection to the server 127.0.0.1:6443 was refused - did you specify the right host?")
         if self._service.strikes("vc-kubectl-fails", call):
             raise Denied("Error from server (InternalError): an error on the server has prevented the request")
