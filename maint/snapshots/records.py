@@ -252,13 +252,13 @@ class Hold(msgspec.Struct, frozen=True):
 
 def words_of(holds: Iterable[Hold], now: datetime) -> list[str]:
     """Return in words the holds that stand; of several that cannot be verified one line tells."""
-    standing = [hold for hold in holds if hold.stands(now)]
-    doubted = [hold.doubted for hold in standing if hold.doubted]
-    if len(doubted) < 2:
-        return [hold.words for hold in standing]
-    many = f"held: {show_count(len(doubted), 'record')} of holds or restores, such as {doubted[-1]},"
-    many += " cannot be verified, or are gone: what they may need stays"
-    return [*(hold.words for hold in standing if not hold.doubted), many]
+    found = [hold for hold in holds if hold.stands(now)]
+    doubted = [hold for hold in found if hold.doubted]
+    if len(doubted) > 1:
+        many = f"{show_count(len(doubted), 'record')} of holds or restores, such as {doubted[-1].doubted}"
+        told = Hold(f"{many}, cannot be verified, or are gone: what they may need stays", doubted[-1].at)
+        found = [*(hold for hold in found if not hold.doubted), told]
+    return [hold.words for hold in found]
 
 
 def end_of(day: date) -> datetime:
@@ -326,12 +326,11 @@ def standing_holds(records: Iterable[Record], doubtful: Iterable[str] = ()) -> M
 
 
 def _doubted(name: str) -> Record | None:
-    kind, snapshot = named(name)
+    (kind, snapshot), file = named(name), name.rpartition("/")[2]
     try:
-        at = time_of(name.rpartition("/")[2])
+        at = time_of(file)
     except ValueError:
         return None
-    file = name.rpartition("/")[2]
     words = f"a record of a {kind}, {file}, cannot be verified, or is gone: what it may need stays"
     return Record(kind, snapshot, "", at, {"reason": words, "doubted": file})
 
