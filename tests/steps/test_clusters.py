@@ -96,6 +96,30 @@ def test_a_command_that_failed_is_sent_anew_on_resume_and_not_waited_for(loaded)
     assert loaded.sent == [STOP, STOP]
 
 
+def test_a_command_that_never_reached_the_manager_is_not_waited_for_and_is_sent_on_resume(loaded, monkeypatch):
+    monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)
+    loaded.lab.break_("commands", "connection-dropped")
+    said = stop(loaded, "--timeout", "10s", "-o", "json")
+    assert said.code == 1, said.err
+    assert "nobody saw what became of the command, and nothing of it runs" in said.error["message"]
+    assert loaded("playbook", "resume", "--timeout", "10s").code == 0
+    assert loaded.sent == [STOP] * 2
+
+
+def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, monkeypatch):
+    loaded = make(command_seconds="60")
+    monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)
+    assert stop(loaded, "--timeout", "3s").code == 1
+    loaded.lab.server.restart()
+    with loaded.lab.world.lock:
+        loaded.lab.world.commands.clear()
+    loaded.lab.server.wait()
+    assert loaded("playbook", "resume", "--timeout", "10s").code == 1
+    loaded.lab.switch("command-seconds", "0")
+    assert loaded("playbook", "resume", "--timeout", "10s").code == 0
+    assert loaded.sent == [STOP] * 2
+
+
 def test_what_resume_would_still_do_is_shown_and_nothing_is_sent(loaded):
     loaded.lab.break_("commands", "command-fails-in-child")
     assert stop(loaded).code == 1

@@ -210,7 +210,10 @@ def move(work: Work, mover: Mover, verb: str) -> Progress:
             detail=[failed.reason, *lacking],
             hint=mend_start(mover.site.manager) if verb == "start" else MEND,
         )
-    yield from _settled(mover, verb, _SETTLE if finished else limit)
+    if finished is None:
+        yield from _moved(work, mover, verb, limit)
+    else:
+        yield from _settled(mover, verb, _SETTLE)
     words = f"{mover.place} is {PAST[verb]}"
     if failed:
         words += f", although the manager calls its command {failed.name} ({failed.id}) failed: {failed.reason}"
@@ -225,8 +228,40 @@ def restart(work: Work, mover: Mover) -> Progress:
 
 
 def _settled(mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
+    yield from _waited(mover, verb, limit, lambda: missing(mover.states(), verb))
+
+
+def _waited(mover: Mover, verb: str, limit: float, look: Callable[[], Sequence[str]]) -> Generator[str, None, None]:
     problem, hint = f"{mover.place} is not {PAST[verb]}", "look at the manager, then `maint playbook resume`"
-    yield from wait_until(mover.site.clock, limit, lambda: missing(mover.states(), verb), problem, hint)
+    yield from wait_until(mover.site.clock, limit, look, problem, hint)
+
+
+def _moved(work: Work, mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
+    """Wait for what is moved by a command that nobody saw: a manager that went down may never have got it.
+
+    Raises:
+        WorkFailed: nothing has moved it for as long as states may lag.
+        TimedOut: it is not where it should be when the limit has passed.
+    """
+    clock = mover.site.clock
+    moved = clock.monotonic()
+
+    def look() -> Sequence[str]:
+        nonlocal moved
+        states, now = mover.states(), clock.monotonic()
+        lacking = missing(states, verb)
+        if _MOVING[verb] in states.values() or (lacking and mover.under_way(verb) is not None):
+            moved = now
+        if lacking and now - moved > _SETTLE:
+            work.note(_NOTE, None)  # one that the manager has forgotten is waited for no more
+            raise WorkFailed(
+                f"{mover.place} is not {PAST[verb]}: nobody saw what became of the command, and nothing of it runs",
+                detail=lacking,
+                hint="`maint playbook resume` sends the command again",
+            )
+        return lacking
+
+    yield from _waited(mover, verb, limit, look)
 
 
 def _undisturbed(mover: Mover, verb: str, limit: float) -> Generator[str, None, None]:
