@@ -1,6 +1,7 @@
 """Stop, start and retire clusters: only states are believed, nothing is sent twice."""
 
 import json
+import shlex
 import shutil
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from maint.model.manager import Command
 from maint.steps.manager import clusters
 from maint.steps.manager.commands import finish, wait_until
 from tests.snapshots.conftest import Clock
-from tests.steps.conftest import FAST, PASSWORD
+from tests.steps.conftest import FAST, PASSWORD, back_up
 from tests.steps.operator import Operator
 
 STOP = "POST /api/v45/clusters/base/commands/stop"
@@ -118,6 +119,26 @@ def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, m
     loaded.lab.switch("command-seconds", "0")
     assert loaded("playbook", "resume", "--timeout", "10s").code == 0
     assert loaded.sent == [STOP] * 2
+
+
+def test_what_is_printed_to_be_typed_takes_a_cluster_of_any_name_as_one_word(loaded):
+    name = "Cluster 1 #$(id)'s"  # the first is what a manager calls one by itself
+    with loaded.lab.world.lock:
+        world = loaded.lab.world
+        world.deployment = json.loads(json.dumps(world.deployment).replace('"base"', json.dumps(name)))
+    back_up(loaded)
+    planned = [
+        ("cluster", "stop", name),
+        ("cluster", "delete", name, "--confirm", name),
+        ("service", "stop", "hive", "--cluster", name),
+    ]
+    for words in planned:
+        shown = loaded(*words, "--dry-run", "-o", "json")
+        assert shown.code == 0, shown.err
+        for action in shown.json["plan"]["actions"]:
+            assert name in shlex.split(action["undo"].strip("`")), action["undo"]
+    said = loaded("cluster", "stop", name, "--yes")
+    assert said.code == 0, said.err
 
 
 def test_what_resume_would_still_do_is_shown_and_nothing_is_sent(loaded):

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Annotated
 
 from maint import files
@@ -141,7 +142,7 @@ def delete_file(
 def _findable(cluster: VirtualClusterSight, resource: str, path: str, place: Path) -> File:
     """Return a file that can be written to a new place."""
     live = cluster.resource(resource)
-    file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {resource}")
+    file = known(live.file(path) if live else None, f"{resource}/{path}", f"resource describe --name {quote(resource)}")
     with writing(place):
         if not place.parent.is_dir():
             raise Refused(f"there is no folder {place.parent}", hint="make it first, or correct --local-path")

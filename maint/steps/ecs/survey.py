@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 
 import msgspec
 
@@ -65,7 +66,7 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     if not cluster.is_ecs:
         raise Refused(
             f"cluster {cluster.name} is not an ECS cluster ({cluster.type or 'of no type'}, {cluster.version})",
-            hint=f"`maint cluster delete {cluster.name}` takes the playbook that fits",
+            hint=f"`maint cluster delete {quote(cluster.name)}` takes the playbook that fits",
         )
     require_ssh(sight, f"the hosts of cluster {cluster.name} (or not: --api-only)")
     services, hosts = sight.manager.services(cluster.name), sight.manager.hosts()
@@ -84,7 +85,7 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
     if all(cluster.name != name for cluster in manager.clusters()):
         return
     if running := restless(manager, name):
-        hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
+        hint = f"`maint cluster stop {quote(name)}`, then `maint playbook resume`"
         raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 

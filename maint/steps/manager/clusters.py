@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator, Iterable, Mapping
+from shlex import quote
 from typing import TypeVar
 
 from pydantic import Field
@@ -89,7 +90,7 @@ class _Switch(Step[C]):
             f"cluster {cluster.name}",
             f"{self.verb} cluster {cluster.name} ({words}){proof}",
             {"cluster": cluster.name, **(guard or {})},
-            undo=f"maint cluster {self.opposite} {cluster.name}",
+            undo=f"maint cluster {self.opposite} {quote(cluster.name)}",
             facts={"cluster": cluster.name, "moves": bool(lacking), **({"proof": proof} if proof else {})},
             seen=words,
             idle=not lacking,
@@ -174,7 +175,7 @@ class DeleteCluster(Step[DeleteArguments]):
             f"delete cluster {cluster.name} with {show_count(services, 'service')}"
             f"{dependents_warning(sight.manager, cluster)}{proofs}{guards.plan_to_keep(sight, args)}",
             {**args.model_dump(), "cluster": cluster.name, **named(contents)},
-            undo=f"`maint restore run --cluster {cluster.name} --snapshot {snapshot or 'ID'}`",
+            undo=f"`maint restore run --cluster {quote(cluster.name)} --snapshot {snapshot or 'ID'}`",
             facts={
                 "cluster": cluster.name,
                 "services": services,
@@ -193,7 +194,7 @@ class DeleteCluster(Step[DeleteArguments]):
             return unchanged(f"cluster {name} is gone already")
         refuse_dependants(manager, found[0])
         if running := restless(manager, name):
-            hint = f"`maint cluster stop {name}`, then `maint playbook resume`"
+            hint = f"`maint cluster stop {quote(name)}`, then `maint playbook resume`"
             raise Refused(f"cluster {name} is not at rest", detail=running, hint=hint)
         yield from guards.prove_cluster(action, site, found[0])
         yield from guards.prove_contents(action, site, work)

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from shlex import quote
 from typing import Protocol
 
 import msgspec
@@ -360,7 +361,7 @@ class AddClusters(Step[AddArguments]):
             f"add cluster {names} from snapshot {snapshot.id}, with {show_count(hosts, 'host')} that the manager lacks"
             f"{_edits(edit)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
-            undo="; ".join(f"maint cluster delete {name}" for name in edit.choice.clusters),
+            undo="; ".join(f"maint cluster delete {quote(name)}" for name in edit.choice.clusters),
             facts=facts_of(sight, snapshot),
         )
 

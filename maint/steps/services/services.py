@@ -1,6 +1,7 @@
 """Services and their roles: stop, start, restart and refresh them, and maintenance mode (M18, M20)."""
 
 from collections.abc import Iterable, Mapping
+from shlex import quote
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -131,7 +132,7 @@ class RefreshService(Step[places.ServiceArguments]):
 
 
 def _typed(place: Place) -> str:
-    return f"{place.service} --cluster {place.cluster}" if place.cluster else place.service
+    return f"{quote(place.service)} --cluster {quote(place.cluster)}" if place.cluster else quote(place.service)
 
 
 def role_mover(site: Site, place: Place) -> Mover:

@@ -1,6 +1,7 @@
 """Jobs of a virtual cluster: create, update, delete, pause."""
 
 from collections.abc import Iterable
+from shlex import quote
 from typing import cast
 
 from pydantic import Field, JsonValue
@@ -67,7 +68,7 @@ class CreateJob(VcStep[CreateJobArguments]):
             f"job {name}",
             f"create job {name} ({args.definition['type']}){seen and f': {seen}'}",
             args.model_dump(),
-            undo=f"maint vc job delete --name {name}",
+            undo=f"maint vc job delete --name {quote(name)}",
             seen=seen,
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import cast
 
 from pydantic import Field, JsonValue
@@ -69,7 +70,7 @@ class CreateResource(VcStep[CreateResourceArguments]):
             f"resource {args.resource}",
             f"create resource {args.resource} ({args.type}){seen and f': {seen}'}",
             {"vc": args.vc, "definition": definition},
-            undo=f"maint vc resource delete --name {args.resource}",
+            undo=f"maint vc resource delete --name {quote(args.resource)}",
             seen=seen,
         )
 

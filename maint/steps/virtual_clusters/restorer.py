@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import repeat
+from shlex import quote
 from typing import cast
 
 from maint.errors import Conflict, MaintError, NotAsStored, Rejected, WorkFailed
@@ -312,7 +313,7 @@ class ClusterRestorer:
             return f"; what was there is back{paused}"
         except WorkFailed:
             if self._cluster.job(live.name) is not None:
-                return f"; what was there is back, and NOT paused: `maint vc job pause --name {live.name}`"
+                return f"; what was there is back, and NOT paused: `maint vc job pause --name {quote(live.name)}`"
             return self._gone()
 
     def _gone(self) -> str:
@@ -398,8 +399,8 @@ class ClusterRestorer:
             return f"the schedule of job {name} is awake"
         if (read := dag_schedule(job.raw)) and read != dag_schedule(found.raw):
             self.left.append(
-                f"DAG {name} has another schedule than in the snapshot: `maint vc job update --name {name}` has its "
-                "file read again"
+                f"DAG {name} has another schedule than in the snapshot: `maint vc job update --name {quote(name)}` "
+                "has its file read again"
             )
         if not same_job(found, definition, pauses=False):
             # Nothing that could be done about it: a server drops the keys that it does not know (J3.1).

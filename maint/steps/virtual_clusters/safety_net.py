@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from shlex import quote
 from typing import cast
 
 import msgspec
@@ -398,7 +399,7 @@ def rest(cluster: VirtualCluster, name: str) -> Job:
         cluster.pause(name)
         live = cluster.job(name)
     if live is None or not live.paused:
-        raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {name}")
+        raise WorkFailed(f"the schedule of {name} could not be paused", hint=f"maint vc job pause --name {quote(name)}")
     return live
 
 
@@ -445,7 +446,7 @@ def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     if job.get("type") == "airflow":
         cluster.create_job(definition)
         rest_for_good(cluster, clock, name)
-        return f"; its DAG is paused: `maint vc job unpause --name {name}` lets it go on"
+        return f"; its DAG is paused: `maint vc job unpause --name {quote(name)}` lets it go on"
     if schedule.get("enabled") is not True:
         cluster.create_job(definition)
         return ""
@@ -453,4 +454,4 @@ def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     created = cluster.job(name)
     if created is None or not created.paused:
         cluster.pause(name)
-    return f"; its schedule is paused: `maint vc job unpause --name {name}` lets it go on"
+    return f"; its schedule is paused: `maint vc job unpause --name {quote(name)}` lets it go on"

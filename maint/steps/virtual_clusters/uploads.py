@@ -5,6 +5,7 @@ import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
+from shlex import quote
 
 from maint.config.paths import absolute
 from maint.errors import CannotReach, Refused, WorkFailed
@@ -30,7 +31,9 @@ def unread_dags(cluster: VirtualClusterSight, resource: str, paths: Collection[s
         return f"; whether a DAG goes by its old file cannot be told: {failure.message}"
     dags = [job for job in jobs if job.type == "airflow" and resource in job.mounts]
     names = [job.name for job in dags if f"/{job.file}".endswith(ends)]
-    return "".join(f"; DAG {name} goes by its old file until `maint vc job update --name {name}`" for name in names)
+    return "".join(
+        f"; DAG {name} goes by its old file until `maint vc job update --name {quote(name)}`" for name in names
+    )
 
 
 def local(path: Path) -> Content:
