@@ -185,10 +185,11 @@ def _refuse_exchanged(site: ConfiguredSite, past: RunState) -> None:
     for name, then in begun.items() if isinstance(begun, dict) else ():
         (place, *keys), (now, *found) = _each(then), _each(here.get(name, then))
         if now != place and keys and not {*map(str, keys)} & {*map(str, found)}:
+            trust = "" if found else f"`maint host trust {name}` where it is the same host; "
             raise Refused(
                 f"run {past.id} works on host {name} at {place}, and the config names {now}",
-                detail=["the keys that are known of these two differ"],
-                hint="let the config name that address again; where it is the same host with a new key:"
+                detail=["no key of that one is known"] if trust else ["the keys that are known of these two differ"],
+                hint=f"{trust}let the config name that address again; where it is the same host with a new key:"
                 f" `maint playbook dismiss {past.id} --reason WORDS`, and begin anew what is left",
             )
 
