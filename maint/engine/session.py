@@ -26,8 +26,8 @@ from maint.model.json import Json
 from maint.model.plan import Action, Event, Phase, Plan
 from maint.model.secret import scrub
 from maint.ports import Site
+from maint.snapshots.holds import begin_restore, end_restore
 from maint.snapshots.in_progress import owner
-from maint.snapshots.records import begin_restore, end_restore
 from maint.steps.manager.window import CloseWindow, close
 from maint.steps.manager.window_record import Window, left_open, remembered
 from maint.steps.registry import STEPS, source_of

@@ -14,6 +14,7 @@ from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots import records
+from maint.snapshots.holds import Hold, standing_holds
 from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
@@ -64,7 +65,7 @@ class Entry(msgspec.Struct, frozen=True):
     verified: Verified | None  # the latest, or a failure that none since has looked deep enough to overturn
     proven: Verified | None = None  # the deepest level passed that no later failure has overturned
     drilled: records.Drill | None = None  # the latest
-    holds: tuple[records.Hold, ...] = ()  # those that have run out among them
+    holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
     unread: bool = False  # its manifest or a record cannot be read here, which says nothing of it: it is kept
@@ -114,7 +115,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
     looks = defaultdict[str, list[Verified]](list)
     for snapshot_id, look in _each_verification(past):
         looks[snapshot_id].append(look)
-    proven, holds, read = _proofs(past), records.standing_holds(past, doubtful), _files_read(past)
+    proven, holds, read = _proofs(past), standing_holds(past, doubtful), _files_read(past)
     drilled = {one.snapshot: one for one in records.drills_in(past)}
     found = [
         _unread(sight, one, f"a record about it {_UNREAD}{unread[one].in_a_line}")
@@ -335,7 +336,7 @@ def _entry(sight: Sight, snapshot_id: str) -> Entry:
 
 
 def _unread(sight: Sight, snapshot_id: str, why: str) -> Entry:
-    kept = records.Hold("what cannot be read is not removed", sight.clock.now())
+    kept = Hold("what cannot be read is not removed", sight.clock.now())
     return Entry(snapshot_id, None, why, None, holds=(kept,), unread=True)
 
 

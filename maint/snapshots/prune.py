@@ -8,21 +8,11 @@ from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.catalogue import Entry, entries, files, folders
+from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import (
-    HOLD,
-    PRUNE,
-    RELEASE,
-    RESTORE,
-    Record,
-    place_of,
-    read_all,
-    read_kinds,
-    standing_holds,
-    write_record,
-)
+from maint.snapshots.records import PRUNE, Record, place_of, read_all, read_kinds, write_record
 from maint.snapshots.replicate import with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Retention, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify

@@ -15,10 +15,11 @@ from maint.model.snapshot import Snapshot, StoredFile
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import Entry, entries, usual_level
+from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import storing
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
-from maint.snapshots.records import add_hold, write_record
+from maint.snapshots.records import write_record
 from maint.snapshots.replicate import every_store
 from maint.snapshots.verify import insist_on_password, prove_new, record, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool

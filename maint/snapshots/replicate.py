@@ -12,10 +12,11 @@ from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
 from maint.snapshots.catalogue import Entry, committed_ids, entries, files, sweep
+from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
-from maint.snapshots.records import HOLD, RELEASE, Taken, Verification, insist_there, named, read_records, write_record
+from maint.snapshots.records import Taken, Verification, insist_there, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files

@@ -16,7 +16,7 @@ import msgspec
 
 from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.snapshots.records import Hold, words_of
+from maint.snapshots.holds import Hold, words_of
 
 OWN_LIFE = timedelta(days=30)  # how long a snapshot stays that is counted by nobody
 LEVEL = 3  # the depth of verification from which on a restorable snapshot counts

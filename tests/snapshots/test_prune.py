@@ -18,6 +18,7 @@ from maint.model.snapshot import Finding, Purpose, Trust
 from maint.snapshots import prune, records, rekey
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
+from maint.snapshots.holds import add_hold, begin_restore, end_of, end_restore, release_holds, words_of
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_records, write_record
@@ -124,10 +125,10 @@ def test_parts_of_a_capture_under_way_are_no_leftovers_of_a_removal(aged: Place)
 
 def test_a_held_snapshot_stays_until_it_is_released(aged: Place) -> None:
     oldest = ids(aged)[0]
-    records.add_hold(aged, oldest, "asked for by audit", None, "ops")
+    add_hold(aged, oldest, "asked for by audit", None, "ops")
     assert oldest not in prune.verdict(aged).removed
     aged.clock.time += timedelta(seconds=1)
-    records.release_holds(aged, oldest, "audit is over", "ops")
+    release_holds(aged, oldest, "audit is over", "ops")
     assert oldest in prune.verdict(aged).removed
 
 
@@ -135,22 +136,22 @@ def test_a_hold_and_a_failure_count_although_a_clock_was_ahead_before(aged: Plac
     oldest, *_ = ids(aged)
     now = aged.clock.time
     aged.clock.time = now + 400 * DAY
-    records.release_holds(aged, oldest, "audit is over", "ops")
+    release_holds(aged, oldest, "audit is over", "ops")
     record(aged, verify(aged, oldest, 1))
     aged.clock.time = now
-    records.add_hold(aged, oldest, "asked for by another audit", None, "ops")
+    add_hold(aged, oldest, "asked for by another audit", None, "ops")
     assert oldest not in prune.verdict(aged).removed
     part = next(path for path in aged.folder(oldest).iterdir() if path.name.startswith("deployment.json"))
     part.write_bytes(part.read_bytes()[:-1])
     record(aged, verify(aged, oldest, 1))
     assert not entries(aged)[0].restorable
-    records.release_holds(aged, oldest, "audit is over", "ops")
+    release_holds(aged, oldest, "audit is over", "ops")
     assert entries(aged)[0].holds == ()
 
 
 def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
     oldest, today = ids(aged)[0], aged.clock.now().date()
-    records.add_hold(aged, oldest, "audit", records.end_of(today), "ops")
+    add_hold(aged, oldest, "audit", end_of(today), "ops")
     aged.clock.time = aged.clock.time.replace(hour=23, minute=59)
     assert oldest not in prune.verdict(aged).removed
     aged.clock.time += timedelta(minutes=1)
@@ -160,18 +161,18 @@ def test_a_hold_until_a_day_counts_through_that_day(aged: Place) -> None:
 def test_several_holds_whose_records_have_rotted_are_told_in_one_line(aged: Place) -> None:
     oldest = entries(aged)[0].id
     for reason in ("audit", "another audit"):
-        path = aged.root / records.add_hold(aged, oldest, reason, None, "ops")
+        path = aged.root / add_hold(aged, oldest, reason, None, "ops")
         path.write_text(path.read_text().replace("audit", "aud1t"))
-    records.add_hold(aged, oldest, "a word", None, "ops")
+    add_hold(aged, oldest, "a word", None, "ops")
     known = entries(aged)[0].holds
-    first, second = records.words_of(known, aged.clock.now())
+    first, second = words_of(known, aged.clock.now())
     assert (len(known), first) == (3, "held by ops: a word")
     assert second.startswith("held: 2 records of holds or restores, such as ") and "cannot be verified" in second
 
 
 def test_a_hold_whose_record_has_rotted_keeps_and_is_told_until_it_is_released(aged: Place) -> None:
     oldest = ids(aged)[0]
-    name = records.add_hold(aged, oldest, "audit", None, "ops")
+    name = add_hold(aged, oldest, "audit", None, "ops")
     path = aged.root / name
     path.write_bytes(path.read_bytes().replace(b"audit", b"other"))
     assert oldest not in prune_all(aged)
@@ -180,7 +181,7 @@ def test_a_hold_whose_record_has_rotted_keeps_and_is_told_until_it_is_released(a
         and "cannot be verified" in entries(aged)[0].holds[0].words
     )
     aged.clock.time += timedelta(seconds=1)
-    records.release_holds(aged, oldest, "audit is over", "ops")
+    release_holds(aged, oldest, "audit is over", "ops")
     assert entries(aged)[0].holds == ()
 
 
@@ -318,8 +319,8 @@ def elsewhere(place: Place) -> None:
 
 def test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended(aged: Place) -> None:
     oldest, *_ = ids(aged)
-    records.begin_restore(aged, oldest, "run-1", "root@one")
-    records.begin_restore(aged, oldest, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-1", "root@one")
     (entry, *_) = entries(aged)
     assert [one.words for one in entry.holds] == [
         "held by root@one: restore run-1 has begun, and may have to be resumed"
@@ -328,23 +329,23 @@ def test_another_machine_keeps_what_a_begun_restore_needs_until_it_has_ended(age
     aged.clock.time += 400 * DAY
     assert oldest not in prune_all(aged)
     aged.clock.time -= 500 * DAY  # the clock of the machine that ends it is behind
-    records.end_restore(aged, "run-1", "root@one")
+    end_restore(aged, "run-1", "root@one")
     aged.clock.time += 500 * DAY
     assert oldest in prune_all(aged)
 
 
 def test_what_another_machine_holds_or_restores_from_while_others_are_pruned_stays(aged: Place) -> None:
     first, second, third, *_, last = ids(aged)
-    records.add_hold(aged, last, "of no one's business here", None, "ann@two")
+    add_hold(aged, last, "of no one's business here", None, "ann@two")
     (action,) = PruneSnapshots().plan(PruneArguments(), aged)
     said, opened, real = list[str](), list[str](), aged.store.open
     aged.store.open = lambda name: opened.append(name) or real(name)  # type: ignore[func-returns-value, method-assign]
     for words in PruneSnapshots().apply(action, aged, Notes()):
         said.append(words)
         if words.startswith("reading "):  # which takes hours where there is much
-            records.add_hold(aged, first, "a person needs it", None, "ann@two")
+            add_hold(aged, first, "a person needs it", None, "ann@two")
         if words.startswith(f"removed {second}"):
-            records.begin_restore(aged, third, "run-1", "ann@two")
+            begin_restore(aged, third, "run-1", "ann@two")
             opened.clear()
         if words.startswith(f"{third} stays"):
             # of all records that of this restore, and its signature; then whether it has ended is looked for in all
@@ -355,7 +356,7 @@ def test_what_another_machine_holds_or_restores_from_while_others_are_pruned_sta
 
 def test_nothing_goes_by_a_clock_that_is_ahead_of_the_stores(aged: Place, tmp_path: Path) -> None:
     before, copy = ids(aged), tmp_path / "copy"
-    records.add_hold(aged, before[0], "the audit", aged.clock.time + 10 * DAY, "ann")
+    add_hold(aged, before[0], "the audit", aged.clock.time + 10 * DAY, "ann")
     aged.store.clock = Clock()  # stands where this one stood at first
     (action,) = PruneSnapshots().plan(PruneArguments(thaw="as if"), aged)
     aged.store.clock.time, aged.clock.time = aged.clock.time, aged.clock.time + 400 * DAY
@@ -389,7 +390,7 @@ def test_a_clone_of_this_machine_that_asks_for_the_time_at_the_same_moment_is_in
 def test_a_restore_of_two_snapshots_that_was_killed_as_it_ended_holds_neither(aged: Place) -> None:
     first, second, *_ = ids(aged)
     for one in (first, second):
-        records.begin_restore(aged, one, "run-1", "root@one")
+        begin_restore(aged, one, "run-1", "root@one")
     create = aged.store.create
 
     def once(name: str) -> Any:
@@ -402,9 +403,9 @@ def test_a_restore_of_two_snapshots_that_was_killed_as_it_ended_holds_neither(ag
 
     aged.store.create = once  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        records.end_restore(aged, "run-1", "root@one")
+        end_restore(aged, "run-1", "root@one")
     aged.store.create = create  # type: ignore[method-assign]
-    records.end_restore(aged, "run-1", "root@one")
+    end_restore(aged, "run-1", "root@one")
     (action,) = PruneSnapshots().plan(PruneArguments(), aged)
     [*PruneSnapshots().apply(action, aged, Notes())]
     assert {first, second}.isdisjoint(ids(aged))
@@ -420,7 +421,7 @@ def lose(place: Place, kind: str) -> None:
 @pytest.mark.parametrize("last", [True, False])
 def test_a_hold_that_the_store_has_lost_keeps_and_is_told_until_it_is_released(aged: Place, last: bool) -> None:
     oldest, *_ = ids(aged)
-    records.add_hold(aged, oldest, "the audit", None, "ann")
+    add_hold(aged, oldest, "the audit", None, "ann")
     if not last:
         write_record(aged, "note", oldest, {})
         elsewhere(aged)  # a later record tells any machine, and the last one this one alone
@@ -429,14 +430,14 @@ def test_a_hold_that_the_store_has_lost_keeps_and_is_told_until_it_is_released(a
     assert [one.words.partition(", 2")[0] for one in entry.holds] == ["held: a record of a hold"]
     assert "or is gone: what it may need stays" in entry.holds[0].words
     assert oldest not in prune_all(aged)
-    records.release_holds(aged, oldest, "looked at", "ann")
+    release_holds(aged, oldest, "looked at", "ann")
     assert oldest in prune_all(aged)
 
 
 def test_nothing_is_removed_by_a_store_that_was_put_back_to_an_earlier_state(aged: Place) -> None:
     folder, before = aged.root / "prod", aged.root.parent / "before"
     shutil.copytree(folder, before)
-    records.add_hold(aged, ids(aged)[0], "the audit", None, "ann")
+    add_hold(aged, ids(aged)[0], "the audit", None, "ann")
     record(aged, verify(aged, ids(aged)[-1], 3))
     shutil.rmtree(folder)
     before.rename(folder)
@@ -452,7 +453,7 @@ def test_nothing_is_removed_by_a_store_that_was_put_back_to_an_earlier_state(age
 
 def test_a_hold_that_a_list_leaves_out_counts(aged: Place) -> None:
     oldest, *_ = ids(aged)
-    records.add_hold(aged, oldest, "the audit", None, "ann")
+    add_hold(aged, oldest, "the audit", None, "ann")
     names = aged.store.names
     aged.store.names = lambda prefix="": (one for one in names(prefix) if "-hold-" not in one)
     assert [one.words for one in entries(aged)[0].holds] == ["held by ann: the audit"]
@@ -463,7 +464,7 @@ def test_of_several_records_that_a_list_leaves_out_each_counts(aged: Place) -> N
     bad = [Finding(records.PART, False, "a part has other bytes")]
     record(aged, replace(verify(aged, newest, 1), findings=bad, depth=0, at=aged.clock.time))
     late = {f"-verify-{newest}", "-hold-", "-note-"}
-    records.add_hold(aged, oldest, "the audit", None, "ann")
+    add_hold(aged, oldest, "the audit", None, "ann")
     write_record(aged, "note", oldest, {})
     names = aged.store.names
     aged.store.names = lambda prefix="": (one for one in names(prefix) if not any(part in one for part in late))
@@ -517,12 +518,12 @@ def test_what_is_removed_while_it_is_being_held_is_not_said_to_be_held(aged: Pla
 
 def test_the_end_of_one_restore_frees_nothing_that_another_or_a_person_holds(aged: Place) -> None:
     oldest, *_ = ids(aged)
-    records.begin_restore(aged, oldest, "run-1", "root@one")
-    records.begin_restore(aged, oldest, "run-2", "root@two")
-    records.end_restore(aged, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-2", "root@two")
+    end_restore(aged, "run-1", "root@one")
     assert [one.run for one in entries(aged)[0].holds] == ["run-2"]
     aged.clock.time += timedelta(seconds=1)
-    records.release_holds(aged, oldest, "both machines are gone", "me")
+    release_holds(aged, oldest, "both machines are gone", "me")
     assert entries(aged)[0].holds == ()
 
 
@@ -531,9 +532,9 @@ def test_a_record_of_a_restore_that_cannot_be_verified_keeps_and_is_told_and_fre
     aged: Place, spoil: bytes | None
 ) -> None:
     oldest, *_ = ids(aged)
-    records.begin_restore(aged, oldest, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-1", "root@one")
     aged.clock.time += timedelta(seconds=1)
-    records.end_restore(aged, "run-1", "root@one")
+    end_restore(aged, "run-1", "root@one")
     assert entries(aged)[0].holds == ()
     *_, ended = sorted((aged.root / "prod/records").glob("*-restore-*.json"))
     if spoil is None:
@@ -630,7 +631,7 @@ def test_a_snapshot_of_a_later_format_is_neither_condemned_nor_removed(aged: Pla
 
 def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place) -> None:
     first = ids(aged)[0]
-    records.add_hold(aged, first, "asked for by audit", None, "ops")
+    add_hold(aged, first, "asked for by audit", None, "ops")
     aged.store = liar = Liar(aged.store, lambda *_: None)
     liar.silent = "-hold-"
     assert (records.drills(aged), prune.pruned(aged)) == ([], frozenset())  # for which no hold counts
@@ -643,7 +644,7 @@ def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place
     with pytest.raises(Refused, match="1 snapshot could not be looked at, so nothing is encrypted anew"):
         rekey.aged(aged)
     for one in ids(aged):
-        records.add_hold(aged, one, "asked for by audit", None, "ops")
+        add_hold(aged, one, "asked for by audit", None, "ops")
     with pytest.raises(StoreFailed, match="cannot read"):  # it is away as a whole
         entries(aged)
 
@@ -663,13 +664,13 @@ def test_what_a_restore_from_a_copy_needs_stays_in_that_copy_until_it_has_ended(
     aged.copies = [LocalStore(tmp_path / "second")]
     assert run(replicate(aged)) == []
     copy, (oldest, *_) = with_store(aged, aged.copies[0]), ids(aged)
-    records.begin_restore(copy, oldest, "run-1", "root@one")
+    begin_restore(copy, oldest, "run-1", "root@one")
     assert oldest in prune_all(aged)
     assert run(prune.follow(aged)) == []
     assert ids(copy) == [oldest, *ids(aged)]
     assert run(replicate(aged)) == []
     assert oldest not in ids(aged)
-    records.end_restore(copy, "run-1", "root@one")
+    end_restore(copy, "run-1", "root@one")
     assert run(prune.follow(aged)) == []
     assert ids(copy) == ids(aged)
 
@@ -680,13 +681,13 @@ def test_what_a_copy_holds_by_a_record_that_it_has_lost_stays_there_until_it_is_
     aged.copies = [LocalStore(tmp_path / "second")]
     assert run(replicate(aged)) == []
     copy, (oldest, *_) = with_store(aged, aged.copies[0]), ids(aged)
-    records.begin_restore(copy, oldest, "run-1", "root@one")
+    begin_restore(copy, oldest, "run-1", "root@one")
     (lost,) = (tmp_path / "second" / "prod" / "records").glob("*-restore-*.json")
     lost.unlink()
     assert oldest in prune_all(aged)
     assert run(prune.follow(aged)) == []
     assert ids(copy) == [oldest, *ids(aged)]
-    records.release_holds(aged, oldest, "looked at", "ann")
+    release_holds(aged, oldest, "looked at", "ann")
     assert run(prune.follow(aged)) == []
     assert ids(copy) == ids(aged)
 
@@ -696,10 +697,10 @@ def test_an_end_that_only_the_first_store_tells_yet_frees_the_copy(
 ) -> None:
     aged.copies = [LocalStore(tmp_path / "second")]
     oldest, *_ = ids(aged)
-    records.begin_restore(aged, oldest, "run-1", "root@one")
+    begin_restore(aged, oldest, "run-1", "root@one")
     assert run(replicate(aged)) == []
     aged.clock.time += timedelta(seconds=1)
-    records.end_restore(aged, "run-1", "root@one")
+    end_restore(aged, "run-1", "root@one")
     assert oldest in prune_all(aged)
     assert run(prune.follow(aged)) == []
     assert ids(with_store(aged, aged.copies[0])) == ids(aged)

@@ -18,9 +18,10 @@ from maint.model.snapshot import Purpose, Trust
 from maint.ports import Site
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, load
+from maint.snapshots.holds import add_hold, begin_restore
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import add_hold, begin_restore, read_records, write_record
+from maint.snapshots.records import read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 from tests.snapshots.liar import Liar

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from maint.config.schema import Keep
 from maint.errors import Refused
-from maint.snapshots.records import Hold
+from maint.snapshots.holds import Hold
 from maint.snapshots.retention_policy import OWN_LIFE, Candidate, Retention, decide
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

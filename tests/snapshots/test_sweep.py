@@ -11,9 +11,10 @@ import pytest
 
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, sweep
+from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import begin, others_storing, storing, unfinished
 from maint.snapshots.manifest import new_id, stamp
-from maint.snapshots.records import add_hold, read_kinds, read_records
+from maint.snapshots.records import read_kinds, read_records
 from tests.snapshots.liar import Liar
 
 Run = Callable[..., Any]

@@ -22,6 +22,7 @@ from maint.model.formatting import show_count, show_counts, show_duration, show_
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
 from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
+from maint.snapshots.holds import words_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import (
@@ -34,7 +35,6 @@ from maint.snapshots.records import (
     lost,
     named,
     read_of,
-    words_of,
     write_record,
 )
 from maint.snapshots.verify import record, verify

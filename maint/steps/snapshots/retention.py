@@ -13,6 +13,7 @@ from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
 from maint.snapshots.catalogue import committed_ids, entries, find_id
+from maint.snapshots.holds import add_hold, end_of, release_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.retention_policy import Retention
 from maint.snapshots.virtual_clusters.blobs import collect, unused
@@ -171,7 +172,7 @@ class HoldSnapshot(Step[HoldArguments]):
             raise _gone(snapshot_id)
         if any((one.reason, one.until) == (reason, until) for one in known):
             return unchanged(f"{snapshot_id} is held already: {reason}", {"id": snapshot_id})
-        records.add_hold(site, snapshot_id, reason, until, user())
+        add_hold(site, snapshot_id, reason, until, user())
         if snapshot_id not in committed_ids(site):  # another machine was removing it
             raise _gone(snapshot_id)
         return done(f"{snapshot_id} is held: {reason}", {"id": snapshot_id})
@@ -194,7 +195,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
         if not any(one.holds for one in entries(site) if one.id == snapshot_id):
             return unchanged(f"{snapshot_id} is not held", {"id": snapshot_id})
-        records.release_holds(site, snapshot_id, reason, user())
+        release_holds(site, snapshot_id, reason, user())
         return done(f"{snapshot_id} is released: {reason}", {"id": snapshot_id})
 
 
@@ -216,6 +217,6 @@ def _day(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        return records.end_of(date.fromisoformat(text))
+        return end_of(date.fromisoformat(text))
     except (ValueError, OverflowError):
         raise Invalid(f"{text!r} is not a day", hint="write it as 2027-06-30") from None

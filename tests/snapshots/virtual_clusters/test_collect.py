@@ -22,9 +22,10 @@ from maint.config.schema import Keep
 from maint.errors import Refused, StoreFailed
 from maint.model.snapshot import Judgement, Purpose, Redaction, Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
-from maint.snapshots import prune, records
+from maint.snapshots import prune
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries
+from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import remember_seen, storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.replicate import replicate, with_store
@@ -287,7 +288,7 @@ def test_a_held_snapshot_keeps_its_files(place: Place) -> None:
         update={"backup": backup.model_copy(update={"keep": Keep(last=1), "minimum": 0})}
     )
     held = commit(place, [1])
-    records.add_hold(place, held, "audit", None, "ops")
+    add_hold(place, held, "audit", None, "ops")
     place.clock.time += timedelta(days=60)
     commit(place, [2])
     assert held not in prune.verdict(place).removed
