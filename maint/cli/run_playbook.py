@@ -318,7 +318,9 @@ def _nothing(
     last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
-        seen += [f"`maint {given.command}`, given {tell_times(given.at)}, ended before its run began"] if given else []
+        if given:
+            which = f"`maint {given.command}`, given {tell_times(given.at)}," if given.command else "a later command"
+            seen.append(f"{which} ended before its run began")
         raise Refused(
             f"{words}: nothing to take up, and nothing was done",
             detail=seen,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from maint.errors import NotWritten
 from maint.files import keep_record, kept_record, remove
 from maint.model.formatting import show_time
 
@@ -13,7 +14,7 @@ _FILE = "asked.json"  # in a site's state folder
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A command that is still planned, or ended before its run began, and when it was given."""
+    """A command that is still planned, or ended before its run began, and when it was given; "" where nobody knows."""
 
     command: str
     at: str
@@ -21,14 +22,20 @@ class Asked(msgspec.Struct, frozen=True):
 
 def note(state: Path, command: str, now: datetime) -> None:
     """Remember a command, where the state folder is there and ours: a command that only reads need not own it."""
+    if not state.is_dir():
+        return
+    path = state / _FILE
     with suppress(OSError):
-        if state.is_dir():
-            keep_record(state / _FILE, Asked(command, show_time(now)), durable=False)
+        try:
+            keep_record(path, Asked(command, show_time(now)), durable=False)
+        except NotWritten:  # a full disk may have room for a name
+            path.touch(0o600)
 
 
 def last(state: Path) -> Asked | None:
     """Return the command that was given last, where no run has begun since then."""
-    return kept_record(state / _FILE, Asked)
+    path = state / _FILE
+    return kept_record(path, Asked) or (Asked("", "") if path.exists() else None)
 
 
 def forget(state: Path) -> None:

@@ -1,8 +1,11 @@
 """What can go wrong, by the words of the help pages' tables: each row that no other test provokes is provoked here."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+import pytest
 
 from tests.steps.operator import Operator, maint
 
@@ -71,3 +74,22 @@ def test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it(loaded
     assert loaded("vc", "job", "pause", "--name", "nightly-pipeline", "--yes").code == 0
     said = loaded("vc", "job", "run", "--name", "nightly-pipeline", "--yes")
     assert (said.code, "`maint vc job unpause --name JOB`" in said.err) == (1, True), said.err
+
+
+def test_resume_is_no_success_after_a_command_that_a_full_disk_let_write_nothing(
+    loaded: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __getattr__(self, name: str) -> object:
+            return getattr(os, name)
+
+        def write(self, *_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("maint.files.os", Full())  # no real disk is full at the wanted moment
+        assert loaded("cluster", "stop", "base", "--yes").code == 1
+    said = loaded("playbook", "resume")
+    assert (said.code, "a later command ended before its run began" in said.err) == (5, True), said.err
+    assert loaded("cluster", "stop", "base", "--yes").code == 0
+    assert loaded("playbook", "resume").code == 0
