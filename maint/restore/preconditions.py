@@ -54,7 +54,7 @@ def ready(
         _purpose(snapshot),
         _verified(verification),
         *(finding for finding in verification.findings if finding.rule in ("administrator", "login", "license")),
-        _release(snapshot, server),
+        release_fits(snapshot, server.release),
         _api(snapshot, server),
         _licensed(server),
         _commands(server),
@@ -66,7 +66,7 @@ def insist_same_server(snapshot: Snapshot, server: RunningServer) -> None:
     """Refuse, just before it is sent, what the server has become otherwise than fit for since `ready`: a run may be
     taken up days later, after an upgrade.
     """
-    insist(snapshot, [_release(snapshot, server), _api(snapshot, server), _commands(server)])
+    insist(snapshot, [release_fits(snapshot, server.release), _api(snapshot, server), _commands(server)])
 
 
 def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
@@ -101,11 +101,12 @@ def _verified(verification: Verification) -> Finding:
     return Finding("verified", passed, f"{verification.words}{hint}")
 
 
-def _release(snapshot: Snapshot, server: RunningServer) -> Finding:
+def release_fits(snapshot: Snapshot, release: str) -> Finding:
+    """Judge whether a manager of a release takes a snapshot back: only that which it was taken of does (M8)."""
     wanted = snapshot.versions.get("manager", "")
-    if wanted == server.release:
+    if wanted == release:
         return Finding("release", True, f"the server has the snapshot's release {wanted}")
-    words = f"the server is release {server.release}, the snapshot {wanted}; install {wanted} on the manager host"
+    words = f"the server is release {release}, the snapshot {wanted}; install {wanted} on the manager host"
     return Finding("release", False, words)
 
 

@@ -2,11 +2,12 @@
 
 The rules, which the steps keep by themselves, in the plan and again just before they act:
 
-- A cluster is stopped or deleted only when a restorable snapshot that holds it, on one of its hosts at least, no older
-  than `max_age`, passes verification to level 3. Safety copies do not count, nor does a namesake on other hosts, such
-  as another manager's. Where a whole deployment is about to be put over the server, the proof for stopping its clusters
-  is the very snapshot to be put, whatever its age and whichever clusters it holds: stopping loses nothing that the PUT
-  would not replace a moment later, and the PUT asks for that proof itself.
+- A cluster is stopped or deleted only when a restorable snapshot that holds it, on one of its hosts at least, no
+  older than `max_age`, passes verification to level 3. Safety copies do not count, nor does a namesake on other
+  hosts, such as another manager's, nor what was taken before the manager was upgraded: it would not take that back.
+  Where a whole deployment is about to be put over the server, the proof for stopping its clusters is the very
+  snapshot to be put, whatever its age and whichever clusters it holds: stopping loses nothing that the PUT would not
+  replace a moment later, and the PUT asks for that proof itself.
 - An ECS cluster is cleaned off its hosts or deleted only when, of each virtual cluster that the config names, a
   complete backup no older than `max_age` passes verification to level 2: which cluster carries which nobody can tell
   once it is stopped, and an empty list may be a missing role. `manager/clusters.py`: those that Kubernetes names.
@@ -35,6 +36,7 @@ from maint.model.manager import Cluster
 from maint.model.plan import Action
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
+from maint.restore.preconditions import release_fits
 from maint.restore.select_snapshot import GUARDED, clusters_in
 from maint.snapshots.capture import committed, described, forget_taken, recipients_of, taken_once
 from maint.snapshots.catalogue import Entry, entries
@@ -296,6 +298,8 @@ def _shortcoming(sight: Sight, entry: Entry, judged: Verification, cluster: Clus
     assert entry.snapshot is not None  # it was verified
     if cluster is None:
         return ""
+    if not (release := release_fits(entry.snapshot, sight.manager.release())).passed:
+        return f"would not come back here: {release.words}"
     held = clusters_in(sight, entry.snapshot)
     theirs = held.get(cluster.name, held.get(cluster.display_name))
     if theirs is None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from maint.lab.create import SITE
+from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said, maint
 
 DELETE = "DELETE /api/v45/clusters/ecs-01"
@@ -88,6 +89,19 @@ def test_a_backup_without_the_cluster_proves_nothing_and_an_older_one_with_it_do
     shutil.rmtree(store(loaded) / older)
     refused(delete(loaded), f"{newer} does not hold cluster ecs-01")
     assert loaded.sent == []
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_what_was_taken_before_the_manager_was_upgraded_proves_nothing(loaded, verb):
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["versionInfo"]["version"] = "7.11.3"
+    confirmed = ("--yes",) if verb == "stop" else ("--api-only", "--confirm", "ecs-01")
+    loaded.forget_requests()
+    refused(loaded("cluster", verb, "ecs-01", *confirmed), "would not come back here: the server is release 7.11.3")
+    assert loaded.sent == []
+    back_up(loaded)
+    said = loaded("cluster", verb, "ecs-01", *confirmed)
+    assert said.code == 0, said.err
 
 
 def test_a_safety_copy_proves_nothing(loaded):
