@@ -52,10 +52,11 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 class Ownership:
-    """Modes and owners by canonical path; every change is appended to the side file, which is compacted when read."""
+    """Modes and owners by canonical path; every change is appended to the side file, which the first one compacts."""
 
     def __init__(self, side_file: Path) -> None:
         self._file = side_file
+        self._loose = False  # whether the side file holds lines that say nothing any more, or half a line
         self._waiting: list[str] | None = None
         self._file.parent.mkdir(parents=True, exist_ok=True)
 
@@ -100,8 +101,11 @@ class Ownership:
             self._waiting.append(row)
 
     def _write(self, rows: Iterable[str]) -> None:
-        with self._file.open("a", encoding="utf-8") as out:
+        if self._loose:
+            rows = [json.dumps([path, o.mode, o.user, o.group]) + "\n" for path, o in self._known.items()]
+        with self._file.open("w" if self._loose else "a", encoding="utf-8") as out:
             out.writelines(rows)
+        self._loose = False
 
     @cached_property
     def _known(self) -> dict[str, Owned]:
@@ -119,9 +123,7 @@ class Ownership:
                 known[path] = Owned(*owned)
             else:
                 known.pop(path, None)
-        if len(lines) != len(known) or not text.endswith("\n"):
-            kept = [json.dumps([path, o.mode, o.user, o.group]) for path, o in known.items()]
-            self._file.write_text("".join(row + "\n" for row in kept), encoding="utf-8")
+        self._loose = len(lines) != len(known) or not text.endswith("\n")
         return known
 
 
