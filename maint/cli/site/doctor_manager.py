@@ -7,11 +7,15 @@ from functools import partial
 from maint.cli.composition import ConfiguredSite
 from maint.cli.site.doctor_lines import FAIL, OK, SKIP, SOON, WARN, Line, by_checks, guarded, within
 from maint.engine.lock import run_at_work
+from maint.errors import Invalid, StoreFailed
 from maint.model.formatting import parse_time, show_duration, tell_time
 from maint.model.manager import CLOSE_COMMAND, Door
 from maint.ports.manager_host import look, who_accepts
 from maint.ports.truststore import try_served
+from maint.restore.preconditions import release_fits
+from maint.snapshots.catalogue import entries
 from maint.snapshots.open_windows import announced
+from maint.snapshots.prune import newest_good
 from maint.steps.manager.commands import uses_kerberos
 from maint.steps.manager.java_options import PATH, PROPERTY, UNIT
 from maint.steps.manager.server_options import RedactionSwitch, switches
@@ -46,6 +50,7 @@ def manager(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
     yield from guarded("manager's host", partial(_machines, site)) if not mute else [Line("manager's host", SKIP, mute)]
     yield from guarded("manager's disks", partial(_disks, site)) if not mute else ()
     yield from guarded("licence", partial(_licence, site))
+    yield from guarded("release", partial(_release, site))
     yield from guarded("truststore", partial(_truststore, site)) if not mute else [Line("truststore", SKIP, mute)]
     if site.settings.manager.kdc is None and uses_kerberos(site.manager):
         words = "clusters use it, and after a restore they start only once the manager has the KDC's account again"
@@ -109,6 +114,18 @@ def _licence(site: ConfiguredSite) -> Iterator[Line]:
     state = FAIL if left < timedelta() else WARN if left < SOON else OK
     words = f"{held.owner}'s, which {'ended' if state == FAIL else 'ends'} {tell_time(end)}" if end else held.owner
     yield Line("licence", state, words, "" if state == OK else _UPLOAD)
+
+
+def _release(site: ConfiguredSite) -> Iterator[Line]:
+    """Look whether the manager would take its newest backup back: one that was upgraded since does not."""
+    try:
+        newest = newest_good(entries(site), site.clock.now())
+    except (StoreFailed, Invalid):  # which the lines of the store tell
+        return
+    fits = release_fits(newest, site.manager.release()) if newest is not None else None
+    if newest is not None and fits is not None and not fits.passed:
+        words = f"the newest backup, {newest.id}, would not come back on it: {fits.words}, or take another one"
+        yield Line("release", WARN, words, "maint backup create --open-window")
 
 
 def _truststore(site: ConfiguredSite) -> Iterator[Line]:

@@ -182,6 +182,15 @@ def test_a_manager_that_is_down_fails_and_the_store_is_told(loaded):
     assert states(said)["store"] == "ok"
 
 
+def test_a_manager_that_was_upgraded_since_its_newest_backup_is_a_warning(loaded):
+    assert "release" not in checks(loaded("doctor", "-o", "json"))
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["versionInfo"]["version"] = "7.11.3"
+    line = checks(loaded("doctor", "-o", "json"))["release"]
+    assert (line["state"], line["hint"]) == ("warn", "maint backup create --open-window")
+    assert "would not come back on it: the server is release 7.11.3, the snapshot 7.6.5" in line["words"]
+
+
 def test_without_any_backup_it_fails(loaded):
     shutil.rmtree(loaded.lab.folder / "backups")
     said = loaded("doctor", "-o", "json")
