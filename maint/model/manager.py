@@ -102,6 +102,7 @@ class Cluster(msgspec.Struct, frozen=True):
     type: str  # BASE_CLUSTER, COMPUTE_CLUSTER, EXPERIENCE_CLUSTER, or "" on old servers
     version: str
     data_contexts: Sequence[str] = ()  # names or uuids of the contexts a compute cluster uses
+    uuid: str = ""  # one that is made anew under the same name has another; "" from API versions before 16
 
     @property
     def is_ecs(self) -> bool:

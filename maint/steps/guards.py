@@ -15,8 +15,8 @@ The rules, which the steps keep by themselves, in the plan and again just before
   became of the virtual clusters in it.
 - Before a delete and before anything is sent, the present state is exported besides, as a safety snapshot, and proven
   to level 2; a redacted one will do, and says that it is audit-only. A run that is taken up exports it again where the
-  manager has changed since. With `open_window` it is taken through the
-  redaction window, which closes again before anything is destroyed.
+  manager has changed since. With `open_window` it is taken through the redaction window, which closes again before
+  anything is destroyed.
 
 `no_safety_net` lifts all rules but that of the deployment to be sent, which nothing lifts, and is said aloud.
 """

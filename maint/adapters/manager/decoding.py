@@ -92,6 +92,7 @@ def cluster(source: Fields) -> Cluster:
         type=text(source, "clusterType"),
         version=text(source, "version"),
         data_contexts=tuple(filter(None, (text(ref, "name") or text(ref, "uuid") for ref in refs))),
+        uuid=text(source, "uuid"),
     )
 
 

@@ -15,7 +15,7 @@ from maint.model.manager import Cluster, Place
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ManagerSight, Sight, Site, Work
-from maint.restore.select_snapshot import chosen
+from maint.restore.select_snapshot import GUARDED, chosen
 from maint.steps import guards
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.hosts.selection import configured_as
@@ -69,6 +69,22 @@ def restless(manager: ManagerSight, cluster: str) -> list[str]:
     return missing(states_of(manager, cluster), "stop")
 
 
+def own_id(cluster: Cluster) -> dict[str, Json]:
+    """Return, for a plan, what tells a cluster from one that is made anew under its name; nothing where none tells."""
+    return {"uuid": cluster.uuid} if cluster.uuid else {}
+
+
+def refuse_namesake(action: Action, cluster: Cluster, work: Work) -> None:
+    """Refuse a cluster that was made anew since the plan: a run may be taken up long after."""
+    planned = action.facts.get("uuid")
+    if planned and cluster.uuid and planned != cluster.uuid:
+        raise Refused(
+            f"cluster {cluster.name} is another one than the plan was made for: somebody has made it anew since",
+            detail=[GUARDED],
+            hint=f"look whose it is; `maint playbook dismiss {work.run} --reason WORDS` ends this run",
+        )
+
+
 class _Switch(Step[C]):
     """What starting and stopping share: one command towards one state."""
 
@@ -91,13 +107,22 @@ class _Switch(Step[C]):
             f"{self.verb} cluster {cluster.name} ({words}){proof}",
             {"cluster": cluster.name, **(guard or {})},
             undo=f"maint cluster {self.opposite} {quote(cluster.name)}",
-            facts={"cluster": cluster.name, "moves": bool(lacking), **({"proof": proof} if proof else {})},
+            facts={
+                "cluster": cluster.name,
+                "moves": bool(lacking),
+                **({"proof": proof} if proof else {}),
+                **own_id(cluster),
+            },
             seen=words,
             idle=not lacking,
         )
 
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
         yield from ()
+
+    def _guarded(self, action: Action, site: Site, work: Work) -> Generator[str, None, None]:
+        refuse_namesake(action, resolve(site.manager, str(action.arguments["cluster"])), work)
+        yield from self.guard(action, site)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         manager, name = site.manager, str(action.arguments["cluster"])
@@ -106,7 +131,7 @@ class _Switch(Step[C]):
             Place(name),
             lambda verb: manager.place_command(Place(name), verb),
             lambda: states_of(manager, name),
-            lambda: self.guard(action, site),
+            lambda: self._guarded(action, site, work),
         )
         return (yield from move(work, mover, self.verb))
 
@@ -181,6 +206,7 @@ class DeleteCluster(Step[DeleteArguments]):
                 "services": services,
                 "type": cluster.type,
                 "proof": snapshot,
+                **own_id(cluster),
                 **named(contents),
             },
             confirm=cluster.name,
@@ -192,6 +218,7 @@ class DeleteCluster(Step[DeleteArguments]):
         found = [cluster for cluster in manager.clusters() if cluster.name == name]
         if not found:
             return unchanged(f"cluster {name} is gone already")
+        refuse_namesake(action, found[0], work)
         refuse_dependants(manager, found[0])
         if running := restless(manager, name):
             hint = f"`maint cluster stop {quote(name)}`, then `maint playbook resume`"

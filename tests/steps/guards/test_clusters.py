@@ -216,6 +216,27 @@ def test_a_resumed_delete_keeps_what_changed_meanwhile_too(loaded):
     assert f"safety snapshot {snapshots(loaded)[-1]['id']}" in said.err
 
 
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_a_cluster_that_was_made_anew_under_the_same_name_is_not_what_a_run_that_is_taken_up_is_about(loaded, verb):
+    def made(uuid: str) -> None:
+        with loaded.lab.world.lock:
+            for cluster in loaded.lab.world.deployment["clusters"]:
+                cluster["uuid"] = f"{uuid}-{cluster['name']}"
+
+    made("first")
+    if verb == "stop":
+        loaded.lab.break_("commands", "command-rejected")
+        assert loaded("cluster", "stop", "ecs-01", "--yes").code == 1
+    else:
+        loaded.lab.break_("delete", "error-500")
+        assert delete(loaded).code == 1
+    loaded.lab.repair()
+    made("second")
+    loaded.forget_requests()
+    refused(loaded("playbook", "resume"), "cluster ecs-01 is another one than the plan was made for")
+    assert loaded.sent == []
+
+
 def test_a_resumed_delete_proves_no_less(loaded):
     loaded.lab.break_("delete", "error-500")
     assert delete(loaded).code == 1
