@@ -11,7 +11,7 @@ from maint.deployment.reducer import Fields
 from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable
 from maint.model.formatting import show_count, show_some
 from maint.model.secret import Secret
-from maint.model.snapshot import Finding
+from maint.model.snapshot import RuleResult
 
 ADMIN = "ROLE_ADMIN"
 ADMIN_DISPLAY = "Full Administrator"
@@ -88,23 +88,25 @@ class Accounts:
     def _admins(self) -> list[_Account]:
         return [one for one in self._all if one.admin or self._admin_uuids.intersection(one.uuids)]
 
-    def administrator(self) -> Finding:
+    def administrator(self) -> RuleResult:
         """Is there an administrator who can log in?"""
         admins, able = self._admins(), self.administrators
         if able:
-            return Finding("administrator", True, f"{_some(able)} can log in as administrator")
+            return RuleResult("administrator", True, f"{_some(able)} can log in as administrator")
         if admins:
-            return Finding("administrator", False, f"no administrator could log in: {_some([a.name for a in admins])}")
-        return Finding("administrator", False, f"no user has the role {ADMIN}")
+            return RuleResult(
+                "administrator", False, f"no administrator could log in: {_some([a.name for a in admins])}"
+            )
+        return RuleResult("administrator", False, f"no user has the role {ADMIN}")
 
-    def complete(self) -> Finding:
+    def complete(self) -> RuleResult:
         """Does every account that logs in by password carry its hash?"""
         lacking = [one.name for one in self._all if one.logs_in and not one.has_hash]
         if lacking:
-            return Finding("accounts", False, f"no password hash: {_some(lacking)}")
+            return RuleResult("accounts", False, f"no password hash: {_some(lacking)}")
         if broken := [one.name for one in self._all if not one.sound]:
-            return Finding("accounts", False, f"no usable password hash, salt or login flag: {_some(broken)}")
-        return Finding("accounts", True, f"all of {show_count(len(self._all), 'account')} can log in as before")
+            return RuleResult("accounts", False, f"no usable password hash, salt or login flag: {_some(broken)}")
+        return RuleResult("accounts", True, f"all of {show_count(len(self._all), 'account')} can log in as before")
 
 
 def _sound(user: Fields) -> bool:

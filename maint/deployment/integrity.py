@@ -7,7 +7,7 @@ from types import NoneType
 from maint.deployment.reducer import Fields
 from maint.deployment.secrets import Item
 from maint.model.formatting import show_count, show_some
-from maint.model.snapshot import Finding
+from maint.model.snapshot import RuleResult
 
 _SHOWN = 3
 _TEXT = (str, NoneType)
@@ -69,7 +69,7 @@ class Shapes:
         """Take an object that stands where a text should."""
         self._wrong.append("the value of a setting is an object")
 
-    def finding(self, nulls: Sequence[str]) -> Finding:
+    def finding(self, nulls: Sequence[str]) -> RuleResult:
         """Return what was found; `nulls` are the lists in which a null stands, such as `clusters[].services`."""
         lost = [f"null in {place}" for place in nulls if place.rpartition(".")[2] in _OF_OBJECTS]
         wrong = dict.fromkeys([*self._wrong, *lost])
@@ -218,7 +218,7 @@ class References:
             self._missing += [f"host template {name} names the config group {group}" for group in lost]
         self._missing += [f"an auth role names the user {name}" for name in sorted(self._member_users - self._users)]
 
-    def findings(self, repeated_keys: Sequence[str]) -> tuple[Finding, Finding, Finding]:
+    def findings(self, repeated_keys: Sequence[str]) -> tuple[RuleResult, RuleResult, RuleResult]:
         """Return what was found: `references`, `duplicates`, `hosts`."""
         twice = [*self._twice, *(f"key {key}" for key in repeated_keys)]
         return (
@@ -227,9 +227,9 @@ class References:
             self._host_finding(),
         )
 
-    def _host_finding(self) -> Finding:
+    def _host_finding(self) -> RuleResult:
         if self._nameless:
-            return Finding("hosts", False, f"{show_count(self._nameless, 'host')} without a hostId")
+            return RuleResult("hosts", False, f"{show_count(self._nameless, 'host')} without a hostId")
         unknown = [f"{host} ({show_count(count, 'role')})" for host, count in self._unknown_hosts.items()]
         return _finding(
             "hosts", unknown, f"all roles stand on one of {show_count(len(self._hosts), 'host')}", "hosts unknown"
@@ -249,8 +249,8 @@ def _ref(reference: object, key: str) -> object:
     return reference.get(key) if isinstance(reference, dict) else None
 
 
-def _finding(rule: str, wrong: Iterable[str], well: str, ill: str) -> Finding:
+def _finding(rule: str, wrong: Iterable[str], well: str, ill: str) -> RuleResult:
     culprits = list(wrong)
     if not culprits:
-        return Finding(rule, True, well)
-    return Finding(rule, False, f"{ill}: {show_some(culprits, _SHOWN, '; ')}")
+        return RuleResult(rule, True, well)
+    return RuleResult(rule, False, f"{ill}: {show_some(culprits, _SHOWN, '; ')}")

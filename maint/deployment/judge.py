@@ -19,7 +19,7 @@ from maint.deployment.secrets import (
     readable,
 )
 from maint.model.secret import Secret
-from maint.model.snapshot import Finding, Judgement, Redaction
+from maint.model.snapshot import Judgement, Redaction, RuleResult
 
 # Manager settings that a restore depends on (M2.1, M7.2, M11); none of them is secret.
 TLS_SETTINGS = frozenset({"WEB_TLS", "AUTO_TLS_TYPE", "KEYSTORE_PATH", "TRUSTSTORE_PATH"})
@@ -65,7 +65,7 @@ class DeploymentSummary(msgspec.Struct, frozen=True):
                     yield path
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class JudgedDocument(msgspec.Struct, frozen=True):
     """A judgement, and what is in the document."""
 
     judgement: Judgement
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.judgement.redaction is Redaction.NONE and not broken
 
 
-def broken(judgement: Judgement) -> Sequence[Finding]:
+def broken(judgement: Judgement) -> Sequence[RuleResult]:
     """Return the rules that a document breaks by itself: no unredacted export of the same configuration keeps them."""
     redacted = judgement.redaction is Redaction.REDACTED
     failed = (finding for finding in judgement.findings if finding.passed is False)
@@ -109,17 +109,17 @@ class Judge:
         """Take the next bytes; raises `WorkFailed` when they are not JSON."""
         self._reader.feed(block)
 
-    def verdict(self, blocks: Iterable[bytes]) -> Verdict:
+    def verdict(self, blocks: Iterable[bytes]) -> JudgedDocument:
         """Return the verdict on a whole document; raises `WorkFailed` where it is not one."""
         for block in blocks:
             self.feed(block)
         return self.close()
 
-    def close(self) -> Verdict:
+    def close(self) -> JudgedDocument:
         """Return the verdict; raises `WorkFailed` where the document is not complete."""
         self._reader.close()
         self._counts.update(self._redactions.counts())
-        return Verdict(self._judgement(), self._summary())
+        return JudgedDocument(self._judgement(), self._summary())
 
     def _summary(self) -> DeploymentSummary:
         return DeploymentSummary(
@@ -158,9 +158,9 @@ class Judge:
         fresh = self._accounts.readable and not self._counts["services"]
         return Redaction.NONE if self._redactions.readable or fresh else Redaction.UNKNOWN
 
-    def _versions(self) -> Finding:
+    def _versions(self) -> RuleResult:
         words = f"taken from a manager of release {self._release}" if self._release else "no release in versionInfo"
-        return Finding("versions", bool(self._release), words)
+        return RuleResult("versions", bool(self._release), words)
 
     def _rules(self) -> Rules:
         references = self._references

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from maint.deployment.reducer import Fields
 from maint.model.formatting import show_count
-from maint.model.snapshot import Finding, Redaction
+from maint.model.snapshot import Redaction, RuleResult
 
 if TYPE_CHECKING:  # what a document says needs no site, and takes a process that only judges half of the memory
     from maint.ports import Sight
@@ -200,13 +200,13 @@ class Redactions:
         """Return how many config items there are, how many of them secret, and how many secrets redacted."""
         return {"items": self._items, "sensitive": self._secret, "redacted": self.hidden}
 
-    def finding(self, redaction: Redaction, hidden_accounts: int) -> Finding:
+    def finding(self, redaction: Redaction, hidden_accounts: int) -> RuleResult:
         """Say it in words."""
         how = "" if self.flagged else "; judged by names and values, this API version flags nothing"
         if redaction is Redaction.NONE:
-            return Finding("redaction", True, f"{show_count(self.readable, 'secret')} readable, none redacted{how}")
+            return RuleResult("redaction", True, f"{show_count(self.readable, 'secret')} readable, none redacted{how}")
         if redaction is Redaction.UNKNOWN:
-            return Finding("redaction", None, f"nothing in it tells whether it is redacted: no secret anywhere{how}")
+            return RuleResult("redaction", None, f"nothing in it tells whether it is redacted: no secret anywhere{how}")
         parts = []
         if self.hidden:
             more = ", …" if self.hidden > _SHOWN else ""
@@ -215,7 +215,7 @@ class Redactions:
             parts.append(f"{self.hidden} {'secret is' if self.hidden == 1 else 'secrets are'} {word} ({names})")
         if hidden_accounts:
             parts.append(f"{hidden_accounts} account{'s' * (hidden_accounts > 1)} without password hash")
-        return Finding("redaction", False, "; ".join(parts) + how)
+        return RuleResult("redaction", False, "; ".join(parts) + how)
 
     def _hide(self, name: str) -> None:
         self.hidden += 1

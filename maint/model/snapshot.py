@@ -81,7 +81,7 @@ class ClusterSummary(msgspec.Struct, frozen=True):
     doubt: str  # why what was found is not taken for the truth
 
 
-class Finding(msgspec.Struct, frozen=True):
+class RuleResult(msgspec.Struct, frozen=True):
     """One rule of restorability and what it found; `passed` None means that it could not tell."""
 
     rule: str
@@ -96,7 +96,7 @@ class Judgement(msgspec.Struct, frozen=True):
     flagged: bool  # whether config items carry `sensitive`
     hash_rule: bool | None  # whether the rule M7.3 fits the login just used; None: cannot tell
     counts: Mapping[str, Count]
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleResult, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="maint-snapshot/1"):

@@ -13,7 +13,7 @@ import msgspec
 
 from maint.config.suggestions import unknown
 from maint.deployment.document import Document, items_of, spell, text_of
-from maint.deployment.judge import Judge, Verdict
+from maint.deployment.judge import Judge, JudgedDocument
 from maint.deployment.normalize import Items, Tree, normalize
 from maint.deployment.reader import blocks
 from maint.deployment.secrets import SecretIndex, hidden, sensitive, site_fingerprint
@@ -230,7 +230,7 @@ class Outgoing(msgspec.Struct, frozen=True):
         with self.open(sight) as stream:
             return normalize(blocks(stream.read), fingerprint if known is None else known.noting(fingerprint))
 
-    def verdict(self, sight: Sight) -> Verdict:
+    def verdict(self, sight: Sight) -> JudgedDocument:
         """Judge it: what is in it, and does it hang together?"""
         if self.content is None:
             return verdict_of(sight, self.snapshot)

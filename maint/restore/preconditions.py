@@ -7,7 +7,7 @@ import msgspec
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.json import Json
-from maint.model.snapshot import Finding, Redaction, Snapshot
+from maint.model.snapshot import Redaction, RuleResult, Snapshot
 from maint.ports import Sight
 from maint.restore.select_snapshot import GUARDED
 from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
@@ -48,7 +48,7 @@ def ready(
     server: TargetServer,
     *,
     whole: bool = True,
-) -> Sequence[Finding]:
+) -> Sequence[RuleResult]:
     """Check each precondition (`passed` None: unknown); a part (not `whole`) leaves server and host as they are."""
     return [
         _purpose(snapshot),
@@ -75,7 +75,7 @@ def insist_on_bytes(snapshot: Snapshot, verification: Verification) -> None:
         insist(snapshot, [_purpose(snapshot), _verified(verification)])
 
 
-def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
+def insist(snapshot: Snapshot, findings: Sequence[RuleResult]) -> None:
     """Refuse the restore, with every broken precondition, unless there is none."""
     broken = [f"{finding.rule}: {finding.words}" for finding in findings if finding.passed is False]
     if broken:
@@ -86,58 +86,62 @@ def insist(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
         )
 
 
-def _purpose(snapshot: Snapshot) -> Finding:
+def _purpose(snapshot: Snapshot) -> RuleResult:
     if snapshot.judgement.redaction is Redaction.REDACTED:
         words = "it is redacted, its secrets are gone for ever; take another: maint backup create --open-window"
-        return Finding("redaction", False, words)
+        return RuleResult("redaction", False, words)
     if not snapshot.restorable:
-        return Finding("restorable", False, "it is kept for audit only; maint backup show tells which rule it breaks")
-    return Finding("redaction", True, "every secret in it is readable")
+        return RuleResult(
+            "restorable", False, "it is kept for audit only; maint backup show tells which rule it breaks"
+        )
+    return RuleResult("redaction", True, "every secret in it is readable")
 
 
-def _verified(verification: Verification) -> Finding:
+def _verified(verification: Verification) -> RuleResult:
     passed = verification.proven and verification.depth >= 3  # doubts about virtual clusters say nothing of the manager
     hint = "" if passed else f"; {verification.way_on}"
-    return Finding("verified", passed, f"{verification.words}{hint}")
+    return RuleResult("verified", passed, f"{verification.words}{hint}")
 
 
-def release_fits(snapshot: Snapshot, release: str) -> Finding:
+def release_fits(snapshot: Snapshot, release: str) -> RuleResult:
     """Judge whether a manager of a release takes a snapshot back: only that which it was taken of does (M8)."""
     wanted = snapshot.versions.get("manager", "")
     if wanted == release:
-        return Finding("release", True, f"the server has the snapshot's release {wanted}")
+        return RuleResult("release", True, f"the server has the snapshot's release {wanted}")
     words = f"the server is release {release}, the snapshot {wanted}; install {wanted} on the manager host"
-    return Finding("release", False, words)
+    return RuleResult("release", False, words)
 
 
-def _api(snapshot: Snapshot, server: RunningServer) -> Finding:
+def _api(snapshot: Snapshot, server: RunningServer) -> RuleResult:
     """The restore uses the export's own version: a lower one may lose newer fields (M3)."""
     wanted = snapshot.versions.get("api", "")
     known = wanted.removeprefix("v")
     if known.isdigit() and int(known) <= server.api:
-        return Finding("api", True, f"the server knows the snapshot's API {wanted}")
-    return Finding("api", False, f"the server knows API v{server.api} at most, the snapshot needs {wanted or 'one'}")
+        return RuleResult("api", True, f"the server knows the snapshot's API {wanted}")
+    return RuleResult("api", False, f"the server knows API v{server.api} at most, the snapshot needs {wanted or 'one'}")
 
 
-def _licensed(server: TargetServer) -> Finding:
+def _licensed(server: TargetServer) -> RuleResult:
     if server.licensed:
-        return Finding("licensed", True, "a licence is there")
+        return RuleResult("licensed", True, "a licence is there")
     words = "no licence is installed and none at hand; set manager.license, or run maint manager license FILE"
-    return Finding("licensed", False, words)
+    return RuleResult("licensed", False, words)
 
 
-def _commands(server: RunningServer) -> Finding:
+def _commands(server: RunningServer) -> RuleResult:
     if not server.commands:
-        return Finding("commands", True, "nothing runs on the server")
-    return Finding("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")
+        return RuleResult("commands", True, "nothing runs on the server")
+    return RuleResult("commands", False, f"{', '.join(server.commands)} still running; wait until it has ended")
 
 
-def _host(snapshot: Snapshot, summary: DeploymentSummary, server: TargetServer) -> Iterator[Finding]:
+def _host(snapshot: Snapshot, summary: DeploymentSummary, server: TargetServer) -> Iterator[RuleResult]:
     """What the export cannot hold must already lie on the manager host (M2.1, M8.3, M11)."""
     if server.host_files is None:
         if summary.hosts or summary.web_tls:
             reason = server.unseen or "no `ssh:` is configured"
-            yield Finding("host files", None, f"GUID and TLS files on the manager host were not looked for: {reason}")
+            yield RuleResult(
+                "host files", None, f"GUID and TLS files on the manager host were not looked for: {reason}"
+            )
         return
     if summary.hosts:
         yield _guid(snapshot, server, server.host_files)
@@ -147,14 +151,14 @@ def _host(snapshot: Snapshot, summary: DeploymentSummary, server: TargetServer) 
         yield _key_file(snapshot, path, server.host_files)
 
 
-def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> Finding:
+def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> RuleResult:
     """Agents pin the server's GUID: a new database must get the old one before the server's first start."""
     noted, found = _value(snapshot.host_files), _value(now)
     if found and noted in ("", found):
-        return Finding("guid", True, f"{GUID} is in place")
+        return RuleResult("guid", True, f"{GUID} is in place")
     if found:
         words = f"{GUID} holds {found}, the snapshot's server had {noted}; write {noted} there and start it anew"
-        return Finding("guid", False, words)
+        return RuleResult("guid", False, words)
     if noted:
         words = f"{GUID} is missing; write the one line {noted} there, before the first start on the new database"
         way = (
@@ -162,37 +166,39 @@ def _guid(snapshot: Snapshot, server: TargetServer, now: Mapping[str, Json]) -> 
             if keeps_file(snapshot, GUID)
             else ""
         )
-        return Finding("guid", False, words + way)
+        return RuleResult("guid", False, words + way)
     if server.fresh:
         words = f"{GUID} is missing; put the old server's GUID there (CM_VERSION.GUID in its old database)"
-        return Finding("guid", False, f"{words}, or the agents stay away")
-    return Finding("guid", None, f"there is no {GUID}, then as now; the GUID in the server's database was not compared")
+        return RuleResult("guid", False, f"{words}, or the agents stay away")
+    return RuleResult(
+        "guid", None, f"there is no {GUID}, then as now; the GUID in the server's database was not compared"
+    )
 
 
-def _in_place(rule: str, path: str, snapshot: Snapshot, now: Mapping[str, Json]) -> Finding | None:
+def _in_place(rule: str, path: str, snapshot: Snapshot, now: Mapping[str, Json]) -> RuleResult | None:
     if present(now, path):
-        return Finding(rule, True, f"{path} is in place")
+        return RuleResult(rule, True, f"{path} is in place")
     if keeps_file(snapshot, path):
-        return Finding(rule, True, f"{path} is missing, and will be put back from the snapshot")
+        return RuleResult(rule, True, f"{path} is missing, and will be put back from the snapshot")
     return None
 
 
-def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> Finding:
+def _certmanager(snapshot: Snapshot, now: Mapping[str, Json]) -> RuleResult:
     if there := _in_place("certmanager", CERTMANAGER, snapshot, now):
         return there
     if present(snapshot.host_files, CERTMANAGER) is False:
-        return Finding("certmanager", None, f"there is no {CERTMANAGER}, then as now, although Auto-TLS is on")
+        return RuleResult("certmanager", None, f"there is no {CERTMANAGER}, then as now, although Auto-TLS is on")
     words = f"{CERTMANAGER} is missing: without it the same TLS cannot come up; put it back from your file backup"
-    return Finding("certmanager", False, words)
+    return RuleResult("certmanager", False, words)
 
 
-def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> Finding:
+def _key_file(snapshot: Snapshot, path: str, now: Mapping[str, Json]) -> RuleResult:
     if there := _in_place("tls files", path, snapshot, now):
         return there
     if present(snapshot.host_files, path) is False:
-        return Finding("tls files", None, f"there is no {path}, then as now")
+        return RuleResult("tls files", None, f"there is no {path}, then as now")
     words = f"{path} is missing: after its restart the server could not open its TLS port"
-    return Finding("tls files", False, f"{words}; put it back from your file backup")
+    return RuleResult("tls files", False, f"{words}; put it back from your file backup")
 
 
 def _value(files: Mapping[str, Json]) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import __version__
-from maint.deployment.judge import DeploymentSummary, Judge, Verdict, broken
+from maint.deployment.judge import DeploymentSummary, Judge, JudgedDocument, broken
 from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.files import SPARE, existing, explaining, read_file
@@ -279,7 +279,7 @@ def _password(site: Site, account: Account) -> Secret:
     return site.secrets.resolve(login.password)
 
 
-def _said(verdict: Verdict) -> str:
+def _said(verdict: JudgedDocument) -> str:
     failed = [finding.words for finding in verdict.judgement.findings if finding.passed is False]
     if verdict.restorable:
         return "unredacted, restorable"

@@ -13,7 +13,7 @@ from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, Refused, TimedOut
 from maint.model.formatting import show_count
 from maint.model.json import Json
-from maint.model.snapshot import Finding, Snapshot
+from maint.model.snapshot import RuleResult, Snapshot
 from maint.ports import Sight
 from maint.ports.manager_host import insist
 from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
@@ -35,7 +35,7 @@ def lacking(settings: SiteSettings, snapshot: Snapshot) -> Sequence[str]:
     return [name for name, choice in demanded.items() if choice and not snapshot.has(name)]
 
 
-def truststore_finding(summary: DeploymentSummary, part: bool, wrong: str = "") -> Finding | None:
+def truststore_finding(summary: DeploymentSummary, part: bool, wrong: str = "") -> RuleResult | None:
     """Say whether the password of the shared truststore is at hand; None where Auto-TLS needs none (M11).
 
     Args:
@@ -45,11 +45,11 @@ def truststore_finding(summary: DeploymentSummary, part: bool, wrong: str = "") 
     if not summary.auto_tls:
         return None
     if wrong:
-        return Finding(TRUSTSTORE_RULE, None if summary.truststore_password else False, wrong)
+        return RuleResult(TRUSTSTORE_RULE, None if summary.truststore_password else False, wrong)
     if summary.truststore_password or part:
-        return Finding(TRUSTSTORE_RULE, True, "the truststore password is in the snapshot")
+        return RuleResult(TRUSTSTORE_RULE, True, "the truststore password is in the snapshot")
     words = "Auto-TLS is on, and the truststore password is neither in the document nor a part of the snapshot"
-    return Finding(TRUSTSTORE_RULE, False, words)
+    return RuleResult(TRUSTSTORE_RULE, False, words)
 
 
 def usable(password: bytes) -> bool:
@@ -187,17 +187,17 @@ def parse_license(content: bytes, source: str) -> LicenseText:
     return _license_text(fields)
 
 
-def license_finding(content: bytes, now: datetime) -> Finding:
+def license_finding(content: bytes, now: datetime) -> RuleResult:
     """Judge a licence file: is it one, and is it in date?"""
     fields = _inner(content)
     if fields is None:
-        return Finding("license", False, "the licence file holds no readable licence")
+        return RuleResult("license", False, "the licence file holds no readable licence")
     found = _license_text(fields)
     if objection := found.objection(now):
-        return Finding("license", False, f"the licence {objection}")
+        return RuleResult("license", False, f"the licence {objection}")
     if found.ends is None:
-        return Finding("license", None, "the licence file names no day on which it expires")
-    return Finding("license", True, f"the licence is valid until {found.ends:%Y-%m-%d}")
+        return RuleResult("license", None, "the licence file names no day on which it expires")
+    return RuleResult("license", True, f"the licence is valid until {found.ends:%Y-%m-%d}")
 
 
 def _license_text(fields: Mapping[str, object]) -> LicenseText:

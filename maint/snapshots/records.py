@@ -14,7 +14,7 @@ from maint import files
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json, Moment, as_json
-from maint.model.snapshot import Finding, Snapshot, Trust
+from maint.model.snapshot import RuleResult, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import UNTRUSTED, stamp
 from maint.snapshots.parts import listing, read_signed
@@ -289,7 +289,7 @@ class Verification(msgspec.Struct, frozen=True):
     parts: int
     at: datetime
     on_capture: bool = False  # levels 2 and 3 rest on the judgement made when it was taken, in the signed manifest
-    findings: Sequence[Finding] = ()  # one per rule
+    findings: Sequence[RuleResult] = ()  # one per rule
     # why virtual clusters are not taken for the truth although nothing is wrong with the bytes; files that are no parts
     doubts: Sequence[str] = ()
     files_read: datetime | None = None  # since when every file of its virtual clusters is known to have been read
@@ -307,12 +307,12 @@ class Verification(msgspec.Struct, frozen=True):
         return not self.failures and self.depth >= self.level
 
     @property
-    def failures(self) -> Sequence[Finding]:
+    def failures(self) -> Sequence[RuleResult]:
         """What is wrong."""
         return [finding for finding in self.findings if finding.passed is False]
 
     @property
-    def broken_bytes(self) -> Sequence[Finding]:
+    def broken_bytes(self) -> Sequence[RuleResult]:
         """What is wrong with the bytes themselves, whatever they say."""
         return [finding for finding in self.failures if finding.rule in BYTES]
 

@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.config.secrets import is_typed
-from maint.deployment.judge import Judge, Verdict
+from maint.deployment.judge import Judge, JudgedDocument
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, Mistyped, NoKeyFits, NotWritten, StoreFailed, WorkFailed
 from maint.model.formatting import show_counts, tell_time
 from maint.model.secret import Secret
-from maint.model.snapshot import Finding, Part, Purpose, Redaction, Snapshot
+from maint.model.snapshot import Part, Purpose, Redaction, RuleResult, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
 from maint.snapshots.catalogue import files, last_proof, load, usual_level
@@ -38,10 +38,10 @@ SKEW = timedelta(minutes=5)  # how far clocks may disagree before a snapshot cou
 
 
 class _Content(msgspec.Struct, frozen=True):
-    findings: Sequence[Finding] = ()
-    verdict: Verdict | None = None
+    findings: Sequence[RuleResult] = ()
+    verdict: JudgedDocument | None = None
     license: bytes | None = None
-    clusters: Sequence[Finding] = ()  # of virtual clusters
+    clusters: Sequence[RuleResult] = ()  # of virtual clusters
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ def all_mistyped(each: Sequence[Mistyped]) -> Mistyped:
     return first
 
 
-def _other_password(finding: Finding) -> bool:
+def _other_password(finding: RuleResult) -> bool:
     return finding.passed is False and finding.words.startswith(_OTHER_PASSWORD)
 
 
@@ -254,10 +254,10 @@ def _read_at(sight: Sight, snapshot: Snapshot) -> datetime | None:
 
 def _files(
     sight: Sight, snapshot: Snapshot, asked: _Asked | None, *, reading: bool
-) -> tuple[Sequence[Finding], Sequence[Finding] | NoKeyFits]:
+) -> tuple[Sequence[RuleResult], Sequence[RuleResult] | NoKeyFits]:
     """Return what is found of the stored files of virtual clusters, and in them, or that no key opens them."""
     known = _known(sight, asked) if asked else None
-    inside: Sequence[Finding] | NoKeyFits = known.clusters if known else ()
+    inside: Sequence[RuleResult] | NoKeyFits = known.clusters if known else ()
     if asked and not known:
         try:
             return opened_clusters(sight, snapshot)
@@ -267,7 +267,11 @@ def _files(
 
 
 def _deeper(
-    sight: Sight, snapshot: Snapshot, seen: Verification, asked: _Asked | None, clusters: Sequence[Finding] | NoKeyFits
+    sight: Sight,
+    snapshot: Snapshot,
+    seen: Verification,
+    asked: _Asked | None,
+    clusters: Sequence[RuleResult] | NoKeyFits,
 ) -> Verification:
     has_deployment = snapshot.has(parts.DEPLOYMENT)
     try:
@@ -275,7 +279,7 @@ def _deeper(
     except NoKeyFits:  # says nothing of the snapshot
         readers = ", ".join(snapshot.recipients) or "its recipients"
         words = f"it could not be verified deeper: no private key at hand opens it, it is encrypted for {readers}"
-        return replace(seen, depth=1, findings=[*seen.findings, Finding(KEY, None, words)])
+        return replace(seen, depth=1, findings=[*seen.findings, RuleResult(KEY, None, words)])
     inside = [*content.findings, *content.clusters]
     findings = [*seen.findings, *inside]
     depth = 1 if any(finding.passed is False for finding in inside) else 2
@@ -292,18 +296,18 @@ def _deeper(
     return replace(seen, depth=depth, on_capture=asked is None, findings=findings)
 
 
-def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[Finding]:
+def _stored_bytes(sight: Sight, snapshot: Snapshot) -> Iterator[RuleResult]:
     """Level 1: every part is there with its bytes."""
     if not snapshot.parts:
-        yield Finding("parts", False, "the manifest lists no parts")
+        yield RuleResult("parts", False, "the manifest lists no parts")
     yield from _each_part(sight, snapshot, snapshot.parts)
 
 
-def _each_part(sight: Sight, snapshot: Snapshot, those: Iterable[Part]) -> Iterator[Finding]:
+def _each_part(sight: Sight, snapshot: Snapshot, those: Iterable[Part]) -> Iterator[RuleResult]:
     for part in those:
         problem = parts.flaw(sight, f"{snapshot.site}/{snapshot.id}/{part.name}", part)
         passed = None if problem.startswith(parts.UNREAD) else not problem
-        yield Finding("part", passed, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
+        yield RuleResult("part", passed, f"{part.name} {problem}" if problem else f"{part.name}: as stored")
 
 
 # Whoever restores by hand, or opens the folder with a file manager, may leave something there, secrets in clear even.
@@ -313,7 +317,7 @@ def _strays(sight: Sight, snapshot: Snapshot) -> Sequence[str]:
     return [f"{name} {STRAY}" for name in sorted(files(sight, snapshot.id) - expected)]
 
 
-def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
+def verdict_of(sight: Sight, snapshot: Snapshot) -> JudgedDocument:
     """Return the verdict on a document, judged once a manifest; Refused without a key, WorkFailed where damaged."""
     asked, seen = _SEEN.get(sight, {}).get(snapshot.id, (None, _Content()))
     same = asked is not None and asked.identities == tuple(sight.identities())
@@ -325,13 +329,13 @@ def verdict_of(sight: Sight, snapshot: Snapshot) -> Verdict:
         return Judge().verdict(blocks(stream.read))
 
 
-def failed_finding(rule: str, failure: Exception, name: str = "") -> Finding:
+def failed_finding(rule: str, failure: Exception, name: str = "") -> RuleResult:
     """Return a failure as a finding."""
     words = failure.message if isinstance(failure, WorkFailed | Invalid) else str(failure)
-    return Finding(rule, False, f"{name}: {words}" if name else words)
+    return RuleResult(rule, False, f"{name}: {words}" if name else words)
 
 
-def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[Finding] | NoKeyFits) -> _Content:
+def _content_of(sight: Sight, asked: _Asked, clusters: Sequence[RuleResult] | NoKeyFits) -> _Content:
     """Level 2: open every part, and judge the deployment; the caller has just seen that all are there as stored."""
     if known := _known(sight, asked):
         return known
@@ -389,11 +393,11 @@ def _judge_copy(snapshot: Snapshot, counts: Mapping[str, int], secrets: int) -> 
         raise damaged(f"it is not redacted: {secrets} of its secrets can be read")
 
 
-def _counts(snapshot: Snapshot, verdict: Verdict) -> Finding:
+def _counts(snapshot: Snapshot, verdict: JudgedDocument) -> RuleResult:
     found = verdict.judgement.counts
     wrong = _differing(snapshot, found)
     words = wrong or f"{show_counts(host=found['hosts'], role=found['roles'], setting=found['items'])} as recorded"
-    return Finding("counts", not wrong, words)
+    return RuleResult("counts", not wrong, words)
 
 
 def _differing(snapshot: Snapshot, found: Mapping[str, int], but: str = "") -> str:
@@ -402,7 +406,7 @@ def _differing(snapshot: Snapshot, found: Mapping[str, int], but: str = "") -> s
     return "; ".join(f"{found.get(name)} {name}, {expected[name]} recorded" for name in differing)
 
 
-def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Finding]:
+def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[RuleResult]:
     judgement = content.verdict.judgement if content.verdict else snapshot.judgement
     yield from judgement.findings
     truststore = (
@@ -415,41 +419,43 @@ def _rules(sight: Sight, snapshot: Snapshot, content: _Content) -> Iterator[Find
         yield login(sight, snapshot, content.verdict)
 
 
-def release_of(verdict: Verdict, announced: str) -> Finding:
+def release_of(verdict: JudgedDocument, announced: str) -> RuleResult:
     """Hold the release that the document names against the one that its server announced."""
     found = verdict.summary.release
     if found == announced:
-        return Finding("release", True, f"taken from release {announced}, as the manifest says")
-    return Finding("release", False, f"the document is of release {found or '(none)'}, the manifest says {announced}")
+        return RuleResult("release", True, f"taken from release {announced}, as the manifest says")
+    return RuleResult(
+        "release", False, f"the document is of release {found or '(none)'}, the manifest says {announced}"
+    )
 
 
-def login(sight: Sight, snapshot: Snapshot, verdict: Verdict | None) -> Finding:
+def login(sight: Sight, snapshot: Snapshot, verdict: JudgedDocument | None) -> RuleResult:
     """Say whether the configured password opens an administrator of the snapshot."""
     # A mismatch is a failure only where the login of the capture showed that passwords are stored by the rule of M7.3.
     account = sight.settings.manager.login.username
     if verdict is None:
-        return Finding(LOGIN, None, f"whether {account} can log in was not asked: nothing was opened")
+        return RuleResult(LOGIN, None, f"whether {account} can log in was not asked: nothing was opened")
     if account not in verdict.summary.users:
-        return Finding(LOGIN, False, f"the configured account {account} is not in this snapshot")
+        return RuleResult(LOGIN, False, f"the configured account {account} is not in this snapshot")
     if account not in verdict.summary.administrators:
-        return Finding(LOGIN, False, f"the configured account {account} is not an administrator in this snapshot")
+        return RuleResult(LOGIN, False, f"the configured account {account} is not an administrator in this snapshot")
     if verdict.judgement.hash_rule:
-        return Finding(LOGIN, True, f"the configured password opens {account}, an administrator")
+        return RuleResult(LOGIN, True, f"the configured password opens {account}, an administrator")
     if snapshot.judgement.hash_rule:
-        return Finding(LOGIN, False, f"{_OTHER_PASSWORD} {account} of this snapshot")
-    return Finding(LOGIN, None, f"whether the configured password opens {account} cannot be known beforehand")
+        return RuleResult(LOGIN, False, f"{_OTHER_PASSWORD} {account} of this snapshot")
+    return RuleResult(LOGIN, None, f"whether the configured password opens {account} cannot be known beforehand")
 
 
-def future(sight: Sight, snapshot: Snapshot) -> Finding:
+def future(sight: Sight, snapshot: Snapshot) -> RuleResult:
     """Say whether a snapshot is of a time that has passed: else nobody knows how old it is."""
     taken = max(snapshot.taken_at, time_of(snapshot.id))
     if taken - sight.clock.now() > SKEW:
-        return Finding(TIME, False, f"it says that it was taken in the future: {tell_time(taken)}")
-    return Finding(TIME, True, f"taken {tell_time(snapshot.taken_at)}")
+        return RuleResult(TIME, False, f"it says that it was taken in the future: {tell_time(taken)}")
+    return RuleResult(TIME, True, f"taken {tell_time(snapshot.taken_at)}")
 
 
-def _license(sight: Sight, content: _Content) -> Iterator[Finding]:
+def _license(sight: Sight, content: _Content) -> Iterator[RuleResult]:
     """Note the date of the licence in the snapshot; which one a restore uploads is decided when it is used."""
     if content.license is not None:
         found = license_finding(content.license, sight.clock.now())
-        yield Finding(found.rule, found.passed or None, found.words)
+        yield RuleResult(found.rule, found.passed or None, found.words)

@@ -7,7 +7,7 @@ from typing import Self
 from msgspec.structs import asdict, replace
 
 from maint.config.schema import SiteSettings
-from maint.deployment.judge import Judge, Verdict
+from maint.deployment.judge import Judge, JudgedDocument
 from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secrets import SecretIndex, site_fingerprint
@@ -52,7 +52,7 @@ class SnapshotWriter:
         self.known = SecretIndex()
         self.parts: list[Part] = []
 
-    def deployment(self, read: parts.Read, judge: Judge) -> tuple[Part, Verdict]:
+    def deployment(self, read: parts.Read, judge: Judge) -> tuple[Part, JudgedDocument]:
         """Store the raw bytes, then judge them; WorkFailed where the document is cut or is not a deployment."""
         self.raw(read)
         return self.judged(judge)
@@ -61,10 +61,10 @@ class SnapshotWriter:
         """Store the raw bytes as they come, so that the sender does not wait; a cut (CannotReach) leaves nothing."""
         return self.write(parts.DEPLOYMENT, read, self._for_us_too, of)
 
-    def judged(self, judge: Judge) -> tuple[Part, Verdict]:
+    def judged(self, judge: Judge) -> tuple[Part, JudgedDocument]:
         """Read the raw part back, prove it, and judge it on the way; WorkFailed where it is not what was written."""
         part = self.parts[-1]
-        verdicts: list[Verdict] = []
+        verdicts: list[JudgedDocument] = []
 
         def judge_all(read: parts.Read) -> None:
             watched = parts.metered(self._site, f"judging {part.name}", read, part.content_bytes)

@@ -9,7 +9,7 @@ import pytest
 
 from maint.deployment.compare import compare
 from maint.deployment.document import parse, spell
-from maint.deployment.judge import Judge, Verdict, broken
+from maint.deployment.judge import Judge, JudgedDocument, broken
 from maint.deployment.normalize import Tree, normalize
 from maint.deployment.reader import Reader
 from maint.deployment.redacted_copy import RedactedCopy
@@ -25,7 +25,7 @@ def window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Reader, "window", request.param)
 
 
-def judged(content: bytes, size: int = 1 << 20) -> Verdict:
+def judged(content: bytes, size: int = 1 << 20) -> JudgedDocument:
     judge = Judge()
     for at in range(0, len(content), size):
         judge.feed(content[at : at + size])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maint.deployment.judge import Judge, Verdict
+from maint.deployment.judge import Judge, JudgedDocument
 from maint.errors import WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Redaction
@@ -16,18 +16,18 @@ Change = Callable[[dict[str, Any]], None]
 Spoil = Callable[[Path, Change], bytes]
 
 
-def judge(content: bytes, account: str = "", password: str | None = None) -> Verdict:
+def judge(content: bytes, account: str = "", password: str | None = None) -> JudgedDocument:
     judging = Judge(account, Secret(password) if password else None)
     for at in range(0, len(content), 4096):
         judging.feed(content[at : at + 4096])
     return judging.close()
 
 
-def failed(verdict: Verdict) -> set[str]:
+def failed(verdict: JudgedDocument) -> set[str]:
     return {finding.rule for finding in verdict.judgement.findings if finding.passed is False}
 
 
-def words(verdict: Verdict, rule: str) -> str:
+def words(verdict: JudgedDocument, rule: str) -> str:
     return next(finding.words for finding in verdict.judgement.findings if finding.rule == rule)
 
 

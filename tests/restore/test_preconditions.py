@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
-from maint.model.snapshot import Finding, Judgement, Purpose, Redaction, Snapshot
+from maint.model.snapshot import Judgement, Purpose, Redaction, RuleResult, Snapshot
 from maint.restore.preconditions import TargetServer, insist, ready
 from maint.snapshots.records import KEY, Verification
 
@@ -58,7 +58,7 @@ def test_a_sound_snapshot_on_an_empty_server_of_its_release_is_ready() -> None:
 
 
 def test_a_snapshot_whose_key_is_not_at_hand_asks_for_the_key_and_not_for_another_snapshot() -> None:
-    locked = replace(SOUND, depth=1, findings=[Finding(KEY, None, "it is encrypted for age1abc")])
+    locked = replace(SOUND, depth=1, findings=[RuleResult(KEY, None, "it is encrypted for age1abc")])
     assert "encrypted for age1abc; bring the private key of one of those" in broken(verification=locked)["verified"]
     assert "choose a sound one" in broken(verification=replace(SOUND, depth=2))["verified"]
 
@@ -91,12 +91,12 @@ def test_a_redacted_or_unsound_snapshot_is_refused() -> None:
     assert "--open-window" in broken(snapshot=redacted)["redaction"]
     assert "restorable" in broken(snapshot=replace(SNAPSHOT, restorable=False))
     assert "verified" in broken(verification=replace(SOUND, depth=2))
-    login = Finding("login", False, "the configured password does not open admin of this snapshot")
+    login = RuleResult("login", False, "the configured password does not open admin of this snapshot")
     assert {"verified", "login"} == set(broken(verification=replace(SOUND, findings=(login,))))
 
 
 def test_what_could_not_be_told_is_said_and_refuses_nothing() -> None:
-    login = Finding("login", None, "cannot be told")
+    login = RuleResult("login", None, "cannot be told")
     findings = ready(SNAPSHOT, OUTLINE, replace(SOUND, findings=(login,)), replace(SERVER, host_files=None, unseen="x"))
     assert {finding.rule for finding in findings if finding.passed is None} == {"login", "host files"}
     insist(SNAPSHOT, findings)

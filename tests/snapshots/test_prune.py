@@ -14,7 +14,7 @@ from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
 from maint.errors import Invalid, OfLaterVersion, Refused, StoreFailed
 from maint.model.formatting import parse_time
-from maint.model.snapshot import Finding, Purpose, Trust
+from maint.model.snapshot import Purpose, RuleResult, Trust
 from maint.snapshots import prune, records, rekey
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
@@ -461,7 +461,7 @@ def test_a_hold_that_a_list_leaves_out_counts(aged: Place) -> None:
 
 def test_of_several_records_that_a_list_leaves_out_each_counts(aged: Place) -> None:
     oldest, *_, newest = ids(aged)
-    bad = [Finding(records.PART, False, "a part has other bytes")]
+    bad = [RuleResult(records.PART, False, "a part has other bytes")]
     record(aged, replace(verify(aged, newest, 1), findings=bad, depth=0, at=aged.clock.time))
     late = {f"-verify-{newest}", "-hold-", "-note-"}
     add_hold(aged, oldest, "the audit", None, "ann")
@@ -493,7 +493,7 @@ def test_a_record_that_the_store_does_not_give_keeps_its_snapshot_and_lets_other
 
 def test_a_failed_verification_that_the_store_has_lost_is_not_taken_for_none(aged: Place) -> None:
     newest, sound = ids(aged)[-1], verify(aged, ids(aged)[-1], 1)
-    bad = [Finding(records.PART, False, "a part has other bytes")]
+    bad = [RuleResult(records.PART, False, "a part has other bytes")]
     record(aged, replace(sound, findings=bad, depth=0, at=aged.clock.time))
     lose(aged, "verify")
     (gone,) = records.lost(aged)

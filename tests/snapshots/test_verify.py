@@ -17,7 +17,7 @@ from maint.adapters.seal import AgeSeal
 from maint.deployment.reader import blocks
 from maint.errors import Invalid, Mistyped, NotWritten, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.secret import Secret
-from maint.model.snapshot import Finding, Purpose, Trust
+from maint.model.snapshot import Purpose, RuleResult, Trust
 from maint.snapshots import capture, prune, writer
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import entries, find, last_verification, newest_restorable
@@ -87,7 +87,7 @@ def test_a_shallower_pass_overturns_no_deeper_failure(
 ) -> None:
     for level, depth in found:
         place.clock.sleep(60)
-        findings = [] if depth == level else [Finding("administrator" if depth == 2 else "content", False, "bad")]
+        findings = [] if depth == level else [RuleResult("administrator" if depth == 2 else "content", False, "bad")]
         record(place, Verification(taken.id, level, depth, 4, 4, place.clock.now(), findings=findings))
     (entry,) = entries(place)
     assert last_verification(place, taken) == entry.verified
@@ -101,7 +101,7 @@ def test_what_was_judged_on_capture_overturns_only_what_the_bytes_show(
     place: Any, taken: Any, depth: int, rule: str, stands: bool
 ) -> None:
     for one in (
-        Verification(taken.id, 3, depth, 4, 4, place.clock.now(), findings=[Finding(rule, False, "bad")]),
+        Verification(taken.id, 3, depth, 4, 4, place.clock.now(), findings=[RuleResult(rule, False, "bad")]),
         Verification(taken.id, 3, 3, 4, 4, place.clock.now() + timedelta(minutes=1), on_capture=True),
     ):
         record(place, one)
@@ -110,7 +110,9 @@ def test_what_was_judged_on_capture_overturns_only_what_the_bytes_show(
 
 
 def test_what_was_never_meant_to_be_restored_is_not_held_against_a_rule_of_restores(place: Any, taken: Any) -> None:
-    record(place, Verification(taken.id, 3, 2, 4, 4, place.clock.now(), findings=[Finding("redaction", False, "bad")]))
+    record(
+        place, Verification(taken.id, 3, 2, 4, 4, place.clock.now(), findings=[RuleResult("redaction", False, "bad")])
+    )
     place.clock.sleep(60)
     record(place, Verification(taken.id, 2, 2, 4, 4, place.clock.now()))
     seen = last_verification(place, replace(taken, restorable=False))

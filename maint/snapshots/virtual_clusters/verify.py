@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from maint.deployment.reader import BLOCK
 from maint.errors import NoKeyFits, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_counts
-from maint.model.snapshot import ClusterSummary, Finding, Snapshot, StoredFile
+from maint.model.snapshot import ClusterSummary, RuleResult, Snapshot, StoredFile
 from maint.model.virtual_cluster import File
 from maint.ports import Sight
 from maint.snapshots.parts import UNREAD, flaw, object_name, open_object, read_part
@@ -31,18 +31,20 @@ def read_document(sight: Sight, snapshot: Snapshot, cluster: str) -> ClusterDocu
     return replace(document, listed={one.id: one for one in snapshot.objects})
 
 
-def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Sequence[Finding]:
+def stored_files(sight: Sight, snapshot: Snapshot, *, reading: bool) -> Sequence[RuleResult]:
     """Level 1: every file is in the store; with `reading`, byte for byte as it was stored."""
     with worker_pool() as (hands, _):
         wrong = list(hands.map(lambda one: _stored_file(sight, snapshot.site, one, reading), snapshot.objects))
     return _told(snapshot, wrong, "as stored" if reading else "there, with their sizes")
 
 
-def _told(snapshot: Snapshot, wrong: Sequence[str], how: str) -> Sequence[Finding]:
+def _told(snapshot: Snapshot, wrong: Sequence[str], how: str) -> Sequence[RuleResult]:
     if not snapshot.objects:
         return []
-    found = [Finding("part", None if f" {UNREAD}" in words else False, words) for words in wrong if words]
-    return found or [Finding("files", True, f"{show_count(len(snapshot.objects), 'file')} of virtual clusters {how}")]
+    found = [RuleResult("part", None if f" {UNREAD}" in words else False, words) for words in wrong if words]
+    return found or [
+        RuleResult("files", True, f"{show_count(len(snapshot.objects), 'file')} of virtual clusters {how}")
+    ]
 
 
 def spoiled_files(sight: Sight, snapshot: Snapshot) -> Sequence[StoredFile]:
@@ -61,11 +63,11 @@ def _stored_file(sight: Sight, site: str, one: StoredFile, reading: bool) -> str
     return f"{name} {problem}" if problem else ""
 
 
-def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding], Sequence[Finding]]:
+def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[RuleResult], Sequence[RuleResult]]:
     """Levels 1 and 2 in one reading: what is wrong with stored bytes, and whether every document parses and counts as
     recorded, and every file opens and has its signature; NoKeyFits where no key opens them.
     """
-    inside: list[Finding] = []
+    inside: list[RuleResult] = []
     wanted: dict[str, dict[str, str]] = {}  # by the place of a stored file: whose it is, by signature
     for summary in snapshot.virtual_clusters:
         if not snapshot.has(part_name(summary.name)):
@@ -75,7 +77,7 @@ def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding]
         except (NoKeyFits, StoreFailed, NotWritten):
             raise
         except (OSError, WorkFailed) as failure:
-            inside.append(Finding("content", False, f"{part_name(summary.name)}: {failure}"))
+            inside.append(RuleResult("content", False, f"{part_name(summary.name)}: {failure}"))
             continue
         inside += [_counted(summary, document), *_unexplained(document)]
         for file in (file for resource in document.resources for file in resource.files):
@@ -84,22 +86,22 @@ def opened_clusters(sight: Sight, snapshot: Snapshot) -> tuple[Sequence[Finding]
                 whose.setdefault(file.signature, f"virtual cluster {document.name}: {file.path}")
     with worker_pool() as (hands, _):
         looked = list(hands.map(lambda one: _opened(sight, snapshot.site, one, wanted), snapshot.objects))
-    inside += [Finding("content", False, words) for _, wrong in looked for words in wrong]
+    inside += [RuleResult("content", False, words) for _, wrong in looked for words in wrong]
     return _told(snapshot, [words for words, _ in looked], "as stored"), inside
 
 
-def _counted(summary: ClusterSummary, document: ClusterDocument) -> Finding:
+def _counted(summary: ClusterSummary, document: ClusterDocument) -> RuleResult:
     files = sum(len(resource.files) for resource in document.resources)
     found = (len(document.jobs), len(document.resources), files)
     words = f"virtual cluster {summary.name}: {show_counts(job=found[0], resource=found[1], file=found[2])}"
     same = found == (summary.jobs, summary.resources, summary.files)
-    return Finding("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
+    return RuleResult("counts", same, f"{words} {'as' if same else 'are not what is'} recorded")
 
 
-def _unexplained(document: ClusterDocument) -> Iterator[Finding]:
+def _unexplained(document: ClusterDocument) -> Iterator[RuleResult]:
     lacking = [one for resource in document.resources for one in resource.files if document.stored(one) is None]
     if lacking and not document.problems:
-        yield Finding("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
+        yield RuleResult("content", False, f"virtual cluster {document.name}: {lacking[0].path} is not stored")
 
 
 def unproven(sight: Sight, document: ClusterDocument, files: Mapping[str, File]) -> Sequence[str]:
@@ -154,11 +156,11 @@ def doubts(snapshot: Snapshot) -> Sequence[str]:
     return [f"virtual cluster {one.name}: {one.doubt}" for one in snapshot.virtual_clusters if one.doubt]
 
 
-def completeness(snapshot: Snapshot) -> Iterator[Finding]:
+def completeness(snapshot: Snapshot) -> Iterator[RuleResult]:
     """Level 3 of a snapshot of virtual clusters alone: nothing that it should hold is missing."""
     for one in snapshot.virtual_clusters:
         words = (
             "; ".join(one.problems)
             or f"{show_counts(job=one.jobs, resource=one.resources)} and all their files are there"
         )
-        yield Finding("virtual-cluster", None if one.problems else True, f"virtual cluster {one.name}: {words}")
+        yield RuleResult("virtual-cluster", None if one.problems else True, f"virtual cluster {one.name}: {words}")

@@ -9,7 +9,7 @@ from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
-from maint.model.snapshot import Finding, Snapshot
+from maint.model.snapshot import RuleResult, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.payload import Edit, Outgoing, outgoing, planned_edit
 from maint.restore.preconditions import TargetServer, insist, insist_on_bytes, ready, running_server
@@ -93,7 +93,7 @@ def _verified(sight: Sight, snapshot: Snapshot) -> Verification:
     return judged
 
 
-def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[Finding]:
+def _judged(sight: Sight, out: Outgoing, judged: Verification, installed: bool) -> Sequence[RuleResult]:
     snapshot, verdict = out.snapshot, out.verdict(sight)
     server = _server(sight, snapshot, verdict.summary, installed)
     rungs = ready(snapshot, verdict.summary, judged, server, whole=out.whole)
