@@ -316,6 +316,15 @@ def read(path: Path) -> RunState:
     return past
 
 
+def later_version(path: Path) -> str:
+    """Return the version that began a run in a format later than is known here, "" for any other journal."""
+    with suppress(ValueError, TypeError, RecursionError):
+        head = json.loads(read_file(path).partition(b"\n")[0])
+        if isinstance(head, dict) and isinstance(head.get("format"), int) and head["format"] > FORMAT:
+            return str(head.get("version") or "of a later format")
+    return ""
+
+
 def _begun(head: Mapping[str, Json]) -> RunState:
     plan, options = head["plan"], head["options"]
     if head["what"] != "run" or not isinstance(plan, Mapping) or not isinstance(options, Mapping):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from maint.engine.journal import RUNS, RunState, journals, owned, read
+from maint.engine.journal import RUNS, RunState, journals, later_version, owned, read
 from maint.errors import Invalid, Refused, UsageError
 from maint.files import read_file
 from maint.model.plan import Effect
@@ -63,8 +63,21 @@ def of_key(state: Path, key: str) -> RunState | None:
 def refuse_rotten(paths: Iterable[Path]) -> None:
     """Refuse to go on where a journal is `unreadable`: what its run did is not known."""
     for path in paths:
-        words = f"the journal {path} is damaged in its first line: what that run did is not known"
-        raise Refused(words, hint="look at the server; then move the file away, and begin anew")
+        words, way = told(path)
+        raise Refused(words, hint=way if later_version(path) else f"{way}, and begin anew")
+
+
+def told(path: Path) -> tuple[str, str]:
+    """Return why a journal is `unreadable`, and what to do; one of a later version is whole, and stays."""
+    if version := later_version(path):
+        return (
+            f"the journal {path} is of maint {version}: this version cannot read what that run did",
+            "end that run with that version, or dismiss it there; the file stays where it is",
+        )
+    return (
+        f"the journal {path} is damaged in its first line: what that run did is not known",
+        "look at the server; then move the file away",
+    )
 
 
 def find(state: Path, run: str, fits: Callable[[RunState], bool] = lambda _: True) -> RunState:

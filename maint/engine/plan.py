@@ -14,7 +14,7 @@ from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState
 from maint.engine.load import Library
 from maint.engine.parameters import convert, render
-from maint.engine.past_runs import history, unreadable
+from maint.engine.past_runs import history, told, unreadable
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.json import Json
@@ -336,9 +336,9 @@ def refuse_conflicting(plan: Plan, state: Path, own: str = "") -> None:
         return
     if rotten := unreadable(state):
         raise Refused(
-            f"{plan.source} has to wait: the journal of a run is damaged in its first line",
-            detail=["what that run may still need must not go", *map(str, rotten)],
-            hint="look at the server; where that run is over, move the file away",
+            f"{plan.source} has to wait: the journal of a run cannot be read",
+            detail=["what that run may still need must not go", *(told(path)[0] for path in rotten)],
+            hint=told(rotten[0])[1],
         )
     past = _restoring(state, own)
     if past is not None:

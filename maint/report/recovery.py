@@ -62,6 +62,7 @@ def _found(site: PageFacts, now: datetime) -> Iterator[Trouble]:
         yield Trouble(FAIL, f"the redaction window is open: {window}; {SEEN_BY_ALL}", f"{CLOSE_COMMAND} {here}")
     yield from (Trouble(WARN, one, f"{CLOSE_COMMAND} {here}") for one in site.doubts)
     yield from (unfinished(run, site) for run in site.runs if run.resumable and run not in site.restores)
+    yield from (Trouble(FAIL, words, f"maint doctor {here}") for words in site.later)
     for path in site.lost:
         words = f"the journal {path} is damaged in its first line: what that run did is not known"
         yield Trouble(FAIL, f"{words}; look at the server, then move the file away", f"maint doctor {here}")

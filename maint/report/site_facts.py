@@ -150,6 +150,7 @@ class PageFacts(msgspec.Struct, frozen=True):
     changed: Sequence[tuple[datetime, int]] = ()  # changes a day, of those days and of earlier ones; the oldest first
     ended: Sequence[VerbEnd] = ()
     lost: Sequence[str] = ()  # journals of which nothing can be read
+    later: Sequence[str] = ()  # in words, those that a later version wrote, and what to do about each
     windows: Sequence[str] = ()  # open redaction windows, in words
     doubts: Sequence[str] = ()  # why one may be open
     checks: HostChecks | None = None

@@ -410,6 +410,20 @@ def test_a_first_line_that_makes_no_sense_is_no_run_and_asking_for_it_says_why(b
         past_runs.find(bench.site.state, path.stem)
 
 
+def test_a_run_that_a_later_version_began_is_told_as_that_and_its_journal_is_not_to_be_moved_away(bench):
+    bench.run(TWO)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    first, rest = path.read_bytes().split(b"\n", 1)
+    head = {key: value for key, value in json.loads(first).items() if key not in ("sum", "plan")}
+    later = json.dumps(head | {"format": 99, "version": "9.1.0", "seal": "x"}).encode()
+    path.write_bytes(later + b"\n" + rest)
+    assert (past_runs.history(bench.site.state), past_runs.unreadable(bench.site.state)) == ([], [path])
+    with pytest.raises(Refused, match=r"is of maint 9\.1\.0: this version cannot read") as refused:
+        past_runs.find(bench.site.state, path.stem)
+    assert "the file stays where it is" in str(refused.value.hint)
+    assert "move the file away" not in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_line_that_is_nested_too_deep_is_damage(bench, number):
     bench.fails(SECOND_FAILS)

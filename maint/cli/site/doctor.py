@@ -424,8 +424,7 @@ def _way_to_one(site: ConfiguredSite) -> str:
 def _runs(site: ConfiguredSite) -> Iterator[Line]:
     rotten = past_runs.unreadable(site.state)
     for path in rotten:
-        words = f"the journal {path} is damaged in its first line: what that run did is not known"
-        yield Line("runs", FAIL, words, "look at the server; then move the file away")
+        yield Line("runs", FAIL, *past_runs.told(path))
     at_work = run_at_work(site.state)
     stopped = [past for past in past_runs.unfinished(site.state) if past.id != at_work]
     for past in stopped:

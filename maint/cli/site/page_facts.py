@@ -13,6 +13,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import outcomes
 from maint.config.schema import BackupSettings
 from maint.engine import past_runs
+from maint.engine.journal import later_version
 from maint.engine.lock import run_at_work
 from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
@@ -128,7 +129,9 @@ def _here(site: ConfiguredSite, *, ask: bool) -> PageFacts:
         settings.name, settings.manager.host, site.clock.now(), settings.labels,
         config=settings.config, first=backup.store if backup else "", backup_limit=backup.max_age if backup else 0.0,
         drill_limit=parse_duration(DRILL_AGE), keep=_kept(backup) if backup else "",
-        windows=windows, doubts=doubts, runs=_runs(site.state), lost=[*map(str, past_runs.unreadable(site.state))],
+        windows=windows, doubts=doubts, runs=_runs(site.state),
+        lost=[str(path) for path in past_runs.unreadable(site.state) if not later_version(path)],
+        later=["; ".join(past_runs.told(path)) for path in past_runs.unreadable(site.state) if later_version(path)],
         checks=kept_record(site.state / CHECKS, HostChecks),
         ended=[VerbEnd(one.verb, one.exit, datetime.fromtimestamp(one.at, UTC), one.words, one.run) for one in ended],
     )  # fmt: skip
