@@ -335,11 +335,14 @@ class ManagerClient:
 
 
 def _password(content: bytes) -> Secret:
-    text = content.decode("utf-8", "replace")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = ""  # another character in the place of a byte would be another password
     text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
-    if "\n" in text or _PAGE.match(text) or _JSON.fullmatch(text):
+    if not text or "\n" in text or _PAGE.match(text) or _JSON.fullmatch(text):
         raise WorkFailed(
-            "GET /certs/truststorePassword: the answer is not a password (JSON, a page or several lines)",
+            "GET /certs/truststorePassword: the answer is not a password (JSON, a page, several lines or no UTF-8)",
             hint="is Auto-TLS on? the password is in the manager's settings otherwise",
         )
     return Secret(text)

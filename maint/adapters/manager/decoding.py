@@ -22,8 +22,11 @@ def fields(value: Json | Fields) -> Fields:
 
 
 def items(value: Json) -> list[Fields] | None:
-    """Return the objects of `{"items": […]}` or of a bare list, None for others; `{}` is an empty list (M2.3)."""
-    listed = value.get("items", None if value else []) if isinstance(value, Mapping) else value
+    """Return the objects of `{"items": […]}` or of a bare list, None for others; no value is an empty list (M2.3)."""
+    listed = value
+    if isinstance(value, Mapping):
+        empty = not value or ("items" in value and value["items"] is None)
+        listed = [] if empty else value.get("items")
     if not isinstance(listed, list):
         return None
     found = [cast(Fields, item) for item in listed if isinstance(item, Mapping)]

@@ -42,6 +42,14 @@ def test_ecs_clusters_are_asked_for(bench: Bench, server: HTTPServer) -> None:
     assert found.data_contexts == ("ctx", "u-1")
 
 
+@pytest.mark.parametrize("sent", [{}, {"items": []}, {"items": None}, []])
+def test_a_list_without_a_value_is_an_empty_list(bench: Bench, server: HTTPServer, sent: Json) -> None:
+    server.expect_request("/api/v45/cm/commands").respond_with_json(sent)
+    server.expect_request("/api/v45/cm/service/commands").respond_with_json(sent)
+    server.expect_request("/api/v45/clusters").respond_with_json(sent)
+    assert not bench.client().active_commands()
+
+
 def test_a_server_that_rejects_the_parameter_is_asked_without(bench: Bench, server: HTTPServer) -> None:
     server.expect_request("/api/v45/clusters", query_string="clusterType=any").respond_with_json({"message": "?"}, 400)
     server.expect_request("/api/v45/clusters", query_string="").respond_with_json(recorded("clusters-v8"))
@@ -156,8 +164,10 @@ def test_the_truststore_password_is_taken_as_it_comes(bench: Bench, server: HTTP
     assert found.reveal() == kept
 
 
-@pytest.mark.parametrize("sent", ['{"message": "no"}', '"abc"', "<!DOCTYPE html><p>", "<html>", "a\nb\n"])
-def test_what_is_no_password_is_refused(bench: Bench, server: HTTPServer, sent: str) -> None:
+@pytest.mark.parametrize(
+    "sent", ['{"message": "no"}', '"abc"', "<!DOCTYPE html><p>", "<html>", "a\nb\n", b"Pass\xe4word", b"\xff\xfe"]
+)
+def test_what_is_no_password_is_refused(bench: Bench, server: HTTPServer, sent: str | bytes) -> None:
     server.expect_request("/api/v49/certs/truststorePassword").respond_with_data(sent)
     with pytest.raises(WorkFailed, match="not a password"):
         bench.client().truststore_password()
