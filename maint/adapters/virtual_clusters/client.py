@@ -55,7 +55,7 @@ class Listing(Struct, frozen=True):
     def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
         """Return one page, and whether there are more: as `hasNext` says, else if it is full; all filters must match.
 
-        An answer that is not a list is WorkFailed: an empty one is never assumed.
+        An answer that is not a list is WorkFailed: an empty one, or the last one, is never assumed.
         """
         query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
         answer = calls.json(self.place, query=query)
@@ -66,7 +66,9 @@ class Listing(Struct, frozen=True):
         if not all(isinstance(item, dict) for item in found):
             raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
         more = part_of(answer, "meta").get("hasNext")
-        return cast(list[Object], found), len(found) >= limit if more is None else more is True
+        if not isinstance(more, bool | None):
+            raise unexpected(f"GET /{self.place}", 'true or false under "hasNext"', more)
+        return cast(list[Object], found), len(found) >= limit if more is None else more
 
     def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
         """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""

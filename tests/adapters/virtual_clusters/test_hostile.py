@@ -35,6 +35,16 @@ def test_an_answer_that_is_no_list_is_not_an_empty_one(bench: Bench, scripted: H
     assert failure.value.hint
 
 
+@pytest.mark.parametrize("more", ["true", "false", 1, {}])
+def test_a_list_that_says_unreadably_whether_it_goes_on_is_not_taken_for_whole(
+    bench: Bench, scripted: HTTPServer, more: Any
+) -> None:
+    body = {"jobs": [{"name": "a", "type": "spark"}], "meta": {"hasNext": more}}
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
+    with pytest.raises(WorkFailed, match="hasNext"):
+        bench.client().jobs()
+
+
 @pytest.mark.parametrize("body", [{"jobs": []}, {"jobs": None, "meta": {}}, {"meta": {"hasNext": False}}])
 def test_an_empty_list_is_one(bench: Bench, scripted: HTTPServer, body: Any) -> None:
     scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
