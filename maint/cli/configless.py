@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from maint.cli.options import Connection, Flags
 from maint.config import yaml
-from maint.config.fields import endpoint, url
+from maint.config.fields import endpoint, jobs_api
 from maint.config.paths import absolute, home
 from maint.config.precedence import ConfigFlags, Settings, load_settings
 from maint.config.schema import ManagerSettings, Site, SiteSettings, VirtualClusterSettings
@@ -320,7 +320,7 @@ def _spelled(value: object) -> str:
 
 def _endpoint(text: str, path: Path) -> str:
     try:
-        return url(text).rstrip("/")
+        return jobs_api(text).rstrip("/")
     except ValueError as error:
         raise Invalid(f"{path}: vcluster-endpoint {error}", hint="such as https://HOST/dex/api/v1") from None
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -18,7 +17,7 @@ from maint.cli.configless import gateway_of
 from maint.cli.options import Flags
 from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
-from maint.config.fields import endpoint, url
+from maint.config.fields import API_PATH, endpoint, jobs_api, url
 from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
 from maint.engine import past_runs
@@ -31,7 +30,6 @@ from maint.model.plan import Action, Plan
 from maint.ports import Site
 from maint.steps.restore.deployment import ANSWER
 
-API_PATH = "/dex/api/v1"  # what every base_url ends with (seed document)
 FIELDS = ("base_url", "auth_url", "connect_to", "ca", "source_gone", "initialised", "confirmed", "skip")
 _FINDS = "vc.find"  # the step kind that takes an address
 CLUSTERS = "virtual_clusters"  # where they are that a run changes, in the options of its journal
@@ -268,22 +266,11 @@ def _value(key: str, field: str, text: str) -> Json:
             f"{said}: an address holds no user and no password",
             hint=f"such as --set {_FORM}; the account is in the config",
         )
+    shaped = {"connect_to": endpoint, "base_url": jobs_api}.get(field, url)
     try:
-        found = endpoint(text) if field == "connect_to" else url(text.rstrip("/"))
+        return shaped(text.rstrip("/"))
     except ValueError as error:
         raise Invalid(f"{said}: {error}", hint=f"such as --set {_FORM}") from None
-    if field == "base_url" and not _plain(found):
-        raise Invalid(
-            f"{said}: the address of a jobs API ends with {API_PATH}",
-            hint=f"--set {key}=https://{urlsplit(found).netloc or 'HOST'}{API_PATH}",
-        )
-    return found
-
-
-def _plain(address: str) -> bool:
-    """Whether an address is a jobs API's, and nothing besides."""
-    parts = urlsplit(address)
-    return address == f"{parts.scheme}://{parts.netloc}{API_PATH}"
 
 
 def _present(site: ConfiguredSite, name: str, field: str) -> Json:

@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -102,6 +103,22 @@ def url(text: str) -> str:
     _without_zone(host)
     if parts.scheme != "https" and not (parts.scheme == "http" and loopback(host)):
         raise ValueError("must begin with https://")
+    return text
+
+
+API_PATH = "/dex/api/v1"  # what every jobs API's address ends with (seed document)
+
+
+def _bare_url(text: str) -> str:
+    if any(c in "?#" for c in text):
+        raise ValueError("must be a URL such as https://HOST/PATH, and nothing behind the path")
+    return text
+
+
+def jobs_api(text: str) -> str:
+    """Return an address that is a jobs API's; ValueError says what one looks like."""
+    if not urlsplit(_bare_url(url(text))).path.rstrip("/").endswith(API_PATH):
+        raise ValueError(f"must end with {API_PATH}, as the address of a jobs API does")
     return text
 
 
@@ -229,8 +246,14 @@ Count = Annotated[int, Field(ge=0, le=100_000)]
 Reference = Annotated[str, AfterValidator(check_reference)]
 Recipient = Annotated[str, AfterValidator(_recipient)]
 PublicKey = Annotated[str, _shaped(_PUBLIC_KEY, "must be an OpenSSH public key: ssh-ed25519 AAAA…")]
-ApiVersion = Annotated[int, BeforeValidator(_api_version), WithJsonSchema({"type": "string", "pattern": f"^{_API}$"})]
-Url = Annotated[str, AfterValidator(url)]
+ApiVersion = Annotated[
+    int,
+    BeforeValidator(_api_version),
+    PlainSerializer(lambda number: f"v{number}", return_type=str),  # as it is written, so that it can be read again
+    WithJsonSchema({"type": "string", "pattern": f"^{_API}$"}),
+]
+Url = Annotated[str, AfterValidator(url), AfterValidator(_bare_url)]
+JobsApi = Annotated[str, AfterValidator(jobs_api)]
 UrlReference = Annotated[str, AfterValidator(_url_reference)]
 Proxy = Annotated[str, AfterValidator(_proxy)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]

@@ -18,6 +18,8 @@ from maint.config.fields import (
     FarPath,
     FilePath,
     HostName,
+    JobsApi,
+    Limit,
     Name,
     Port,
     Principal,
@@ -80,8 +82,12 @@ class KdcAccount(Login):
 class Api(Strict):
     """The versions of the management API that are asked for."""
 
-    clusters: ApiVersion = Field(default=45, description="for clusters and commands", examples=["v45"])
-    deployment: ApiVersion = Field(default=49, description="for export and restore", examples=["v49"])
+    clusters: ApiVersion = Field(
+        default="v45", validate_default=True, description="for clusters and commands", examples=["v45"]
+    )
+    deployment: ApiVersion = Field(
+        default="v49", validate_default=True, description="for export and restore", examples=["v49"]
+    )
 
 
 class ManagerSettings(Tls):
@@ -99,7 +105,7 @@ class ManagerSettings(Tls):
     ca: FilePath | None = Field(
         default=None, description="PEM bundle that the TLS port must chain to", examples=["/etc/maint/manager-ca.pem"]
     )
-    api: Api = Field(default=Api.model_construct(), description="API versions")
+    api: Api = Field(default=Api(), description="API versions")
     license: FilePath | None = Field(
         default=None, description="licence file to upload before a restore", examples=["/etc/maint/license.txt"]
     )
@@ -158,8 +164,8 @@ class SshSettings(Strict):
     at_once: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=64, description="hosts that are asked at the same time"
     )
-    connect_timeout: Duration = Field(default=10.0, description="limit for a connection", examples=["10s"])
-    command_timeout: Duration = Field(default=60.0, description="limit for a command", examples=["60s"])
+    connect_timeout: Limit = Field(default=10.0, description="limit for a connection", examples=["10s"])
+    command_timeout: Limit = Field(default=60.0, description="limit for a command", examples=["60s"])
     jump: Jump | None = Field(default=None, description="host that connections go through")
     sudo: bool | Sudo = Field(default=False, description="run commands with sudo: true, or its password")
 
@@ -301,8 +307,9 @@ class VirtualClusterSettings(Tls):
     """A virtual cluster of the Data Engineering service."""
 
     name: ClusterName = Field(description="how maint calls it", examples=["default-vc"])
-    base_url: Url = Field(
-        description="its jobs API", examples=["https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1"]
+    base_url: JobsApi = Field(
+        description="its jobs API; ends with /dex/api/v1",
+        examples=["https://abcd1234.cde-efgh5678.apps.example.internal/dex/api/v1"],
     )
     auth_url: Url = Field(
         description="where tokens come from", examples=["https://service.cde-efgh5678.apps.example.internal"]

@@ -84,7 +84,7 @@ sites:
       s3: {{endpoint: "http://127.0.0.1:{port}", access_key: "file:{folder}/word", secret_key: "file:{folder}/word"}}
     virtual_clusters:
       - name: etl
-        base_url: "https://127.0.0.1:{port}/v"
+        base_url: "https://127.0.0.1:{port}/dex/api/v1"
         auth_url: "https://127.0.0.1:{port}"
         username: u
         password: "file:{folder}/word"

@@ -194,6 +194,11 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
             "must not name a zone",
         ),
         ("base_url: https://abcd1234", "base_url: ^https://[fe80::1%lo]/#", "must not name a zone"),
+        ("base_url: https://abcd1234", "base_url: ^https://u/dex/api/v2 #", "must end with /dex/api/v1"),
+        ("base_url: https://abcd1234", "base_url: ^https://u?x=1#", "nothing behind the path"),
+        ("auth_url: https://service", "auth_url: ^https://u?x=1#", "nothing behind the path"),
+        ("connect_timeout: 10s", "connect_timeout: ^0s", "must be more than 0"),
+        ("command_timeout: 60s", "command_timeout: ^0s", "must be more than 0"),
         ("connect_to: 10.0.0.21:443", "connect_to: ^'[fe80::1%lo]:443'", "must not name a zone"),
         ("store: /var/lib/maint/backups", "store: ^sftp://u@[fe80::1%lo]/srv", "must not name a zone"),
         ("clusters: v45", "clusters: ^45", "must be an API version"),
@@ -330,6 +335,22 @@ def test_editors_get_a_json_schema_in_which_references_and_durations_are_text() 
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["SshSettings"]["properties"]["connect_timeout"]["type"] == ["string", "number"]
     assert schema["$defs"]["Api"]["properties"]["clusters"]["type"] == "string"
+
+
+def test_each_default_of_the_json_schema_is_one_that_a_config_may_say() -> None:
+    validate = pytest.importorskip("jsonschema").validate
+    schema = Config.model_json_schema()
+    for model in schema["$defs"].values():
+        for key in model.get("properties", {}).values():
+            if key.get("default") is not None:  # left out
+                validate(key["default"], {**key, "$defs": schema["$defs"]})
+
+
+def test_each_default_of_the_reference_can_be_written_into_a_config(tmp_path: Path) -> None:
+    site = load(tmp_path, SMALL)
+    assert (site.manager.api.clusters, site.manager.api.deployment) == (45, 49)
+    keys = {key.name: key.default for key in reference()}
+    assert (keys["sites.NAME.manager.api.clusters"], keys["sites.NAME.manager.api.deployment"]) == ("v45", "v49")
 
 
 def test_each_bucket_may_be_reached_in_its_own_way(tmp_path: Path) -> None:
