@@ -240,7 +240,8 @@ CHOOSING = frozenset((
     "--plan", "--snapshot", "--cluster", "--map-host", "--host", "--from", "--secrets", "--until", "--vc", "--site",
     "--config", "--label", "--confirm", "--timeout", "--store", "--signed-by", "--identity", "--manager", "--username",
     "--password", "--ca", "--license", "--ssh-key", "--known-hosts", "--run-key", "--limit", "--facts", "--save-facts",
-    "--phase", "--matrix", "--report", "--stale", "--since",
+    "--phase", "--matrix", "--report", "--stale", "--since", "--check", "--group", "--hosts-in", "--hosts-from",
+    "--service", "--role", "--role-group", "--without", "--filter", "--playbook",
 ))  # fmt: skip
 
 

@@ -183,9 +183,14 @@ class Run(msgspec.Struct, frozen=True):
         return self.status in FINAL
 
 
+def is_name(text: str) -> bool:
+    """Whether a job or a resource can be called so: in an address, `.` and `..` lead elsewhere on the way."""
+    return text not in ("", ".", "..")
+
+
 def is_file_path(path: str) -> bool:
-    """Whether a text can be the path of a file in a resource: `.` and `..` would lead elsewhere on the way."""
-    return not any(part in ("", ".", "..") for part in path.split("/"))
+    """Whether a text can be the path of a file in a resource."""
+    return all(map(is_name, path.split("/")))
 
 
 def signature_of(content: bytes) -> str:

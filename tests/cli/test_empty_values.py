@@ -24,6 +24,14 @@ from tests.steps.operator import maint
         ("host", "check", "--matrix", ""),
         ("backup", "verify", "--stale", ""),
         ("playbook", "history", "--since", ""),
+        ("host", "check", "--check", ""),
+        ("host", "check", "--group", ""),
+        ("host", "check", "--hosts-in", ""),
+        ("manager", "start", "--yes", "--without", ""),
+        ("setting", "set", "n", "v", "--cluster", "base", "--service", "hdfs", "--role-group", "", "--yes"),
+        ("setting", "unset", "n", "--cluster", "base", "--service=", "--yes"),
+        ("vc", "run", "list", "--filter", ""),
+        ("vc", "resource", "delete-file", "--name", "code", "--resource-path", "", "--yes"),
     ],
 )
 def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:

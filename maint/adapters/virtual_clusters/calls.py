@@ -32,11 +32,10 @@ from maint.errors import (
 )
 from maint.model.formatting import show_duration
 from maint.model.json import Json
-from maint.model.virtual_cluster import Object
+from maint.model.virtual_cluster import Object, is_name
 from maint.ports import Clock, Secrets
 from maint.retry import delays
 
-_NO_NAMES = frozenset({"", ".", ".."})  # nothing is called so
 _AT_ONCE = 16  # connections that are kept open
 _NOTICED = 5.0  # seconds from which on a wait that the server asks for is shown
 _QUIET = 60.0  # seconds in which no second wait is shown: several threads wait for the same thing
@@ -98,7 +97,7 @@ class Calls:
             Invalid: a segment is not a name, and would lead elsewhere on the way: to a list, or to another object.
         """
         for segment in segments:
-            if segment in _NO_NAMES:
+            if not is_name(segment):
                 raise Invalid(f"{segment!r} is not the name of anything", hint="`maint vc job list` shows names")
         parts = [self.settings.base_url.rstrip("/"), *(_quoted(segment, "") for segment in segments)]
         if path:
@@ -108,7 +107,7 @@ class Calls:
 
     def json(self, *segments: str, query: Query = ()) -> Object | None:
         """Return the object that a GET is answered with; None where there is no such thing."""
-        if not _NO_NAMES.isdisjoint(segments):
+        if not all(map(is_name, segments)):
             return None
         call = self.get(self.url(*segments, query=query))
         value = self.value(call)

@@ -11,7 +11,18 @@ from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.run_report import show_output
 from maint.cli.screen import Screen, table
 from maint.cli.vc import payloads
-from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
+from maint.cli.vc.select import (
+    IfExists,
+    chosen,
+    deleting,
+    describe,
+    known,
+    let_in,
+    reading,
+    ready,
+    show,
+    warn_of_blindness,
+)
 from maint.cli.width import STAYS
 from maint.engine.journal import RunState
 from maint.engine.plan import AdhocStep
@@ -77,6 +88,7 @@ def create(
         raise UsageError("a spark job has an application file", hint="--application-file FILE, or --type airflow")
 
     def lines(site: ConfiguredSite, screen: Screen) -> list[AdhocStep]:
+        let_in(site, flags)
         _warn_of_mounts(site, screen, chosen(flags), definition)
         return [AdhocStep("Create the job", "job.create", {"vc": chosen(flags), "definition": definition})]
 
@@ -262,7 +274,8 @@ def submit(
     if class_name and not urlsplit(file).path.endswith(".jar"):
         raise UsageError("--class belongs to an archive", hint="leave it out, or submit a .jar")
 
-    def lines(_: ConfiguredSite, __: Screen) -> list[AdhocStep]:
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        let_in(site, flags)
         return _lines(
             chosen(flags), payloads.spark_job("", wanted, [], payloads.ScheduleWords()), uploads, not hide_logs
         )

@@ -13,7 +13,18 @@ from maint.cli.open_site import opened
 from maint.cli.options import GUARDS, VC, Flags, option
 from maint.cli.run_playbook import run_step, run_steps
 from maint.cli.screen import Screen, table
-from maint.cli.vc.select import IfExists, chosen, deleting, describe, known, reading, ready, show, warn_of_blindness
+from maint.cli.vc.select import (
+    IfExists,
+    chosen,
+    deleting,
+    describe,
+    known,
+    let_in,
+    reading,
+    ready,
+    show,
+    warn_of_blindness,
+)
 from maint.config.paths import absolute
 from maint.engine.plan import AdhocStep
 from maint.errors import Refused, UsageError, WorkFailed
@@ -67,7 +78,12 @@ def create(
     environment = {key: value for key, value in (("pythonVersion", python), ("pyPiMirror", mirror)) if value}
     more: dict[str, Json] = {"pythonEnv": environment} if environment else {}
     given: dict[str, Json] = {"vc": chosen(flags), "resource": name, "type": kind, "hidden": hidden, "more": more}
-    return run_step(ready(flags), "resource create", "Create the resource", "resource.create", given)
+
+    def lines(site: ConfiguredSite, _: Screen) -> list[AdhocStep]:
+        let_in(site, flags)
+        return [AdhocStep("Create the resource", "resource.create", given)]
+
+    return run_steps(ready(flags), "resource create", lines)
 
 
 @command(VC, GUARDS)
@@ -135,6 +151,8 @@ def delete_file(
     if_exists: IfExists = False,
 ) -> int:
     """Delete one file of a resource; `maint vc undo RUN` brings it back."""
+    if not path:
+        raise UsageError("--resource-path: it is empty", hint="`maint vc resource delete` deletes the whole resource")
     given = deleting(flags, if_exists, resource=name, file=path)
     return run_step(ready(flags), "resource delete-file", "Delete the file", "resource.delete", given)
 

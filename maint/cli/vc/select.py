@@ -19,6 +19,7 @@ from maint.steps.virtual_clusters.smoke import role_hint, sees_nothing
 
 if TYPE_CHECKING:
     from maint.adapters.virtual_clusters.client import VirtualClusterClient
+    from maint.cli.composition import ConfiguredSite
 
 T = TypeVar("T")
 IfExists = Annotated[bool, option("--if-exists", "Be content where there is none.")]
@@ -40,6 +41,11 @@ def chosen(flags: Flags, name: str = "") -> str:
 def deleting(flags: Flags, if_exists: bool, **what: str) -> dict[str, Json]:
     """Return the arguments of a step that deletes something from the chosen virtual cluster."""
     return {"vc": chosen(flags), **what, "if_exists": if_exists, "no_safety_net": flags.no_safety_net}
+
+
+def let_in(site: "ConfiguredSite", flags: Flags) -> None:
+    """Log in before anything is begun; CannotReach: there is no way in."""
+    site.virtual_cluster(chosen(flags)).token_until()
 
 
 def ready(flags: Flags) -> Flags:

@@ -54,7 +54,7 @@ class UploadArguments(ResourceArguments, Guarded):
 class DeleteResourceArguments(ResourceArguments, Guarded, Absent):
     """With a file: only that one; why it is not to be sealed first; what is made of one that is not there."""
 
-    file: str = Field("", description="only this one")
+    file: str | None = Field(None, min_length=1, description="only this one")  # an empty one is not the whole
 
 
 class CreateResource(VcStep[CreateResourceArguments]):
@@ -157,7 +157,7 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
             raise absent(what, "`maint vc resource list` and `describe` show what there is")
         count = f" with {show_count(len(live.files), 'file')}" if live is not None and not args.file else ""
         users: list[Json] = list(users_of(cluster, args.resource)) if there else []
-        size = sum(file.size for file in live.files if args.file in ("", file.path)) if live is not None else 0
+        size = sum(file.size for file in live.files if args.file in (None, file.path)) if live is not None else 0
         words = f"delete {what}{count}{listed([str(one) for one in users], 'mount it')}"
         seen = "" if there else "it is not there: nothing to delete"
         words += net(sight, args.no_safety_net, size) if there else f" ({seen})"
@@ -171,7 +171,8 @@ class DeleteResource(VcStep[DeleteResourceArguments]):
         )
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
-        cluster, name, file = cluster_of(action, site), str(action.arguments["resource"]), str(action.arguments["file"])
+        cluster, name = cluster_of(action, site), str(action.arguments["resource"])
+        file = str(action.arguments["file"] or "")
         what = f"{name}/{file}" if file else f"resource {name}"
         live = cluster.resource(name)
         if live is None or (file and live.file(file) is None):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from maint.errors import CannotReach, Refused, WorkFailed
 from maint.model.plan import Action
+from maint.model.virtual_cluster import is_name
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.step import Arguments, Progress, Step
 from maint.steps.virtual_clusters.recreation_record import RECREATIONS
@@ -33,7 +34,12 @@ def absent(what: str, hint: str) -> Refused:
 
 
 def taken_already(sight: Sight, vc: str, name: str, what: str) -> str:
-    """Return what a plan has seen that is to make a job or a resource under a name that is taken, else nothing."""
+    """Return what a plan has seen that is to make a job or a resource under a name that is taken, else nothing.
+
+    Refused: nothing can be called so.
+    """
+    if not is_name(name):
+        raise Refused(f"no {what} can be called {name!r}", hint="give it a name that can stand in an address")
     try:
         cluster = sight.virtual_cluster(vc)
         there = cluster.job(name) if what == "job" else cluster.resource(name, files=False)

@@ -48,6 +48,22 @@ def test_lists_carry_the_schema_where_json_is_asked_for(vc, api):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["resource", "create", "--name", "r"],
+        ["job", "create", "--name", "j", "--application-file", "https://h/a.py"],
+        ["spark", "submit", "https://h/a.py"],
+    ],
+)
+def test_who_is_not_let_in_has_begun_nothing(vc, api, words):
+    (vc.folder / "password").write_text("another\n")
+    said = vc(*words, "--yes")
+    assert said.code == 4, said.err
+    assert "does not let etl_user in" in said.err
+    assert "playbook resume" not in said.err
+
+
+@pytest.mark.parametrize(
     ("schedule", "told"),
     [
         (UNSCHEDULED, "none"),
@@ -117,6 +133,23 @@ def test_no_address_leads_from_what_is_no_name_to_another_object(client, api, na
         with pytest.raises(Invalid, match="is not the name of anything"):
             act(name)
     assert api.writes() == []
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_nothing_is_made_under_a_name_that_no_address_can_hold(vc, api, name):
+    for words in (["job", "create", "--application-file", "https://h/a.py"], ["resource", "create"]):
+        said = vc(*words, "--name", name, "--yes")
+        assert (said.code, api.jobs, api.resources) == (5, {}, {}), said.err
+
+
+def test_a_file_to_delete_that_is_empty_in_a_playbook_is_not_the_whole_resource(vc, api):
+    api.add_file("code", "app.py", b"1")
+    step = '{name: Delete, do: resource.delete, with: {resource: code, file: "{{ file }}"}}'
+    head = "name: tidy\nsummary: Delete a file.\nparameters: {file: {type: string}}\n"
+    (vc.folder / "tidy.yaml").write_text(f"{head}steps: [{step}]\n")
+    said = vc.maint("playbook", "run", str(vc.folder / "tidy.yaml"), "--set", "file=", "--yes")
+    assert said.code == 3, said.err
+    assert "code" in api.resources
 
 
 def test_a_user_who_sees_nothing_is_told_of_the_role(vc, api):
