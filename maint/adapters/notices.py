@@ -14,7 +14,7 @@ import msgspec
 from maint import plugins
 from maint.adapters.clock import is_of_another
 from maint.adapters.http import tls
-from maint.adapters.http.request import Bearer, Call, Timeouts
+from maint.adapters.http.request import Bearer, HttpCall, Timeouts
 from maint.adapters.http.transport import Peer, Transport
 from maint.adapters.programs import LocalPrograms
 from maint.config.fields import is_address, url
@@ -142,7 +142,7 @@ def _webhook(one: NoticeSettings, notice: Notice, say: Say) -> None:
     assert hook is not None
     auth = Bearer(in_one_line(say.secrets.resolve(hook.token), hook.token)) if hook.token else None
     address = _address(hook.url, say.secrets, f"notify.{one.name}.webhook.url")
-    call = Call("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
+    call = HttpCall("POST", address, one.timeout, one.timeout, body=say.body(hook.format, notice))
     _sent(call, hook.ca, say.proxy, auth)
 
 
@@ -154,7 +154,7 @@ def _ping(one: NoticeSettings, notice: Notice, say: Say) -> None:
     more = ends.get(notice.kind, switch.failure).replace("{exit}", str(notice.exit))
     address = _address(switch.url, say.secrets, f"notify.{one.name}.ping.url") + more
     words = say.text(notice).encode()
-    call = Call("POST", address, one.timeout, one.timeout, body=words, type="text/plain; charset=utf-8")
+    call = HttpCall("POST", address, one.timeout, one.timeout, body=words, type="text/plain; charset=utf-8")
     _sent(call, switch.ca, say.proxy)
 
 
@@ -169,7 +169,7 @@ def _address(said: str, secrets: Secrets, key: str) -> str:
         ) from None
 
 
-def _sent(call: Call, ca: Path | None, proxy: str | None, auth: Bearer | None = None) -> None:
+def _sent(call: HttpCall, ca: Path | None, proxy: str | None, auth: Bearer | None = None) -> None:
     peer = Peer(
         ca=ca,
         ca_hint="`ca` of the notice must name a PEM file",

@@ -19,7 +19,7 @@ except ImportError:  # Airflow 3.0 and 3.1
     from airflow.exceptions import AirflowFailException as AirflowFailException
 
 
-class Call(NamedTuple):
+class MaintCall(NamedTuple):
     """How `maint` is called."""
 
     words: Sequence[str]  # the program, and the options that hold for every command
@@ -61,7 +61,7 @@ class MaintHook(BaseHook):
         }
 
     @contextmanager
-    def call(self) -> Iterator[Call]:
+    def call(self) -> Iterator[MaintCall]:
         """Yield how `maint` is called; what was written for it is deleted at the end.
 
         Raises:
@@ -74,7 +74,7 @@ class MaintHook(BaseHook):
         variables = {"MAINT_STATE": str(extra["state"])} if extra.get("state") else {}
         config, content = self._config or extra.get("config"), extra.get("config_content")
         if config or not content:
-            yield Call([*words, *(["--config", str(config)] if config else [])], variables)
+            yield MaintCall([*words, *(["--config", str(config)] if config else [])], variables)
             return
         if not variables:
             raise AirflowFailException(
@@ -85,7 +85,7 @@ class MaintHook(BaseHook):
         try:
             _write(folder / "config.yaml", str(content))
             _write(folder / "password", (connection.password if connection else None) or "")
-            yield Call([*words, "--config", str(folder / "config.yaml")], variables)
+            yield MaintCall([*words, "--config", str(folder / "config.yaml")], variables)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -183,12 +183,12 @@ class ConfiguredSite:
 
     def virtual_cluster(self, name: str) -> "VirtualClusterClient":
         """Return a virtual cluster by its name in the config; the only one where no name is given."""
-        from maint.adapters.virtual_clusters.calls import Calls
+        from maint.adapters.virtual_clusters.calls import ServiceCalls
         from maint.adapters.virtual_clusters.client import VirtualClusterClient
 
         settings = self.settings.virtual_cluster(name)
         if settings.name not in self._virtual_clusters:
-            calls = Calls(settings, self.secrets, self.clock, warn=self._warn, proxy=self.settings.proxy)
+            calls = ServiceCalls(settings, self.secrets, self.clock, warn=self._warn, proxy=self.settings.proxy)
             client = VirtualClusterClient(calls)
             self._virtual_clusters[settings.name] = client
         return self._virtual_clusters[settings.name]

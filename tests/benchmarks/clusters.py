@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.virtual_clusters.calls import Calls
+from maint.adapters.virtual_clusters.calls import ServiceCalls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.schema import VirtualClusterSettings
 from maint.config.secrets import ReferencedSecrets
@@ -64,7 +64,7 @@ def client_of(told: dict[str, Any], folder: Path) -> VirtualClusterClient:
         ca=Path(told["ca"]),
         connect_to=f"127.0.0.1:{urlsplit(told['base_url']).port}",
     )
-    return VirtualClusterClient(Calls(settings, ReferencedSecrets(folder, {}), SystemClock(), warn=print))
+    return VirtualClusterClient(ServiceCalls(settings, ReferencedSecrets(folder, {}), SystemClock(), warn=print))
 
 
 def content(seed: int, size: int) -> Content:

@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
     stream: float = 86_400.0  # for all of an answer that is read piece by piece
 
 
-class Call(Struct, frozen=True):
+class HttpCall(Struct, frozen=True):
     """One request to come."""
 
     method: str

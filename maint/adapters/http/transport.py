@@ -24,7 +24,7 @@ from maint.adapters.clock import seconds_left, uptime
 from maint.adapters.http import tls
 from maint.adapters.http.answers import NoAnswer, Reply, read_reply
 from maint.adapters.http.proxy import ProxyFailed, connect, login, named, proxy_for
-from maint.adapters.http.request import Call, Timeouts
+from maint.adapters.http.request import HttpCall, Timeouts
 from maint.errors import CannotReach, MaintError, NotTrusted
 from maint.model.formatting import show_duration
 from maint.retry import heeded
@@ -91,11 +91,11 @@ class Transport:
         self._adapter: _Adapter | None = None
         self._fresh_until = 0.0  # by `uptime`
 
-    def fetch(self, call: Call, auth: AuthBase | None = None) -> Reply:
+    def fetch(self, call: HttpCall, auth: AuthBase | None = None) -> Reply:
         """Send a request once and return the whole answer; NotSent: nothing has left, NoAnswer: it may have."""
         return read_reply(self._send(call, auth, call.total or self.timeouts.whole))
 
-    def stream(self, call: Call, auth: AuthBase | None = None, *, among_reads: bool = False) -> requests.Response:
+    def stream(self, call: HttpCall, auth: AuthBase | None = None, *, among_reads: bool = False) -> requests.Response:
         """Send a request once and return the answer, its body unread; raises as `fetch` does.
 
         Args:
@@ -110,7 +110,9 @@ class Transport:
                 self._adapter.close()
             self._adapter = None
 
-    def _send(self, call: Call, auth: AuthBase | None, total: float, *, among_reads: bool = False) -> requests.Response:
+    def _send(
+        self, call: HttpCall, auth: AuthBase | None, total: float, *, among_reads: bool = False
+    ) -> requests.Response:
         kept = among_reads or self.peer.keep_open > 0
         adapter = self._connected(call, kept)
         headers = {} if kept else {"Connection": "close"}
@@ -132,7 +134,7 @@ class Transport:
         failure.__context__ = failure.__cause__ = None
         raise failure.with_traceback(None)
 
-    def _connected(self, call: Call, kept: bool) -> "_Adapter":
+    def _connected(self, call: HttpCall, kept: bool) -> "_Adapter":
         with self._lock:
             now = uptime()
             fresh = self.peer.keep_open or now < self._fresh_until
@@ -149,7 +151,7 @@ class Transport:
                 self._adapter = made
             return made
 
-    def _explain(self, error: Exception, call: Call, *, connected: bool) -> MaintError:
+    def _explain(self, error: Exception, call: HttpCall, *, connected: bool) -> MaintError:
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError) and not connected:
             return self._untrusted(root, call)
@@ -169,7 +171,7 @@ class Transport:
         unsent.words, unsent.why = words, type(root)
         return unsent
 
-    def _untrusted(self, error: ssl.SSLCertVerificationError, call: Call) -> Untrusted:
+    def _untrusted(self, error: ssl.SSLCertVerificationError, call: HttpCall) -> Untrusted:
         host, port = _address(call.url)
         words, proxy = tls.reason(error, host), self.peer.way(call.url)
         shown = tls.presented(self.peer.place(host, port), host, self.timeouts.connect, proxy)
@@ -389,7 +391,7 @@ def _address(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
-def _tls_hint(call: Call, root: BaseException) -> str | None:
+def _tls_hint(call: HttpCall, root: BaseException) -> str | None:
     if call.url.startswith("https:") and isinstance(root, _DROPPED):
         return "the port closed the connection before TLS stood: see the server's log; a proxy may do it, too"
     if isinstance(root, ssl.SSLError):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import requests
 
 from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, unexpected
-from maint.adapters.http.request import JSON, Call, Timeouts
+from maint.adapters.http.request import JSON, HttpCall, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
 from maint.adapters.manager.session import GATEWAY, PROXY, ManagerSession, peer_of, refusal
@@ -34,7 +34,7 @@ def segment(name: str) -> str:
     return quote(name, safe="", errors="surrogatepass")
 
 
-class Calls:
+class ManagerCalls:
     """How to ask and to act, each through the port that serves and with the account that is let in."""
 
     def __init__(
@@ -139,13 +139,13 @@ class Calls:
         length: int = 0,
         kind: str = JSON,
         total: float | None = None,
-    ) -> Call:
+    ) -> HttpCall:
         """Return a change to be sent; `total` is seconds for sending and waiting together."""
         self.session.account()
         url, read = self.session.address() + path, total or self.timeouts.write
-        return Call(method, url, read=read, total=total, body=body, length=length, type=kind)
+        return HttpCall(method, url, read=read, total=total, body=body, length=length, type=kind)
 
-    def act(self, call: Call) -> Reply:
+    def act(self, call: HttpCall) -> Reply:
         """Send a change, once and never again.
 
         Raises:
@@ -161,7 +161,7 @@ class Calls:
             self.moved(call, reply.status)
         return reply
 
-    def act_streaming(self, call: Call) -> requests.Response:
+    def act_streaming(self, call: HttpCall) -> requests.Response:
         """Send a change as `act` does, and return the answer with its body unread."""
         try:
             answer = self._transport.stream(call, self.session.auth())
@@ -172,7 +172,7 @@ class Calls:
             self.moved(call, answer.status_code)
         return answer
 
-    def done(self, reply: Reply, call: Call) -> bytes:
+    def done(self, reply: Reply, call: HttpCall) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
         if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
@@ -183,7 +183,7 @@ class Calls:
             raise failed
         return reply.content
 
-    def moved(self, call: Call, status: int) -> NoReturn:
+    def moved(self, call: HttpCall, status: int) -> NoReturn:
         """Say that a change met a redirect."""
         self.session.moved()
         raise WorkFailed(
@@ -217,7 +217,7 @@ class Calls:
 
     def _get(self, path: str, read: float, total: float) -> requests.Response:
         auth = self.session.auth()
-        call = Call("GET", self.session.address() + path, read=read, total=total)
+        call = HttpCall("GET", self.session.address() + path, read=read, total=total)
         return self._transport.stream(call, auth, among_reads=True)
 
     def _unless_missing(self, path: str) -> Json:
@@ -236,7 +236,7 @@ class Calls:
         return found
 
 
-def lost(call: Call, words: str, *, whole: bool = True) -> AnswerMissing:
+def lost(call: HttpCall, words: str, *, whole: bool = True) -> AnswerMissing:
     """Return the failure of a change whose answer did not come."""
     return AnswerMissing(
         f"{call.what} was sent once, and its answer is missing: {words}",

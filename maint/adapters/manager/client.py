@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from maint.adapters.http.answers import Streamed, decode, read_reply, unexpected
 from maint.adapters.http.request import BLOCK, Timeouts, UploadForm
 from maint.adapters.manager import decoding
-from maint.adapters.manager.calls import Calls, lost, path_of, segment, service_path
+from maint.adapters.manager.calls import ManagerCalls, lost, path_of, segment, service_path
 from maint.adapters.manager.session import PROXY, PlainUse, version
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, WorkFailed
@@ -63,7 +63,7 @@ class ManagerClient:
         proxy: str | None = None,
     ) -> None:
         limits = timeouts or Timeouts()
-        self._calls = Calls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
+        self._calls = ManagerCalls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
 
     def close(self) -> None:
         self._calls.close()

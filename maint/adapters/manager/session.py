@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply
 from maint.adapters.http.proxy import NothingBehind, ProxyFailed, connect, proxy_for
-from maint.adapters.http.request import Basic, Call
+from maint.adapters.http.request import Basic, HttpCall
 from maint.adapters.http.tls import presented_der, presented_end
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.config.schema import Login, ManagerSettings
@@ -115,7 +115,7 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
 
 
 def _answer(transport: Transport, place: str) -> str:
-    call = Call("GET", place + _PATH, read=transport.timeouts.probe, total=transport.timeouts.probe)
+    call = HttpCall("GET", place + _PATH, read=transport.timeouts.probe, total=transport.timeouts.probe)
     try:
         reply = transport.fetch(call)
     except WorkFailed:  # longer than any answer to this call
@@ -319,7 +319,7 @@ class ManagerSession:
         return reply
 
     def _get(self, auth: Basic) -> Reply:
-        return self._transport.fetch(Call("GET", self.address() + _PATH, read=self._transport.timeouts.read), auth)
+        return self._transport.fetch(HttpCall("GET", self.address() + _PATH, read=self._transport.timeouts.read), auth)
 
     def _basic(self, login: Login) -> Basic:
         if ":" in login.username:

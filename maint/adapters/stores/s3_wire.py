@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSResponse
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.http.answers import read_reply
-from maint.adapters.http.request import BLOCK, Call, Signed, Timeouts
+from maint.adapters.http.request import BLOCK, HttpCall, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
 from maint.config.stores import S3Settings
 from maint.model.secret import Secret
@@ -78,7 +78,7 @@ class Wire:
         body.seek(0)
         blocks = iter(partial(body.read, BLOCK), b"") if length else None
         total = None if request.stream_output else _LIMITS.whole * (1 + length // PIECE)
-        call = Call(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
+        call = HttpCall(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
         answer = self._transport.stream(call, Signed(request.url, headers))
         raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
         return AWSResponse(request.url, answer.status_code, answer.headers, raw)

@@ -14,7 +14,7 @@ from requests.auth import AuthBase
 
 from maint.adapters.clock import seconds_left
 from maint.adapters.http.answers import TOO_LARGE, NoAnswer, Reply, decode, read_reply, unexpected
-from maint.adapters.http.request import JSON, Bearer, Call, Timeouts, UploadForm
+from maint.adapters.http.request import JSON, Bearer, HttpCall, Timeouts, UploadForm
 from maint.adapters.http.transport import NotSent, Peer, Transport, Untrusted
 from maint.adapters.virtual_clusters.tokens import Tokens
 from maint.config.schema import VirtualClusterSettings
@@ -58,7 +58,7 @@ class Patience(Struct, frozen=True):
         return list(delays(self.first, self.longest, times=times))
 
 
-class Calls:
+class ServiceCalls:
     """How to ask a virtual cluster and how to act on it, with the token of its user; may be used by several threads.
 
     Args:
@@ -115,12 +115,12 @@ class Calls:
             raise unexpected(call.what, "an object", value)
         return value
 
-    def value(self, call: Call) -> Json:
+    def value(self, call: HttpCall) -> Json:
         """Return the JSON that a GET is answered with; None where there is no such thing."""
         reply = self._patiently(call, self._transport.fetch)
         return None if reply is None else decode(reply.content, call.what, PROXY)
 
-    def stream(self, call: Call) -> requests.Response | None:
+    def stream(self, call: HttpCall) -> requests.Response | None:
         """Return a good answer to a GET, its body unread; None where there is no such thing."""
         found = self._until_settled(call, lambda: self._authorised(call, self._open))
         if isinstance(found, requests.Response):
@@ -129,7 +129,7 @@ class Calls:
         return None
 
     def act(
-        self, call: Call, landed: Callable[[], bool], *, good: Callable[[Reply], bool] = lambda reply: reply.good
+        self, call: HttpCall, landed: Callable[[], bool], *, good: Callable[[Reply], bool] = lambda reply: reply.good
     ) -> bytes | None:
         """Send a change, and send it again only where looking shows that it was not done.
 
@@ -167,7 +167,7 @@ class Calls:
             self._waits.again(attempt, limit, trouble.message)
         raise AssertionError("the last attempt raises")
 
-    def done(self, call: Call, landed: Callable[[], bool]) -> bool:
+    def done(self, call: HttpCall, landed: Callable[[], bool]) -> bool:
         """Send a deletion; return False where there was nothing to delete."""
         try:
             self.act(call, landed)
@@ -175,31 +175,31 @@ class Calls:
             return False
         return True
 
-    def get(self, url: str, accept: str = JSON) -> Call:
-        return Call("GET", url, self._timeouts.read, accept=accept)
+    def get(self, url: str, accept: str = JSON) -> HttpCall:
+        return HttpCall("GET", url, self._timeouts.read, accept=accept)
 
-    def post(self, *segments: str, json: Json = None) -> Call:
+    def post(self, *segments: str, json: Json = None) -> HttpCall:
         """Return a POST; without a body where there is none to send."""
         return self._with_json("POST", segments, json)
 
-    def patch(self, *segments: str, json: Json) -> Call:
+    def patch(self, *segments: str, json: Json) -> HttpCall:
         return self._with_json("PATCH", segments, json)
 
-    def put(self, url: str, form: UploadForm) -> Call:
+    def put(self, url: str, form: UploadForm) -> HttpCall:
         limit = self._timeouts.write
-        return Call("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
+        return HttpCall("PUT", url, limit, accept=JSON, body=form, length=form.length, type=form.type)
 
-    def delete(self, url: str) -> Call:
-        return Call("DELETE", url, self._timeouts.read, accept=JSON)
+    def delete(self, url: str) -> HttpCall:
+        return HttpCall("DELETE", url, self._timeouts.read, accept=JSON)
 
-    def _with_json(self, method: str, segments: tuple[str, ...], json: Json) -> Call:
+    def _with_json(self, method: str, segments: tuple[str, ...], json: Json) -> HttpCall:
         sent = None if json is None else text.dumps(json).encode()  # halves of characters, too, go out as they came
-        return Call(method, self.url(*segments), self._timeouts.read, accept=JSON, body=sent)
+        return HttpCall(method, self.url(*segments), self._timeouts.read, accept=JSON, body=sent)
 
-    def _patiently(self, call: Call, send: Callable[[Call, AuthBase], Reply]) -> Reply | None:
+    def _patiently(self, call: HttpCall, send: Callable[[HttpCall, AuthBase], Reply]) -> Reply | None:
         return self._good(call, self._until_settled(call, lambda: self._authorised(call, send)))
 
-    def _good(self, call: Call, reply: Reply) -> Reply | None:
+    def _good(self, call: HttpCall, reply: Reply) -> Reply | None:
         if reply.good:
             return reply
         self._refuse_gateway(call, reply)
@@ -207,7 +207,7 @@ class Calls:
             return None
         raise refusal(call.what, reply, self.settings.login.username)
 
-    def _refuse_gateway(self, call: Call, reply: Reply) -> None:
+    def _refuse_gateway(self, call: HttpCall, reply: Reply) -> None:
         """Refuse to take a 404 without the API's words for its own where the API does not answer at all."""
         about = self.get(self.url("info"))
         if reply.status != 404 or reply.message is not None or call.url == about.url:
@@ -222,7 +222,7 @@ class Calls:
         call = self.get(url)
         return self._until_settled(call, lambda: self._unthrottled(call, auth, self._transport.fetch))
 
-    def _until_settled(self, call: Call, ask: Callable[[], Found]) -> Found:
+    def _until_settled(self, call: HttpCall, ask: Callable[[], Found]) -> Found:
         for attempt in range(1, self._patience.attempts + 2):
             limit = self._patience.attempts
             try:
@@ -237,7 +237,7 @@ class Calls:
             self._waits.again(attempt, limit, why)
         raise AssertionError("the last attempt returns or raises")
 
-    def _may_pass(self, call: Call, failure: CannotReach) -> bool:
+    def _may_pass(self, call: HttpCall, failure: CannotReach) -> bool:
         # A connection that did not come about may do so later where one did before.
         return isinstance(failure, NotSent) and not isinstance(failure, Untrusted) and _host(call) in self._answered
 
@@ -245,11 +245,11 @@ class Calls:
         # A proxy's passing error is worth more tries than the server's own.
         return self._patience.attempts if reply.message is None else self._patience.own
 
-    def _open(self, call: Call, auth: AuthBase) -> Reply | requests.Response:
+    def _open(self, call: HttpCall, auth: AuthBase) -> Reply | requests.Response:
         answer = self._transport.stream(call, auth)
         return answer if 200 <= answer.status_code < 300 else read_reply(answer)
 
-    def _authorised(self, call: Call, send: Callable[[Call, AuthBase], Found]) -> Found:
+    def _authorised(self, call: HttpCall, send: Callable[[HttpCall, AuthBase], Found]) -> Found:
         # A 401 means a new token, once (J2.1).
         token = self.tokens.current()
         found = self._unthrottled(call, Bearer(token.value), send)
@@ -258,7 +258,7 @@ class Calls:
         self.tokens.forget(token)
         return self._unthrottled(call, Bearer(self.tokens.current().value), send)
 
-    def _unthrottled(self, call: Call, auth: AuthBase, send: Callable[[Call, AuthBase], Found]) -> Found:
+    def _unthrottled(self, call: HttpCall, auth: AuthBase, send: Callable[[HttpCall, AuthBase], Found]) -> Found:
         # Waits that the server asked for are not attempts.
         waited = 0.0
         while True:
@@ -322,11 +322,11 @@ def _quoted(name: str, safe: str) -> str:
     return quote(name, safe=safe, errors="surrogatepass")
 
 
-def _host(call: Call) -> str:
+def _host(call: HttpCall) -> str:
     return urlsplit(call.url).netloc
 
 
-def _lost(call: Call, failure: NoAnswer) -> AnswerMissing:
+def _lost(call: HttpCall, failure: NoAnswer) -> AnswerMissing:
     return AnswerMissing(
         f"{call.what} was sent, and its answer is missing: {failure.words}",
         whole=True,

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from maint.adapters.http.answers import Reply, Streamed, parse, unexpected
 from maint.adapters.http.proxy import ProxyFailed, proxy_for
-from maint.adapters.http.request import Call, Timeouts, UploadForm
+from maint.adapters.http.request import HttpCall, Timeouts, UploadForm
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
-from maint.adapters.virtual_clusters.calls import Calls, Missing
+from maint.adapters.virtual_clusters.calls import Missing, ServiceCalls
 from maint.errors import AnswerMissing, CannotReach, Invalid, WorkFailed
 from maint.model.formatting import parse_time
 from maint.model.json import Json
@@ -52,7 +52,9 @@ class Listing(Struct, frozen=True):
     name: str  # the field that tells two items apart
     order: tuple[tuple[str, str], ...]  # further parameters, the order above all
 
-    def page(self, calls: Calls, filters: Sequence[str], limit: int, offset: int = 0) -> tuple[list[Object], bool]:
+    def page(
+        self, calls: ServiceCalls, filters: Sequence[str], limit: int, offset: int = 0
+    ) -> tuple[list[Object], bool]:
         """Return one page, and whether there are more: as `hasNext` says, else if it is full; all filters must match.
 
         An answer that is not a list is WorkFailed: an empty one, or the last one, is never assumed.
@@ -70,7 +72,7 @@ class Listing(Struct, frozen=True):
             raise unexpected(f"GET /{self.place}", 'true or false under "hasNext"', more)
         return cast(list[Object], found), len(found) >= limit if more is None else more
 
-    def whole(self, calls: Calls, filters: Sequence[str]) -> list[Object]:
+    def whole(self, calls: ServiceCalls, filters: Sequence[str]) -> list[Object]:
         """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""
         for _ in range(_PASSES):
             found = self._pass(calls, filters)
@@ -85,7 +87,7 @@ class Listing(Struct, frozen=True):
         # A list without items is null, or left out beside its `meta`.
         return answer.get(self.key, "") is None or (self.key not in answer and isinstance(answer.get("meta"), dict))
 
-    def _pass(self, calls: Calls, filters: Sequence[str]) -> list[Object] | None:
+    def _pass(self, calls: ServiceCalls, filters: Sequence[str]) -> list[Object] | None:
         # None where items may have been lost.
         found: dict[str, Object] = {}
         offset, last = 0, None
@@ -115,7 +117,7 @@ _NEWEST_FIRST = Listing(_RUNS, "runs", "id", (("orderby", "ID"), ("orderasc", "f
 class VirtualClusterClient:
     """Talks to a virtual cluster; implements `ports.VirtualCluster`; may be used by several threads at once."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
         self.settings = calls.settings
 
@@ -411,7 +413,7 @@ def _types_in(envelope: Object) -> Iterator[str]:
 def _answers(base_url: str, connect_to: str | None, proxy: str | None) -> bool:
     transport = Transport(_unverified(connect_to, proxy), Timeouts(connect=_LIMIT), lambda _: None)
     try:
-        return transport.fetch(Call("GET", f"{base_url.rstrip('/')}/info", _LIMIT, total=_LIMIT)).status != _GONE
+        return transport.fetch(HttpCall("GET", f"{base_url.rstrip('/')}/info", _LIMIT, total=_LIMIT)).status != _GONE
     except NotSent:
         raise
     except CannotReach:

@@ -10,7 +10,7 @@ import trustme
 from msgspec.structs import replace
 from pytest_httpserver import HTTPServer
 
-from maint.adapters.http.request import Call, Timeouts
+from maint.adapters.http.request import HttpCall, Timeouts
 from maint.adapters.http.transport import Peer, Transport, Untrusted
 from maint.errors import CannotReach, NotTrusted, Transient
 from maint.model.manager import Door
@@ -218,7 +218,7 @@ def test_reads_that_follow_each_other_believe_what_the_file_of_authorities_says_
     transport = Transport(Peer(ca=ca_file), Timeouts(), print)
 
     def read() -> bytes:
-        return transport.stream(Call("GET", tls.url_for("/up"), read=5.0), among_reads=True).content
+        return transport.stream(HttpCall("GET", tls.url_for("/up"), read=5.0), among_reads=True).content
 
     assert read() == b"yes"
     trustme.CA().cert_pem.write_to_path(str(ca_file))

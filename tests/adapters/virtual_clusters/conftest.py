@@ -9,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
-from maint.adapters.virtual_clusters.calls import Calls, Patience
+from maint.adapters.virtual_clusters.calls import Patience, ServiceCalls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.schema import VirtualClusterSettings
 from maint.model.secret import Secret
@@ -51,7 +51,7 @@ class Bench:
     def client(self, patience: Patience | None = None, **changes: object) -> VirtualClusterClient:
         settings = self.settings.model_copy(update=changes)
         ways = {"timeouts": Timeouts(connect=60, read=60, write=60), "proxy": self.proxy}
-        calls = Calls(settings, Vault(), self.clock, warn=self.warnings.append, patience=patience, **ways)
+        calls = ServiceCalls(settings, Vault(), self.clock, warn=self.warnings.append, patience=patience, **ways)
         return VirtualClusterClient(calls)
 
 

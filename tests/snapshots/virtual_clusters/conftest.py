@@ -12,7 +12,7 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.http.request import Timeouts
 from maint.adapters.undo_store import SealedUndo
-from maint.adapters.virtual_clusters.calls import Calls, Patience
+from maint.adapters.virtual_clusters.calls import Patience, ServiceCalls
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.model.json import Json
@@ -72,7 +72,7 @@ class Ground(Place):
         self.settings = self.settings.model_copy(update={"virtual_clusters": (*known, settings)})
         limits = Timeouts(connect=60, read=60, write=60)
         client = VirtualClusterClient(
-            Calls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))
+            ServiceCalls(settings, Vault(), Hurried(), warn=print, timeouts=limits, patience=Patience(attempts=1))
         )
         self.clients[name] = client
         return client
