@@ -318,7 +318,7 @@ def read(path: Path) -> RunState:
 
 def later_version(path: Path) -> str:
     """Return the version that began a run in a format later than is known here, "" for any other journal."""
-    with suppress(ValueError, TypeError, RecursionError):
+    with suppress(OSError, ValueError, TypeError, RecursionError):
         head = json.loads(read_file(path).partition(b"\n")[0])
         if isinstance(head, dict) and isinstance(head.get("format"), int) and head["format"] > FORMAT:
             return str(head.get("version") or "of a later format")

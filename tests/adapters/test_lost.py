@@ -15,7 +15,7 @@ from paramiko.ssh_exception import SSHException
 from maint.adapters.ssh import transport as transport_module
 from maint.adapters.ssh.connections import Connections, KeptConnection, alive
 from maint.adapters.ssh.known_hosts import Standing
-from maint.adapters.ssh.runner import RemoteCommand
+from maint.adapters.ssh.runner import BEGUN, RemoteCommand
 from maint.adapters.ssh.sftp import Sessions
 from maint.adapters.ssh.shell import FabricShell
 from maint.adapters.ssh.transport import begin, transport_factory
@@ -183,7 +183,7 @@ def test_what_came_while_its_reader_was_busy_is_not_late(keep: Keep) -> None:
     clock = [0.0]
     _, channel, _ = keep().session()
     output = command(channel, monotonic=lambda: clock[0]).begin("printf early; exec sleep 0.1")
-    until(channel.recv_ready)
+    until(lambda: len(channel.in_buffer) == len(f"{BEGUN}\nearly"))
     clock[0] += 100
     assert output.read() == b"early"
     assert output.read() == b""

@@ -424,6 +424,14 @@ def test_a_run_that_a_later_version_began_is_told_as_that_and_its_journal_is_not
     assert "move the file away" not in str(refused.value.hint)
 
 
+def test_a_journal_that_leads_nowhere_is_told_and_no_bug(bench):
+    path = bench.site.state / "runs/20261122T000000.000Z-abcd.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to("nowhere")
+    with pytest.raises(Refused, match="what that run did is not known"):
+        past_runs.find(bench.site.state, path.stem)
+
+
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_line_that_is_nested_too_deep_is_damage(bench, number):
     bench.fails(SECOND_FAILS)
