@@ -19,6 +19,7 @@ from pathlib import Path
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.pop("COLUMNS", None)  # which a process of a parallel run is given: tables are as wide as for a program
+os.environ["TERM"] = "xterm"  # what is shown on a terminal is asked of one that can show it
 
 import pytest  # noqa: E402 - compiled, and kept so, only from here on
 from hypothesis import HealthCheck, settings  # noqa: E402
