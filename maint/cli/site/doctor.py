@@ -32,10 +32,11 @@ from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
 from maint.deployment.judge import broken
 from maint.engine import past_runs
+from maint.engine.journal import refuse_unreadable
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
-from maint.errors import DeadlinePassed, Invalid, StoreFailed
+from maint.errors import DeadlinePassed, Invalid, Refused, StoreFailed
 from maint.files import existing
 from maint.model.certificate import end_of, is_self_signed
 from maint.model.fleet import LATE
@@ -428,9 +429,10 @@ def _runs(site: ConfiguredSite) -> Iterator[Line]:
     at_work = run_at_work(site.state)
     stopped = [past for past in past_runs.unfinished(site.state) if past.id != at_work]
     for past in stopped:
-        if past.damage:
-            hint = f"look at the server; then `maint playbook dismiss {past.id} --reason WORDS`"
-            yield Line("runs", FAIL, f"{past.id} ({past.plan.source}) is damaged: {past.damage}", hint)
+        try:
+            refuse_unreadable(past)
+        except Refused as error:
+            yield Line("runs", FAIL, error.in_a_line, error.way_on or "")
         else:
             words = f"{past.id} ({past.plan.source}) {'has' if past.state == 'failed' else 'is'} {past.state}"
             yield Line("runs", WARN, words, f"maint playbook resume {past.id}")

@@ -334,6 +334,18 @@ def test_a_run_that_failed_is_no_finished_run(loaded):
     assert (line["state"], "has failed" in line["words"]) == ("warn", True)
 
 
+def test_a_run_that_an_older_version_began_is_not_said_to_be_taken_up(loaded):
+    loaded.lab.break_("commands", "command-rejected")
+    assert loaded("cluster", "stop", "base", "--yes").code == 1
+    journal = sorted((loaded.state / "runs").glob("*.jsonl"))[-1]
+    old = [json.loads(line) for line in journal.read_text().splitlines()]
+    kept = [{key: value for key, value in line.items() if key not in ("sum", "format", "version")} for line in old]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    line = checks(loaded("doctor", "-o", "json"))["runs"]
+    assert (line["state"], "was begun by maint 0.1.0" in line["words"]) == ("FAIL", True), line
+    assert f"maint playbook dismiss {journal.stem}" in line["hint"] and "resume" not in line["hint"]
+
+
 def test_redaction_that_somebody_switched_off_by_hand_is_no_closed_window(loaded):
     assert checks(loaded("doctor", "-o", "json"))["redaction window"]["words"] == "closed"
     loaded.options.write_bytes(b'export CMF_JAVA_OPTS="-Dcom.cloudera.api.redaction=false"\n')
