@@ -138,6 +138,7 @@ class Screen:
 
     def warn(self, words: str) -> None:
         """Tell the operator something that quiet does not silence."""
+        words = scrub(words)
         if self.output == "json" and not self._as_json:
             self._json_line({"warning": words}, _WARNING)
             return

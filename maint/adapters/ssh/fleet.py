@@ -17,6 +17,7 @@ from maint.adapters.ssh.runner import SHELL, RemoteCommand, SudoGates, ssh_setti
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Interrupted, MaintError, TimedOut
 from maint.model.fleet import LATE, HostReply, Presented
+from maint.model.secret import scrub
 from maint.ports import Secrets
 
 T = TypeVar("T")
@@ -184,7 +185,7 @@ class FabricFleet:
             failure: MaintError = error
             if command and isinstance(error, CannotReach):
                 failure = connections.blamed(kept.address, error)
-            words = failure.in_a_line.removeprefix(f"{name}: ")
+            words = scrub(failure.in_a_line).removeprefix(f"{name}: ")
             hint = failure.hint
         finally:
             received = time.time() if command else 0.0

@@ -14,7 +14,7 @@ from maint.adapters.ssh.transport import begin
 from maint.config.schema import SiteSettings, SshSettings
 from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
-from maint.model.secret import Secret
+from maint.model.secret import Secret, scrub
 from maint.ports import Ran, Secrets
 
 
@@ -88,7 +88,7 @@ class SudoGate:
         return b"", self._password.reveal().encode() + b"\n"
 
     def refusal(self) -> LoginRefused:
-        words = self._seen.decode("utf-8", "replace").replace(self._prompt, "").split("\n")
+        words = scrub(self._seen.decode("utf-8", "replace")).replace(self._prompt, "").split("\n")
         return LoginRefused(
             f"{self._host}: sudo refused to run a command",
             detail=[word.strip()[:_SHOWN] for word in words if word.strip()][:5],
@@ -241,7 +241,7 @@ class RemoteCommand:
             raise self._not_begun(f"it prints more than {_LONGEST // 1024} KiB before the command begins")
 
     def _not_begun(self, words: str) -> WorkFailed:
-        said = [line.strip()[:_SHOWN] for line in self._greeting.decode("utf-8", "replace").splitlines()]
+        said = [line.strip()[:_SHOWN] for line in scrub(self._greeting.decode("utf-8", "replace")).splitlines()]
         return WorkFailed(
             f"{self._host}: the account's login is of no use: {words}",
             detail=[line for line in said if line][:5],

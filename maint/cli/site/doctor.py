@@ -41,6 +41,7 @@ from maint.files import existing
 from maint.model.certificate import end_of, is_self_signed
 from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
+from maint.model.secret import scrub
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_hidden
@@ -90,9 +91,9 @@ def _seen(line: Line) -> tuple[str, str, str]:
 
 
 def _once(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield lines; where one fails for the reason of another, it names that one and does not tell it again."""
+    """Yield lines without secrets; where one fails for the reason of another, it names that one and tells no more."""
     told: dict[tuple[str, str], str] = {}
-    for line in dict.fromkeys(lines):
+    for line in dict.fromkeys(replace(line, words=scrub(line.words)) for line in lines):
         first = told.setdefault((line.words, line.hint), line.label)
         again = line.state == FAIL and first != line.label
         yield replace(line, words=f"cannot be told, for the reason of `{first}`", hint="") if again else line

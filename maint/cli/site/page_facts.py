@@ -19,6 +19,7 @@ from maint.errors import MaintError, Refused, Stopped
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count, tell_times
 from maint.model.json import Json
+from maint.model.secret import scrub
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Site, Store
 from maint.report.plots import MARKS
@@ -171,7 +172,7 @@ def _noting(problems: list[str]) -> Iterator[None]:
     except Stopped:
         raise
     except MaintError as error:
-        problems.append(error.in_a_line)
+        problems.append(scrub(error.in_a_line))
 
 
 def keep_checks(state: Path, at: datetime, answer: Mapping[str, Json]) -> None:
