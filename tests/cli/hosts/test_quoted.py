@@ -1,7 +1,5 @@
 """A host that quotes a secret, as a login script or sudo may: it is shown nowhere."""
 
-from typing import Any
-
 import pytest
 
 from maint.lab.hosts import ssh_server
