@@ -6,6 +6,7 @@ from pathlib import Path
 
 from maint.config.programs import plain_environment, run_program
 from maint.errors import WorkFailed
+from maint.model.secret import scrub
 
 _TAIL = 64 * 1024  # bytes of what a program prints, for the lines that are shown where it fails
 
@@ -25,6 +26,6 @@ class LocalPrograms:
             hint = "name a program by its whole path, which the user who runs maint may run"
             raise WorkFailed(f"{words[0]} cannot be started: {error.strerror}", hint=hint) from None
         if ended.status:
-            said = (ended.err or ended.out).decode(errors="replace").strip().splitlines()
+            said = scrub((ended.err or ended.out).decode(errors="replace")).strip().splitlines()
             hint = "run it by hand as the user who runs maint, with what it reads on its standard input"
             raise WorkFailed(f"{words[0]} ended with status {ended.status}", detail=said[-3:], hint=hint)

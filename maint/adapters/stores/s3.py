@@ -29,6 +29,7 @@ from maint.adapters.stores.stored_files import (
 from maint.config.secrets import in_one_line
 from maint.errors import CannotReach, Invalid, Stopped, StoreFailed, WorkFailed
 from maint.files import spool
+from maint.model.secret import scrub
 from maint.retry import briefly
 
 try:
@@ -294,13 +295,13 @@ class S3Store:
             raise
         except ClientError as error:
             answer = error.response.get("Error", {})
-            words = f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}"
+            words = scrub(f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}")
             raise StoreFailed(
                 f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error), UP)
             ) from None
         except _UNUSABLE as error:
             unusable = f"{what} in {self.location}: its answer is not what S3 answers"
-            raise StoreFailed(unusable, detail=[str(error)[:200]], hint=UP) from None
+            raise StoreFailed(unusable, detail=[scrub(str(error))[:200]], hint=UP) from None
         except CannotReach as error:
             said = [error.message, *error.detail]
             raise StoreFailed(f"{what} in {self.location}", detail=said, hint=error.hint) from None

@@ -14,6 +14,7 @@ from werkzeug import Request, Response
 
 from maint.adapters.stores import s3, s3_wire
 from maint.errors import StoreFailed, WorkFailed
+from maint.model.secret import know
 from maint.retry import heed
 from tests.adapters.stores.test_far_stores import opened_from
 
@@ -146,3 +147,11 @@ def test_a_clock_that_is_wrong_is_to_be_set_and_not_the_service_to_be_looked_for
     assert "set this machine's clock right" in (caught.value.hint or "")
     httpserver.clear()
     assert list(answering(httpserver, page("x/prod/a")).names()) == ["prod/a"]  # as it answers once the clock is right
+
+
+def test_what_a_service_says_of_its_refusal_holds_no_secret(httpserver: HTTPServer) -> None:
+    know("the-key-of-the-store")
+    said = "<Error><Code>AccessDenied</Code><Message>the-key-of-the-store is wrong</Message></Error>"
+    with pytest.raises(StoreFailed) as caught:
+        list(answering(httpserver, said, 403).names())
+    assert "••• is wrong" in caught.value.in_a_line and "the-key" not in caught.value.in_a_line
