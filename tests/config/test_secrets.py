@@ -273,6 +273,13 @@ def test_a_program_whose_words_nobody_needs_may_print_much_and_its_last_ones_are
     assert failed.value.detail[-1] == str(tmp_path)
 
 
+def test_the_last_words_of_a_program_hold_no_secret(tmp_path: Path) -> None:
+    Secret("what-it-was-given")
+    with pytest.raises(WorkFailed) as failed:
+        LocalPrograms().run(["sh", "-c", "cat >&2; exit 3"], b"what-it-was-given is wrong", 60, tmp_path)
+    assert list(failed.value.detail) == ["••• is wrong"]
+
+
 def test_a_program_may_leave_its_input_unread_and_may_hang(tmp_path: Path) -> None:
     given = {"environ": {}, "folder": tmp_path, "given": b"x" * 300_000}
     assert run_program(["/bin/echo", "well"], timeout=60, **given).out == b"well\n"
