@@ -21,7 +21,7 @@ class JsonWriter:
         self._lead = ""  # what stands before the next member of the innermost object or list
         self._between = ""  # what stands before every further one
         self._end = ""
-        self._indent = "\n"
+        self.indent = "\n"  # what begins a line inside the innermost object
         self._outer: list[tuple[str, str, str]] = []
 
     def begin(self, bracket: str, key: str = "") -> None:
@@ -29,11 +29,11 @@ class JsonWriter:
         if len(self._outer) >= DEEPEST:
             raise too_deep()
         self._write(f"{self._lead}{key}{bracket}")
-        self._outer.append((self._between, self._end, self._indent))
+        self._outer.append((self._between, self._end, self.indent))
         if bracket == "{":
-            self._end = f"{self._indent}}}"
-            self._lead = self._indent = f"{self._indent}  "
-            self._between = f",{self._indent}"
+            self._end = f"{self.indent}}}"
+            self._lead = self.indent = f"{self.indent}  "
+            self._between = f",{self.indent}"
         else:
             self._lead, self._between, self._end = " ", ", ", " ]"
 
@@ -43,20 +43,11 @@ class JsonWriter:
             self._write(self._lead + self._between.join(texts))
             self._lead = self._between
 
-    def flat(self, texts: Sequence[str], key: str) -> None:
-        """Write an object whose members are spelled already, after its own spelled key."""
-        if len(self._outer) >= DEEPEST:
-            raise too_deep()
-        inner = f"{self._indent}  "
-        members = f"{inner}{f',{inner}'.join(texts)}{self._indent}" if texts else " "
-        self._write(f"{self._lead}{key}{{{members}}}")
-        self._lead = self._between
-
     def end(self) -> None:
         """End the innermost object or list."""
         empty = self._lead is not self._between
         self._write(f" {self._end[-1]}" if empty else self._end)
-        self._between, self._end, self._indent = self._outer.pop()
+        self._between, self._end, self.indent = self._outer.pop()
         self._lead = self._between
 
 

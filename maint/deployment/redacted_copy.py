@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
-from maint.deployment.reader import CONTAINERS, DEEPEST, Reader, too_deep
+from maint.deployment.reader import CONTAINERS, DEEPEST, Pairs, Reader, too_deep
 from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable, sensitive
 
 # Fields by which things are found: kept as they are, because a document without them could not be read or compared.
@@ -53,7 +53,7 @@ class RedactedCopy:
 
 
 class _Frame:
-    # An object that is being written; its scalars wait until it is known what they are.
+    # An object that is taken member by member; its scalars wait until it is known what they are.
 
     __slots__ = ("flag", "name", "pending")
 
@@ -63,15 +63,48 @@ class _Frame:
         self.flag: object = None
 
 
+class _Hidden:
+    # An object or list in a secret's place; one fingerprint stands for all of it.
+
+    def __init__(self, depth: int) -> None:
+        self._content = sha256()
+        self._depth = self._outside = depth  # objects and lists that are open
+
+    def begin(self, key: str, bracket: str) -> None:
+        if self._depth >= DEEPEST:
+            raise too_deep()
+        self._depth += 1
+        self._content.update(encoded(f"{spell_key(key)}{bracket}"))
+
+    def end(self) -> bool:
+        """Return whether that was all of it."""
+        self._depth -= 1
+        self._content.update(b"]")
+        return self._depth == self._outside
+
+    def value(self, key: str, value: Any) -> None:  # Any: a scalar, a list, or the pairs of an object
+        if value.__class__ in CONTAINERS:
+            is_list = value.__class__ is list
+            self.begin(key, "[" if is_list else "{")
+            for name, inner in [("", one) for one in value] if is_list else value:
+                self.value(name, inner)
+            self.end()
+        else:
+            text = spell_text(value) if isinstance(value, str) else spell_plain(value)
+            self._content.update(encoded(f"{spell_key(key)}{text},"))
+
+    def digest(self) -> str:
+        return self._content.hexdigest()
+
+
 class _Redactor:
     def __init__(self, secrets: SecretIndex, fingerprint: Callable[[str], str]) -> None:
         self._fingerprint = fingerprint
         self._pieces: list[str] = []
         self._writer = JsonWriter(self._pieces.append)
-        self._frames: list[_Frame | None] = [None]  # None for a list, and for what is around the document
-        self._inside = 0  # how many objects and lists are open in a secret's place; one fingerprint stands for them
-        self._content = sha256()
-        self._slot = ""  # the key of these, spelled
+        self._frames: list[_Frame | None] = []  # None for a list
+        self._hidden: _Hidden | None = None
+        self._slot = ""  # the key of what is hidden, spelled
         self._spelled_key = lru_cache(maxsize=_REMEMBERED)(spell_key)
         self._identity = lru_cache(maxsize=_REMEMBERED)(spell_text)
         self._free = lru_cache(maxsize=_REMEMBERED)(lambda text: spell_text(secrets.masked(text, fingerprint)))
@@ -83,72 +116,50 @@ class _Redactor:
         return text
 
     def begin(self, key: str, bracket: str) -> None:
-        spelled = self._key(key)
-        if self._inside or self._hides(key):
-            self._begin_inside(spelled, f"{spell_key(key)}{bracket}")
+        if self._hidden:
+            self._hidden.begin(key, bracket)
             return
-        self._frames.append(_Frame() if bracket == "{" else None)
-        self._writer.begin(bracket, spelled)
-
-    def _hides(self, key: str) -> bool:
-        frame = self._frames[-1]
-        if frame is None or self._inside:
-            return bool(self._inside)
-        return key in SECRET_FIELDS or (key == "value" and self._secret(frame.name, frame.flag, whole=False))
-
-    def _begin_inside(self, spelled: str, text: str) -> None:
-        if not self._inside:
-            self._content, self._slot = sha256(), spelled
-        self._inside += 1
-        if len(self._frames) + self._inside > DEEPEST:
-            raise too_deep()
-        self._content.update(encoded(text))
-
-    def _key(self, key: str) -> str:
-        frame = self._frames[-1]
-        if frame is None or self._inside:
-            return ""
-        self._flush(frame, whole=False)
-        return self._spelled_key(key)
+        spelled = self._key(key)
+        if self._hides(key):
+            self._hidden, self._slot = _Hidden(len(self._frames)), spelled
+            self._hidden.begin(key, bracket)
+        else:
+            self._frames.append(_Frame() if bracket == "{" else None)
+            self._writer.begin(bracket, spelled)
 
     def end(self) -> None:
-        if self._inside:
-            self._inside -= 1
-            self._content.update(b"]")
-            if not self._inside:
-                self._writer.members([self._slot + spell_text(self._fingerprint(self._content.hexdigest()))])
+        if self._hidden:
+            if self._hidden.end():
+                self._writer.members([self._slot + spell_text(self._fingerprint(self._hidden.digest()))])
+                self._hidden = None
             return
         frame = self._frames.pop()
-        if frame is not None:
+        if frame:
             self._flush(frame, whole=True)
         self._writer.end()
 
     def value(self, key: str, value: object) -> None:
-        frame = self._frames[-1]
-        if value.__class__ in CONTAINERS:
-            self._container(key, value)
-        elif self._inside:
-            text = spell_text(value) if isinstance(value, str) else spell_plain(value)
-            self._content.update(encoded(f"{spell_key(key)}{text},"))
-        elif frame is not None:
+        frame = self._frames[-1] if self._frames else None
+        if self._hidden:
+            self._hidden.value(key, value)
+        elif frame and value.__class__ not in CONTAINERS:
             frame.pending.append((key, value))
         else:
-            self._writer.members([self._spell(value)])
+            spelled, depth = self._key(key), len(self._frames)
+            hides = self._hides(key)
+            text = self._secret(key, value, depth) if hides else self._text(value, self._writer.indent, depth)
+            self._writer.members([spelled + text])
 
-    def _container(self, key: str, value: Any) -> None:  # Any: the pairs of an object, or a list
-        if value.__class__ is list:
-            self.begin(key, "[")
-            for inner in value:
-                self.value("", inner)
-            self.end()
-        elif not self._hides(key) and CONTAINERS.isdisjoint([inner.__class__ for _, inner in value]):
-            key, fields = self._key(key), dict(value)
-            self._writer.flat(self._texts(value, fields.get("name"), fields.get("sensitive"), whole=True), key)
-        else:
-            self.begin(key, "{")
-            for name, inner in value:
-                self.value(name, inner)
-            self.end()
+    def _key(self, key: str) -> str:
+        frame = self._frames[-1] if self._frames else None
+        if frame is None:
+            return ""
+        self._flush(frame, whole=False)
+        return self._spelled_key(key)
+
+    def _hides(self, key: str) -> bool:
+        frame = self._frames[-1] if self._frames else None
+        return frame is not None and (key in SECRET_FIELDS or (key == "value" and frame.flag is not False))
 
     def _flush(self, frame: _Frame, *, whole: bool) -> None:
         for key, value in frame.pending:
@@ -156,25 +167,60 @@ class _Redactor:
                 frame.name = value
             elif key == "sensitive":
                 frame.flag = value
-        self._writer.members(self._texts(frame.pending, frame.name, frame.flag, whole=whole))
+        # While an object is not whole, its flag may still come.
+        secret = sensitive(frame.name, frame.flag) if whole else frame.flag is not False
+        self._writer.members(self._texts(frame.pending, secret, "", 0))
         frame.pending.clear()
 
-    def _texts(self, pairs: Iterable[tuple[str, object]], name: object, flag: object, *, whole: bool) -> list[str]:
-        # While an object is not `whole`, its flag may still come, so values are secret.
+    def _text(self, value: Any, indent: str, depth: int) -> str:  # Any: a scalar, a list, or the pairs of an object
+        # `depth`: the objects and lists around it.
+        if value.__class__ not in CONTAINERS:
+            return self._free(value) if isinstance(value, str) else spell_plain(value)
+        if depth >= DEEPEST:
+            raise too_deep()
+        if value.__class__ is list:
+            members = ", ".join([self._text(inner, indent, depth + 1) for inner in value])
+            return f"[ {members} ]" if value else "[ ]"
+        inside = f"{indent}  "
+        members = f",{inside}".join(self._texts(value, _holds_secret(value), inside, depth + 1))
+        return f"{{{inside}{members}{indent}}}" if value else "{ }"
+
+    def _texts(self, pairs: Iterable[tuple[str, Any]], secret: bool, indent: str, depth: int) -> list[str]:
+        # Runs for every member of a document, so kept flat for speed.
         texts = []
         for key, value in pairs:
-            if key in SECRET_FIELDS or (key == "value" and self._secret(name, flag, whole=whole)):
-                shown = spell_text(self._fingerprint(str(value))) if readable(value) else self._spell(value)
+            if key in SECRET_FIELDS or (secret and key == "value"):
+                text = self._secret(key, value, depth)
             elif value.__class__ is str:
-                shown = self._identity(value) if key in IDENTITY else self._free(value)
+                text = self._identity(value) if key in IDENTITY else self._free(value)
+            elif value.__class__ in CONTAINERS:
+                text = self._text(value, indent, depth)
             else:
-                shown = spell_plain(value)
-            texts.append(self._spelled_key(key) + shown)
+                text = spell_plain(value)
+            texts.append(self._spelled_key(key) + text)
         return texts
 
-    @staticmethod
-    def _secret(name: object, flag: object, *, whole: bool) -> bool:
-        return sensitive(name, flag) or not (whole or isinstance(flag, bool))
+    def _secret(self, key: str, value: object, depth: int) -> str:
+        if value.__class__ in CONTAINERS:
+            hidden = _Hidden(depth)
+            hidden.value(key, value)
+            value = hidden.digest()
+        return spell_text(self._fingerprint(str(value))) if readable(value) else self._text(value, "", depth)
 
-    def _spell(self, value: object) -> str:
-        return self._free(value) if isinstance(value, str) else spell_plain(value)
+
+def _holds_secret(pairs: Pairs) -> bool:
+    """Return whether the `value` of an object is secret; a flag behind a list or an object comes too late to clear it.
+
+    So it does in an object that is too long to be taken whole.
+    """
+    fields = dict(pairs)
+    if "value" not in fields:
+        return False
+    if not CONTAINERS.isdisjoint(map(type, fields.values())):
+        nested = [at for at, (_, value) in enumerate(pairs) if type(value) in CONTAINERS]
+        at = [key for key, _ in pairs].index("value")
+        end = next((one for one in nested if one >= at), None)
+        if end is not None and dict(pairs[:end]).get("sensitive") is not False:
+            return True
+        fields = {key: value for key, value in pairs if type(value) not in CONTAINERS}
+    return sensitive(fields.get("name"), fields.get("sensitive"))

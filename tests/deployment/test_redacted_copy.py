@@ -180,3 +180,25 @@ def test_a_list_or_an_object_in_a_secrets_place_is_one_fingerprint(
     assert all(masked(one) for one in hidden)
     assert listed["name"] == "dr"
     assert shown["config"]["items"][1] == items[1]
+
+
+_KEYS = st.sampled_from(["name", "value", "sensitive", "password", "items", "x"])
+_VALUES = st.recursive(
+    st.sampled_from([None, True, False, 0, 1.5, "db_password", "REDACTED", "known secret", "x", ""]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=6),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(_KEYS, _VALUES, max_size=6), st.sampled_from([1, 2, 8, 40]))
+def test_a_copy_is_the_same_whether_its_objects_are_taken_whole_or_member_by_member(
+    document: dict[str, Any], window: int
+) -> None:
+    content = json.dumps(document).encode()
+    known = SecretIndex()
+    known.add("secret")
+    whole = RedactedCopy(iter([content]), known, FINGERPRINT).read(1 << 20)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Reader, "window", window)
+        pieces = iter([content[at : at + 16] for at in range(0, len(content), 16)])
+        assert RedactedCopy(pieces, known, FINGERPRINT).read(1 << 20) == whole
