@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from http.client import HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
@@ -269,8 +270,21 @@ def _arm(sock: "_Timed | _TimedTls") -> None:
         sock.settimeout(left)
 
 
+class _Final(HTTPResponse):
+    """The answer behind whatever only says that one is to come: Python passes over 100 alone, not 102 and 103."""
+
+    def begin(self) -> None:
+        """Read the head of an answer."""
+        super().begin()
+        while 100 < self.status < 200 and self.status != 101:  # after 101 no HTTP follows
+            self.headers = self.msg = cast(HTTPMessage, None)  # else nothing more would be read
+            super().begin()
+
+
 class _Watched(HTTPConnection):
     """A connection that says when it stands, and swaps the short time-out of connecting for that of sending."""
+
+    response_class = _Final
 
     def __init__(self, *arguments: Any, through: str | None, **options: Any) -> None:
         super().__init__(*arguments, **options)
