@@ -91,6 +91,25 @@ def test_nothing_of_a_forged_part_is_given_out_before_it_is_refused(place: Any, 
     assert given == []
 
 
+def test_a_forged_part_as_long_as_the_true_one_is_refused_before_its_first_byte(place: Any, snapshot: Any) -> None:
+    """Neither its length nor the hash of its content, which is known at its end only, tells by then."""
+    stored = snapshot.part(DEPLOYMENT)
+    content, digits = place.manager.content, b"0123456789"
+    assert b'"pwHash"' in content
+    changed = (
+        content.replace(bytes([one]), bytes([other]), 1)
+        for one in content
+        for other in digits
+        if one in digits and one != other
+    )
+    forged = next(made for one in changed if len(made := sealed(place, one)) == stored.bytes)
+    place.store = Liar(place.store, lambda path, _: forged if path.endswith(f"/{DEPLOYMENT}") else None)
+    given: list[bytes] = []
+    with pytest.raises(WorkFailed, match="other bytes"), open_part(place, snapshot, DEPLOYMENT) as stream:
+        given.append(stream.read(1))
+    assert given == []
+
+
 def test_a_part_is_read_from_where_it_was_proven(place: Any, snapshot: Any) -> None:
     store = place.store = Liar(place.store, lambda path, reading: b"lie" if reading > 1 else None)
     with open_part(place, snapshot, DEPLOYMENT) as stream:
