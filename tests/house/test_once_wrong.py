@@ -16,6 +16,11 @@ a store that lied between proof and use, or till the last block, had a forged de
     campaigns/test_liars.py::test_a_restore_from_a_store_that_lies_sends_what_was_signed_or_nothing
     lab/manager/test_truth.py::test_a_server_may_commit_at_the_closing_brace_though_the_body_is_cut_afterwards
     snapshots/test_parts.py::test_nothing_of_a_forged_part_is_given_out_before_it_is_refused
+    snapshots/test_parts.py::test_a_forged_part_as_long_as_the_true_one_is_refused_before_its_first_byte
+    steps/guards/test_put.py::test_a_restore_that_is_taken_up_sends_nothing_while_another_part_than_the_deployment_has_rotted
+    steps/ecs/test_retire.py::test_what_alone_brings_a_virtual_cluster_back_and_has_rotted_when_the_hosts_turn_comes_stops_it
+an answer that only says that one is to come passed for the server's refusal, so that a deployment could be sent twice
+    adapters/manager/test_interim.py::test_what_says_that_an_answer_is_to_come_is_not_the_answer
 a plan was carried out from another manifest than it was made from
     snapshots/test_parts.py::test_a_plan_is_held_to_the_manifest_that_it_was_made_from
     snapshots/test_parts.py::test_no_step_of_a_restore_uses_another_manifest_than_its_plan_was_made_from

@@ -389,6 +389,18 @@ def test_what_is_no_longer_proven_when_the_hosts_turn_comes_stops_it_until_it_is
     assert said.code == 0, said.err
 
 
+def test_what_alone_brings_a_virtual_cluster_back_and_has_rotted_when_the_hosts_turn_comes_stops_it(loaded):
+    """The backup of the manager stays sound: only the snapshot that the plan names for the virtual cluster does not."""
+    assert loaded("vc", "backup", "--yes").code == 0
+    newest = max((loaded.lab.folder / "backups" / SITE).glob("2*"))
+    (part,) = newest.glob("vc/*")
+    when_told(machine(loaded, ONE), "docker rmi", lambda: part.write_bytes(b"rotten"))
+    said = retire(loaded)
+    assert said.code == 5, said.err
+    assert f"snapshot {newest.name}, which was to bring virtual cluster" in said.err
+    assert "rke2-killall.sh" not in did(loaded, ONE)
+
+
 def test_rules_that_stand_there_when_kept_ones_come_back_are_named_sealed_and_can_come_back(loaded):
     before = on(loaded, ONE, "iptables -F KUBE-SERVICES; iptables-save")
     assert retire(loaded).code == 0

@@ -92,6 +92,16 @@ def stopped_before_the_put(operator: Operator) -> None:
     operator.forget_requests()
 
 
+def test_a_restore_that_is_taken_up_sends_nothing_while_another_part_than_the_deployment_has_rotted(lost):
+    stopped_before_the_put(lost)
+    (path,) = (lost.lab.folder / "backups" / SITE / snapshots(lost)[0]["id"]).glob("manager-files*")
+    path.write_bytes(b"rotten")
+    said = lost("playbook", "resume")
+    assert said.code == 5, said.err
+    assert "is not proven restorable, so it is not sent" in said.err
+    assert lost.puts == 0
+
+
 def test_a_restore_that_is_taken_up_sends_nothing_to_a_manager_that_was_upgraded_meanwhile(lost):
     stopped_before_the_put(lost)
     with lost.lab.world.lock:
