@@ -73,6 +73,7 @@ class DeclaredCommand(msgspec.Struct, frozen=True):
                 return self.function(said, **values)
 
             gc.freeze()  # what is imported stays: the garbage of the work alone is looked for
+            gc.enable()
             screen = merged(flags, {key: shared[key] for key in COMMON}).screen
             raise typer.Exit(guarded(screen, work, self.outputs))
 
