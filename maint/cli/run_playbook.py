@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
@@ -43,8 +43,10 @@ from maint.engine.shared_runs import at_work, unless_held
 from maint.errors import Interrupted, Locked, MaintError, PartlyDone, Refused, Unfinished, shortage
 from maint.model.formatting import tell_times
 from maint.model.json import Json
+from maint.model.manager import CLOSE_COMMAND
 from maint.model.notice import verb_of
 from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook
+from maint.steps.manager.window_record import remembered
 from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]
@@ -458,4 +460,15 @@ def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -
         error.hint = error.hint.replace(_RESUME, command)
     elif "playbook resume" not in error.hint:
         error.hint = f"{error.hint}; {command} goes on where it stopped"
+    return _with_window(error, run, site)
+
+
+def _with_window(error: MaintError, run: str, site: ConfiguredSite) -> MaintError:
+    """Add to a failure that the run has left its redaction window open, such as where its closing was stopped too."""
+    with suppress(Refused):  # its record is damaged: doctor tells
+        window = remembered(site.state)
+        if window is not None and window.run == run:
+            words = "the redaction window is still open: everyone who may read the API sees passwords"
+            error.detail = (*error.detail, words)
+            error.hint = f"{error.hint}; `{CLOSE_COMMAND}` closes it alone"
     return error

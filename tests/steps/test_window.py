@@ -218,6 +218,13 @@ def exporting(begun):
     return False
 
 
+def begun_last(path):
+    """The kind of the action that a run has begun last."""
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    actions = lines[0]["plan"]["actions"]
+    return [actions[line["index"]]["kind"] for line in lines if line["what"] == "intent"][-1]
+
+
 @pytest.fixture
 def hanging(loaded):
     """An operator, and an export that hangs within the window."""
@@ -236,6 +243,27 @@ def test_a_signal_closes_the_window(hanging, number, code):
     assert process.wait() == code
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
     assert redacts(operator)
+
+
+def test_an_operator_who_stops_the_closing_too_is_told_that_the_window_is_open(loaded):
+    known = journals(loaded)
+    process = stopped_in_the_window(loaded)
+    (run,) = journals(loaded) - known
+    loaded.lab.switch("starting-seconds", "60")
+    process.send_signal(signal.SIGINT)
+    while begun_last(run) != "window.close":
+        time.sleep(0.02)
+    while process.poll() is None:  # the closing is begun once more after the first
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert loaded.window
+    assert "the redaction window is still open: everyone who may read the API sees passwords" in " ".join(said.split())
+    assert "`maint manager export --close-window` closes it alone" in " ".join(said.split())
+    loaded.lab.switch("starting-seconds", "0.2")
+    assert loaded("manager", "export", "--close-window", "--yes").code == 0
+    assert not loaded.window
 
 
 @pytest.fixture(scope="module")
