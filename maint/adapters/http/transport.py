@@ -131,7 +131,7 @@ class Transport:
             _UNDER_WAY.reset(under_way)
         # The frames below hold the Authorization header, and a traceback may show them: cut them off.
         known = isinstance(caught, requests.RequestException | urllib3.exceptions.HTTPError)
-        failure = self._explain(cast(Exception, caught), call, connected=exchange.connected) if known else caught
+        failure = self._explain(cast(Exception, caught), call, limit, connected=exchange.connected) if known else caught
         failure.__context__ = failure.__cause__ = None
         raise failure.with_traceback(None)
 
@@ -152,11 +152,11 @@ class Transport:
                 self._adapter = made
             return made
 
-    def _explain(self, error: Exception, call: HttpCall, *, connected: bool) -> MaintError:
+    def _explain(self, error: Exception, call: HttpCall, limit: float, *, connected: bool) -> MaintError:
         root = _root(error)
         if isinstance(root, ssl.SSLCertVerificationError) and not connected:
             return self._untrusted(root, call)
-        words = _words(root, call.read if connected else self.timeouts.connect)
+        words = _words(root, min(call.read, limit) if connected else self.timeouts.connect)
         proxy = None if isinstance(root, ProxyFailed) else self.peer.way(call.url)
         if proxy:
             words += f", through the proxy {named(proxy)}"

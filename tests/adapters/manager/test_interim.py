@@ -5,7 +5,9 @@ import socket
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from maint.errors import CannotReach
 from maint.model.manager import Place
 from maint.ports import Body
 from tests.adapters.manager.conftest import Bench, answer, request_head
@@ -38,3 +40,16 @@ def test_what_says_that_an_answer_is_to_come_is_not_the_answer(bench: Bench, raw
     assert client.put_deployment(body, api=49, delete_current=True, timeout=60).read().startswith(b"{")
     assert client.place_command(Place("c"), "stop").id == 7
     assert [line.split()[0] for line in arrived if not line.startswith("GET")] == ["PUT", "POST"]
+
+
+def test_answers_that_only_say_that_one_is_to_come_end_with_their_time(bench: Bench, raw: Raw) -> None:
+    def serve(connection: socket.socket) -> None:
+        if "/api/version" in request_head(connection):
+            connection.sendall(answer("200 OK", b"v49"))
+            return
+        while True:
+            connection.sendall(INTERIM[0] * 100)
+
+    bench.timeouts = replace(bench.timeouts, whole=1.0)
+    with pytest.raises(CannotReach, match="no answer in 1s"):
+        bench.client(plain_port=raw(serve)).hosts()
