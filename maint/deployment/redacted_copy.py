@@ -216,6 +216,8 @@ def _holds_secret(pairs: Pairs) -> bool:
     fields = dict(pairs)
     if "value" not in fields:
         return False
+    if len(fields) < len(pairs):  # a key stands twice, and readers differ in which value they take
+        return True
     if not CONTAINERS.isdisjoint(map(type, fields.values())):
         nested = [at for at, (_, value) in enumerate(pairs) if type(value) in CONTAINERS]
         at = [key for key, _ in pairs].index("value")

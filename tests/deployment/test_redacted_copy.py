@@ -202,3 +202,11 @@ def test_a_copy_is_the_same_whether_its_objects_are_taken_whole_or_member_by_mem
         patched.setattr(Reader, "window", window)
         pieces = iter([content[at : at + 16] for at in range(0, len(content), 16)])
         assert RedactedCopy(pieces, known, FINGERPRINT).read(1 << 20) == whole
+
+
+@pytest.mark.parametrize("again", ['"sensitive": 0', '"sensitive": false', '"name": "x"', '"value": "y"'])
+def test_a_value_is_hidden_where_a_key_of_its_object_stands_twice(again: str) -> None:
+    content = f'{{"items": [{{"name": "x", "value": "plain words", "sensitive": {{}}, {again}}}]}}'.encode()
+    assert b"plain words" not in b"".join(blocks(RedactedCopy(iter([content]), SecretIndex(), FINGERPRINT).read, 1000))
+    content = content.replace(b"{}", b"false")
+    assert b"plain words" not in b"".join(blocks(RedactedCopy(iter([content]), SecretIndex(), FINGERPRINT).read, 1000))
