@@ -139,7 +139,7 @@ class _Redactor:
         self._writer.end()
 
     def value(self, key: str, value: object) -> None:
-        frame = self._frames[-1] if self._frames else None
+        frame = self._frame
         if self._hidden:
             self._hidden.value(key, value)
         elif frame and value.__class__ not in CONTAINERS:
@@ -150,15 +150,19 @@ class _Redactor:
             text = self._secret(key, value, depth) if hides else self._text(value, self._writer.indent, depth)
             self._writer.members([spelled + text])
 
+    @property
+    def _frame(self) -> _Frame | None:
+        return self._frames[-1] if self._frames else None
+
     def _key(self, key: str) -> str:
-        frame = self._frames[-1] if self._frames else None
+        frame = self._frame
         if frame is None:
             return ""
         self._flush(frame, whole=False)
         return self._spelled_key(key)
 
     def _hides(self, key: str) -> bool:
-        frame = self._frames[-1] if self._frames else None
+        frame = self._frame
         return frame is not None and (key in SECRET_FIELDS or (key == "value" and frame.flag is not False))
 
     def _flush(self, frame: _Frame, *, whole: bool) -> None:
@@ -219,10 +223,9 @@ def _holds_secret(pairs: Pairs) -> bool:
     if len(fields) < len(pairs):  # a key stands twice, and readers differ in which value they take
         return True
     if not CONTAINERS.isdisjoint(map(type, fields.values())):
-        nested = [at for at, (_, value) in enumerate(pairs) if type(value) in CONTAINERS]
-        at = [key for key, _ in pairs].index("value")
-        end = next((one for one in nested if one >= at), None)
-        if end is not None and dict(pairs[:end]).get("sensitive") is not False:
-            return True
+        at = list(fields).index("value")
+        end = next((place for place in range(at, len(pairs)) if type(pairs[place][1]) in CONTAINERS), None)
+        if end is not None:
+            return dict(pairs[:end]).get("sensitive") is not False
         fields = {key: value for key, value in pairs if type(value) not in CONTAINERS}
     return sensitive(fields.get("name"), fields.get("sensitive"))
