@@ -1,5 +1,6 @@
 """Servers that tests script."""
 
+import logging
 import socket
 import threading
 from contextlib import suppress
@@ -7,6 +8,8 @@ from contextlib import suppress
 from pytest_httpserver import HTTPServer
 
 _LOOKS_AGAIN = 0.01  # seconds
+
+logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes to what its test has closed
 
 
 class ScriptedServer(HTTPServer):
