@@ -7,7 +7,8 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -72,19 +73,11 @@ OUTPUTS = ("table", "json", "yaml")
 
 def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_outputs: Sequence[str] = ()) -> int:
     """Run a command (None is exit code 0) and return its exit code; failures are shown on the screen."""
-    _listen()
     shown = screen()
     try:
-        if shown.output not in (known := (*OUTPUTS, *more_outputs)):
-            words = f"-o or MAINT_OUTPUT: this command has no output {shown.output!r}"
-            raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
-        if shown.log_format not in LOG_FORMATS:
-            raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")
-        if shown.color not in COLORS:
-            raise UsageError(
-                f"--color or MAINT_COLOR: {shown.color!r} is not known", hint=f"one of {', '.join(COLORS)}"
-            )
-        return work() or 0
+        with listening():
+            _check(shown, (*OUTPUTS, *more_outputs))
+            return work() or 0
     except MaintError as error:
         if _received[0]:  # it may come out as another failure, where a library took it for its own
             error.exit_code = 128 + _received[0]
@@ -100,6 +93,16 @@ def guarded(screen: Callable[[], Screen], work: Callable[[], int | None], more_o
         return failure.exit_code
 
 
+def _check(shown: Screen, known: Sequence[str]) -> None:
+    if shown.output not in known:
+        words = f"-o or MAINT_OUTPUT: this command has no output {shown.output!r}"
+        raise UsageError(words, hint=f"-o {', '.join(known[:-1])} or {known[-1]}")
+    if shown.log_format not in LOG_FORMATS:
+        raise UsageError(f"--log-format {shown.log_format!r} is not known", hint=f"one of {', '.join(LOG_FORMATS)}")
+    if shown.color not in COLORS:
+        raise UsageError(f"--color or MAINT_COLOR: {shown.color!r} is not known", hint=f"one of {', '.join(COLORS)}")
+
+
 _received = [0]  # the newest signal that asks this process to end; 0: none
 
 
@@ -109,8 +112,12 @@ def insist() -> None:
         raise Interrupted(_received[0])
 
 
-def _listen() -> None:
-    """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order, and that Python cannot lose."""
+@contextmanager
+def listening() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order, and that Python cannot lose.
+
+    Afterwards each does what it did before: it ends all at once, also where the last words wait for a terminal.
+    """
     _received[0] = 0
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -119,11 +126,17 @@ def _listen() -> None:
             _let_go_of_lost_terminals()
         raise Interrupted(number)  # the run under way adds how to take it up again
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
-            signal.signal(number, interrupt)
     if not isinstance(sys.unraisablehook, _Unraisable):
         sys.unraisablehook = _Unraisable(sys.unraisablehook)
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
+                before[number] = signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Unraisable:

@@ -1,8 +1,13 @@
 """A signal or a limit that strikes where Python ignores what is raised still ends the command."""
 
+import array
+import fcntl
+import os
 import signal
 import subprocess
 import sys
+import termios
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -162,3 +167,26 @@ except Exception as error:  # up to Python 3.11 what is raised while a class is 
         ended = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
         assert ended.returncode in (0, 3, -signal.SIGALRM), ended.stderr
         assert "panic" not in ended.stderr, ended.stderr
+
+
+def test_a_command_whose_words_nobody_takes_is_ended_by_ctrl_c_and_says_nothing_of_python() -> None:
+    """As with a terminal that Ctrl-S holds, or a pager that is not read on."""
+    readable, writable = os.pipe()
+    holds = fcntl.fcntl(writable, fcntl.F_SETPIPE_SZ, 4096)
+    words = [sys.executable, "-m", "maint", "help", "checks"]
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=writable, stderr=writable, env=environment())
+    os.close(writable)
+    waiting = array.array("i", [0])
+    while waiting[0] < holds and child.poll() is None:
+        fcntl.ioctl(readable, termios.FIONREAD, waiting)
+        time.sleep(0.01)
+    assert child.poll() is None
+    for _ in range(2):  # the first may end the work, whose last words wait in turn
+        child.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(5)
+    code = child.poll()
+    child.kill()
+    with os.fdopen(readable, "rb") as rest:
+        said = rest.read().decode()
+    assert (code, "Interrupted" in said, "Traceback" in said) == (-signal.SIGINT, False, False), said[-400:]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import Field
 
+from maint.cli.boundary import listening
 from maint.cli.composition import ConfiguredSite
 from maint.config.schema import ManagerSettings, SiteSettings
 from maint.config.secrets import ReferencedSecrets
@@ -132,9 +133,10 @@ class Bench:
         """Carry it out to the end, or to its failure."""
         plan = text if isinstance(text, Plan) else self.plan(text)
         self.events = []
-        for event in RunSession(self.site, plan, options or {}, **more).events():
-            if isinstance(event, Event):
-                self.events.append(event)
+        with listening():
+            for event in RunSession(self.site, plan, options or {}, **more).events():
+                if isinstance(event, Event):
+                    self.events.append(event)
         return self.events
 
     def fails(self, text: str | Plan, **more: Any) -> MaintError:
