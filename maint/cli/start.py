@@ -32,6 +32,8 @@ def main() -> None:
         # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # half a character is a wrong answer, and no failure
     try:
         if "_MAINT_COMPLETE" in os.environ:  # a shell asks at every Tab, so nothing else is loaded
             from maint.cli.completion.names import main as run

@@ -213,9 +213,15 @@ class ReferencedSecrets:
             )
         if words not in self._asked:
             try:
-                self._asked[words] = Secret(self._ask(f"{words or 'Password'}: "))
+                typed = self._ask(f"{words or 'Password'}: ")
+                typed.encode()
             except EOFError:
                 raise Refused("no password was typed", hint="type it, or name another source in the config") from None
+            except UnicodeError:
+                raise Invalid(
+                    "what was typed is not UTF-8 text", hint="set the terminal to UTF-8, and type it"
+                ) from None
+            self._asked[words] = Secret(typed)
         return self._asked[words]
 
 

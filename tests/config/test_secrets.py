@@ -203,6 +203,20 @@ def test_an_end_of_input_where_a_password_is_to_be_typed_is_refused(tmp_path: Pa
         resolver.resolve("prompt")
 
 
+@pytest.mark.parametrize("typed", ["\udcc3", UnicodeDecodeError("utf-8", b"hunter\xc3", 6, 7, "unexpected end")])
+def test_half_a_character_in_a_typed_password_is_refused_without_being_repeated(
+    tmp_path: Path, typed: str | UnicodeDecodeError
+) -> None:
+    def ask(_: str) -> str:
+        if isinstance(typed, UnicodeDecodeError):
+            raise typed
+        return typed
+
+    with pytest.raises(Invalid, match="what was typed is not UTF-8 text") as caught:
+        ReferencedSecrets(tmp_path, {}, ask=ask).resolve("prompt")
+    assert caught.value.__suppress_context__ and "hunter" not in str(caught.value.hint)
+
+
 def _ended(_: str) -> str:
     raise EOFError
 

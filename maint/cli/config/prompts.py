@@ -40,10 +40,7 @@ class Asker:
             return default
         while True:
             self._screen.ask(question + (f" [{shown or default}]" if shown or default else ""))
-            try:
-                line = self._source.readline()
-            except UnicodeDecodeError as error:
-                line = f"\0{error}\n"
+            line = self._source.readline()
             if not line:
                 raise Refused("the questions were not answered to the end", hint="nothing was written")
             if (answer := line.strip()).isprintable():
