@@ -1,11 +1,13 @@
 """The one error boundary: a foreseen failure is shown and becomes an exit code, a bug leaves a report."""
 
 import errno
+import math
 import os
 import platform
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -104,6 +106,8 @@ def _check(shown: Screen, known: Sequence[str]) -> None:
 
 
 _received = [0]  # the newest signal that asks this process to end; 0: none
+_heard = [-math.inf]  # when that was, as `time.monotonic` has it
+_HELD = 0.2  # seconds without a signal after which the next one is another: a held key repeats, and wrappers pass on
 
 
 def insist() -> None:
@@ -116,27 +120,30 @@ def insist() -> None:
 def listening() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order, and that Python cannot lose.
 
-    Afterwards each does what it did before: it ends all at once, also where the last words wait for a terminal.
+    Afterwards each ends the process at once: nothing is left to be put back, and a terminal may never take the last words.
     """
-    _received[0] = 0
+    _received[0], _heard[0] = 0, -math.inf
+    working = True
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
-        _received[0] = number
+        before, _heard[0], _received[0] = _heard[0], time.monotonic(), number
         if number == signal.SIGHUP:
             _let_go_of_lost_terminals()
+        if _heard[0] - before < _HELD:  # it would stop what the one before has begun to put back
+            return
+        if not working:
+            os._exit(128 + number)
         raise Interrupted(number)  # the run under way adds how to take it up again
 
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
+            signal.signal(number, interrupt)
     if not isinstance(sys.unraisablehook, _Unraisable):
         sys.unraisablehook = _Unraisable(sys.unraisablehook)
-    before = {}
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what `nohup` asks for
-                before[number] = signal.signal(number, interrupt)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        working = False
 
 
 class _Unraisable:
@@ -147,6 +154,7 @@ class _Unraisable:
 
     def __call__(self, unraisable: "sys.UnraisableHookArgs", /) -> None:
         if isinstance(unraisable.exc_value, Stopped):
+            _heard[0] = -math.inf
             raise_again(unraisable.exc_value)
         else:
             self._before(unraisable)

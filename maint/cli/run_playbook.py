@@ -390,15 +390,19 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
     except Exception as error:
         lacking = shortage(error)
         failure = _with_way_on(lacking, session, site) if lacking else error
-    moved = sum(one.end() for one in at_work)
-    where: Mapping[str, str] = {}
-    if plan.locks and not isinstance(failure, Locked):
-        where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work), moved))
-    if not isinstance(failure, Locked):  # which never began
-        _show(screen, session, results, where)
-    if failure is None and plan.locks:
-        screen.say(f"done: run {session.run_id}")
-    _tell_left(site, screen, session)
+    try:
+        moved = sum(one.end() for one in at_work)
+        where: Mapping[str, str] = {}
+        if plan.locks and not isinstance(failure, Locked):
+            where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work), moved))
+        if not isinstance(failure, Locked):  # which never began
+            _show(screen, session, results, where)
+        if failure is None and plan.locks:
+            screen.say(f"done: run {session.run_id}")
+        _tell_left(site, screen, session)
+    except Interrupted:
+        if failure is None:  # else that is what is still told
+            raise
     if failure is not None:
         raise failure
     return 0

@@ -13,6 +13,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
+from maint.cli import run_playbook
 from maint.errors import WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
@@ -243,6 +244,37 @@ def test_a_signal_closes_the_window(hanging, number, code):
     assert process.wait() == code
     assert (operator.options.read_bytes(), operator.window, operator.kept) == (operator.before, False, [])
     assert redacts(operator)
+
+
+def test_a_key_that_is_held_down_counts_once_and_the_window_closes(loaded):
+    before = loaded.options.read_bytes()
+    process = stopped_in_the_window(loaded)
+    end = time.monotonic() + 2  # seconds; long enough for three closings
+    while time.monotonic() < end and process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert (loaded.options.read_bytes(), loaded.window) == (before, False)
+    assert said.count("error: interrupted") == 1
+
+
+@pytest.mark.parametrize("place", ["after_run", "_show", "_tell_left"])
+def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_is_open(loaded, monkeypatch, place):
+    def strike(*_given):
+        signal.raise_signal(signal.SIGINT)
+
+    def fail(*_given):
+        raise WorkFailed("the server does not come back")
+        yield
+
+    monkeypatch.setattr(window, "close_own", fail)
+    monkeypatch.setattr(run_playbook, place, strike)
+    said = export(loaded)
+    words = " ".join(said.err.split())
+    assert (said.code, loaded.window) == (130, True)
+    assert "the server does not come back the redaction window is still open" in words
+    assert "`maint manager export --close-window` closes it alone" in words
 
 
 def test_an_operator_who_stops_the_closing_too_is_told_that_the_window_is_open(loaded):
