@@ -120,7 +120,7 @@ def insist() -> None:
 def listening() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP into a failure that ends the run in order, and that Python cannot lose.
 
-    Afterwards each ends the process at once: nothing is left to be put back, and a terminal may never take the last words.
+    Afterwards each ends the process at once: nothing is left to put back, and a terminal may never take the last words.
     """
     _received[0], _heard[0] = 0, -math.inf
     working = True
