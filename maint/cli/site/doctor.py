@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -25,8 +25,7 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
-from maint.cli.site.doctor_kubernetes import kubernetes
-from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, guarded, unwritable, within
+from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, by_checks, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
@@ -51,10 +50,12 @@ from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
 from maint.snapshots.records import LOST, insist_there, lost
 from maint.snapshots.replicate import suspect, with_store
+from maint.steps.virtual_clusters.init_host import GROUP
 
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
 _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time before this
 _SKEW = timedelta(minutes=5)
+_KUBERNETES = ("ecs.kubelet.nodes", "ecs.vault")  # checks that `maint host check` has
 _NOBODYS = "maint-doctor"  # a job that nobody has
 _OWNER = "look at who owns it, and who runs maint"
 _ROOM = 3  # times the newest snapshot that should be free
@@ -126,7 +127,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "hosts": lambda: _hosts(site, silent),
             "manager": lambda: manager(site, silent),
             "virtual clusters": lambda: _virtual_clusters(site),
-            "kubernetes": lambda: kubernetes(site, silent),
+            "kubernetes": lambda: _kubernetes(site, silent),
             "proxy": lambda: _proxy(site),
             "store": lambda: _store(site),
             "copies": lambda: _copies(site),
@@ -305,6 +306,16 @@ def _let_in(site: ConfiguredSite, label: str, name: str) -> Iterator[Line]:
     own = said.tls is None and all(is_self_signed(shown[host]) for host in ends)
     renew = f"maint vc init {name} --renew" if own else f"name a new one in its `tls`, then `maint vc init {name}`"
     yield Line(label, WARN if ends else OK, words, renew if ends else "")
+
+
+def _kubernetes(site: ConfiguredSite, silent: Collection[str]) -> Iterator[Line]:
+    """Ask kubectl on the host where virtual clusters are initialised; nothing where there is none, or none of both."""
+    hosts = site.settings.hosts_in(GROUP)[:1] if site.settings.ssh and site.settings.virtual_clusters else ()
+    for host in hosts:
+        if host.name in silent:
+            yield Line("kubernetes", SKIP, f"not looked at, since {host.name} did not answer over SSH")
+        else:
+            yield from by_checks(site, "kubernetes", host, _KUBERNETES)
 
 
 def _clock(site: ConfiguredSite) -> Iterator[Line]:

@@ -3,14 +3,14 @@
 from maint.checks.evaluate import judge
 from maint.checks.facts import Answered
 from maint.checks.registry import named
-from maint.cli.site.doctor_kubernetes import _CHECKS
+from maint.cli.site.doctor import _KUBERNETES
 from maint.cli.site.doctor_lines import SKIP, WARN, Line, line_of
 from tests.checks.facts import host
 
 
 def line(answer: str | Answered) -> Line:
     one = host(dict.fromkeys(("nodes", "vault"), answer))
-    return line_of("kubernetes", one, judge(named(_CHECKS), one.site, ()), _CHECKS)
+    return line_of("kubernetes", one, judge(named(_KUBERNETES), one.site, ()), _KUBERNETES)
 
 
 def test_what_the_account_may_not_look_into_is_not_known_and_is_no_warning_for_good() -> None:
