@@ -446,6 +446,23 @@ class SiteSettings(Site):
             )
         return found
 
+    def references(self, *stores: str) -> dict[str, str]:
+        """Return the secret references of a run that uses these stores: the key in the config → the reference."""
+        ssh, backup = self.ssh, self.backup
+        found = {
+            "manager.password": self.manager.password,
+            "manager.bootstrap.password": self.manager.bootstrap.password,
+            "ssh.sudo.password": ssh.sudo_password if ssh else None,
+            "backup.identity": backup.identity if backup else None,
+            "backup.signing_key": backup.signing_key if backup else None,
+            "backup.fingerprint_key": backup.fingerprint_key if backup else None,
+            "shared_state_key": self.shared_state_key,
+        }
+        for store in (*stores, self.shared_state or ""):
+            found |= backup.s3.keys(store) if backup else {}
+        found |= {f"virtual_clusters.{one.name}.password": one.password for one in self.virtual_clusters}
+        return {key: reference for key, reference in found.items() if reference}
+
 
 class ReportSettings(Strict):
     """The catalogue pages."""

@@ -173,19 +173,10 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
 
 def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
     """Return the secrets that a restore asks for: the config's name for each, and the kind of its reference."""
-    manager, backup = settings.manager, settings.backup
-    references = {
-        "manager.password": manager.login.password,
-        "manager.bootstrap.password": manager.bootstrap.password,
-        "backup.identity": backup.identity if backup else None,
-        "backup.signing_key": backup.signing_key if backup else None,
-        "backup.fingerprint_key": backup.fingerprint_key if backup else None,
-        **(backup.s3.keys(backup.store) if backup else {}),
-        "ssh.key": "file" if settings.ssh and settings.ssh.key else None,
-        "ssh.sudo.password": settings.ssh.sudo_password if settings.ssh else None,
-        **{f"virtual_clusters.{one.name}.password": one.password for one in settings.virtual_clusters},
-    }
-    return [(name, reference.partition(":")[0]) for name, reference in references.items() if reference]
+    found = settings.references(*[settings.backup.store] if settings.backup else ())
+    if settings.ssh and settings.ssh.key:
+        found["ssh.key"] = "file"
+    return [(name, reference.partition(":")[0]) for name, reference in found.items()]
 
 
 def _hosts(sight: Sight, out: Outgoing, hosts: object) -> list[HostFate]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from maint.cli.schedule.units import references
 from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings
 from maint.config.stores import S3Bucket, S3Settings
 from maint.lab.create import SITE
@@ -65,6 +66,19 @@ def test_the_plan_names_the_keys_of_a_store_of_s3_with_the_secrets_that_are_aske
         manager = ManagerSettings(host="cm.example.internal", password="env:X")
         settings = SiteSettings.model_construct(name="prod", manager=manager, backup=backup)
         assert [one for one in secrets_of(settings) if ".s3." in one[0]] == named
+
+
+def test_a_shared_state_s_own_secrets_are_asked_for_by_a_restore_and_by_what_is_scheduled():
+    settings = SiteSettings.model_construct(
+        name="prod",
+        manager=ManagerSettings(host="cm.example.internal", password="env:X"),
+        backup=BackupSettings(store="/srv/maint"),
+        shared_state="s3://maint/state",
+        shared_state_key="file:/etc/maint/shared",
+    )
+    wanted = {"shared_state_key", "backup.s3.access_key", "backup.s3.secret_key"}
+    assert wanted <= {name for name, _ in secrets_of(settings)}
+    assert wanted <= references(settings).keys()
 
 
 def test_no_secret_is_in_the_plan(loaded):

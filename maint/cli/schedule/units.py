@@ -255,23 +255,10 @@ def _in_tmp(needed: Sequence[Path | str]) -> bool:
 
 def references(site: SiteSettings) -> Mapping[str, str]:
     """Return each secret reference that a scheduled run may need: the key in the config → the reference."""
-    manager, backup, ssh = site.manager, site.backup, site.ssh
-    found = {
-        "manager.password": manager.login.password,
-        "manager.bootstrap.password": manager.bootstrap.password,
-        "ssh.sudo.password": ssh.sudo_password if ssh else None,
-        "backup.identity": backup.identity if backup else None,
-        "backup.signing_key": backup.signing_key if backup else None,
-        "backup.fingerprint_key": backup.fingerprint_key if backup else None,
-        "shared_state_key": site.shared_state_key,
-    }
-    for store in (backup.store, *backup.copies) if backup else ():
-        found |= backup.s3.keys(store) if backup else {}
-    for cluster in site.virtual_clusters:
-        found[f"virtual_clusters.{cluster.name}.password"] = cluster.login.password
+    found = site.references(*(site.backup.store, *site.backup.copies) if site.backup else ())
     for notice in site.notify:
         found |= notice.references()
-    return {key: reference for key, reference in found.items() if reference}
+    return found
 
 
 def references_by_hand(site: SiteSettings) -> Mapping[str, str]:
