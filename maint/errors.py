@@ -43,7 +43,11 @@ def exit_of(failure: BaseException | None) -> int:
     return failure.exit_code if isinstance(failure, MaintError) else BUG
 
 
-class WorkFailed(MaintError):
+class Failure(MaintError):
+    """A failure after which something else may still be done: every one but `Stopped`."""
+
+
+class WorkFailed(Failure):
     """A step, a check or a verification failed."""
 
 
@@ -156,7 +160,7 @@ class OfLaterVersion(StoreFailed):
     """What a later version of maint has stored, in a format that this one does not know: nothing is said of it."""
 
 
-class UsageError(MaintError):
+class UsageError(Failure):
     """The command line makes no sense."""
 
     exit_code = 2
@@ -189,7 +193,7 @@ class Position(msgspec.Struct, frozen=True):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-class Invalid(MaintError):
+class Invalid(Failure):
     """Configuration, playbook, snapshot reference or secret reference is wrong; nothing was touched."""
 
     exit_code = 3
@@ -206,7 +210,7 @@ class Invalid(MaintError):
         )
 
 
-class CannotReach(MaintError):
+class CannotReach(Failure):
     """No connection, or one that cannot be trusted."""
 
     exit_code = 4
@@ -221,25 +225,25 @@ class NotTrusted(CannotReach):
     """Something answers, and its certificate is not accepted."""
 
 
-class Refused(MaintError):
+class Refused(Failure):
     """A guard said no; nothing was touched."""
 
     exit_code = 5
 
 
-class Locked(MaintError):
+class Locked(Failure):
     """Another run holds the site's lock."""
 
     exit_code = 6
 
 
-class PartlyDone(MaintError):
+class PartlyDone(Failure):
     """Some of it worked."""
 
     exit_code = 7
 
 
-class Differences(MaintError):
+class Differences(Failure):
     """There are differences, and the operator asked for an exit code that says so."""
 
     exit_code = 8

@@ -16,7 +16,7 @@ from maint.checks.facts import Answered, HostFacts, ManagerFacts, SiteFacts, Sit
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Invalid, MaintError, Stopped, WorkFailed
+from maint.errors import Failure, Invalid, WorkFailed
 from maint.model.fleet import HostReply
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
@@ -201,9 +201,7 @@ def _told(sight: Sight, full: bool, truststore: bool) -> tuple[ManagerFacts, dat
         listed = manager.hosts()
         answered = sight.clock.now()
         trial = _tried(sight) if truststore else None
-    except Stopped:
-        raise
-    except MaintError as failure:
+    except Failure as failure:
         return ManagerFacts(failure.message, chain=chain, ends=ends), sight.clock.now()
     hosts = [
         {"hostname": one.hostname or None, "lastHeartbeat": one.heard or None, "cluster": one.cluster} for one in listed

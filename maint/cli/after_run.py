@@ -23,6 +23,7 @@ from maint.engine.history import forget, prunable
 from maint.engine.shared_runs import unless_held
 from maint.errors import (
     DeadlinePassed,
+    Failure,
     Interrupted,
     Locked,
     MaintError,
@@ -143,9 +144,7 @@ def _warned(screen: Screen, words: str) -> Iterator[None]:
     """Warn of what fails in the block, with these words before why; it stops nothing."""
     try:
         yield
-    except Stopped:
-        raise
-    except (OSError, MaintError) as error:
+    except (OSError, Failure) as error:
         screen.warn(f"{words}: {error}")
 
 
@@ -156,9 +155,7 @@ def _summarize(site: ConfiguredSite, unasked: str) -> None:
             known = entries(site)
             seen = outcomes.summary_of(known, last_good(drills(site)), site.clock.now())
             keep_record(site.state / outcomes.SUMMARY, seen)
-        except Stopped:
-            raise
-        except (OSError, MaintError):
+        except (OSError, Failure):
             return
 
 
@@ -340,9 +337,7 @@ def tell(
         return ()
     try:
         told = site.notices.tell(notices, names)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         screen.warn(f"nobody could be told: {error.message}")
         return ()
     problems = dict[str, str]()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, opt
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
 from maint.engine import last_command
-from maint.errors import Invalid, MaintError, Stopped, Unfinished
+from maint.errors import Failure, Invalid, MaintError, Unfinished
 from maint.files import is_file, read_file
 from maint.model.json import Json
 from maint.model.plan import Action, Plan
@@ -162,12 +162,8 @@ def _look(site: ConfiguredSite, action: Action) -> dict[str, Json]:
     settings = cluster.settings
     answers, holds = cluster.answers(settings.base_url), None
     if answers:
-        try:
+        with suppress(Failure):  # an account that is not let in learns so when the run looks
             holds = contents_of(cluster)
-        except Stopped:
-            raise
-        except MaintError:  # an account that is not let in learns so when the run looks
-            pass
     if settings.base_url.rstrip("/") != str(action.arguments["source"]).rstrip("/"):
         holds = None  # a new one, where things come back
     return {"name": settings.name, "base_url": settings.base_url, "answers": answers, "holds": holds or None}

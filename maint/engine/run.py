@@ -14,6 +14,7 @@ from maint.engine.parameters import render
 from maint.errors import (
     CannotReach,
     DeadlinePassed,
+    Failure,
     Interrupted,
     Invalid,
     MaintError,
@@ -239,9 +240,8 @@ class Runner:
 
     def _main(self) -> Iterator[Event]:
         if self._past is not None and self._cleaning_up(self._past):
-            raise MaintError(
-                "the run had failed, and was stopped while it put things back", hint="resume it again to go on"
-            )
+            words = "the run had failed, and was stopped while it put things back"
+            raise Failure(words, hint="resume it again to go on")
         open_ = [(i, one) for i, one in self._in(Phase.MAIN) if self._past is None or not self._past.record(i).settled]
         held: dict[str, MaintError] = {}
         for index, action in self._in(Phase.MAIN):
@@ -251,9 +251,9 @@ class Runner:
             try:
                 if not self._settled(index, action, needed=needed):
                     yield from self._carry_out(index, action)
-            except (Stopped, LeaseLost):
+            except LeaseLost:
                 raise
-            except MaintError as error:
+            except Failure as error:
                 if not action.lane:
                     raise
                 held[action.lane] = error

@@ -22,7 +22,7 @@ from maint.engine.journal import RUNS, RunState
 from maint.engine.lease import Lease, insist_mounted, remember_mounted
 from maint.engine.lock import refuse_held, site_lock
 from maint.engine.sealed import Sealed, key_of
-from maint.errors import CannotReach, Invalid, Locked, MaintError, Refused, Stopped, UsageError, WorkFailed
+from maint.errors import CannotReach, Failure, Invalid, Locked, Refused, UsageError, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Site, Store
 from maint.snapshots.in_progress import owner
@@ -489,9 +489,7 @@ def unless_held(site: Site) -> Iterator[None]:
         except Locked as held:
             held.detail = (*held.detail, f"meanwhile: {failure.in_a_line}")
             raise held from failure
-        except Stopped:
-            raise
-        except (OSError, MaintError):  # who holds it cannot be seen
+        except (OSError, Failure):  # who holds it cannot be seen
             pass
         raise
 

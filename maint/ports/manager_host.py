@@ -16,7 +16,7 @@ from ipaddress import ip_address
 import msgspec
 
 from maint.config.schema import HostSettings
-from maint.errors import CannotReach, Invalid, MaintError, Refused, Stopped, TimedOut
+from maint.errors import CannotReach, Failure, Invalid, Refused, TimedOut
 from maint.model.manager import Door, Host, Instance
 from maint.ports import Sight
 
@@ -169,9 +169,7 @@ def _behind(sight: Sight) -> _Behind:
     try:
         servers = [one for one in manager.instances() if _tells(one)]
         listed = [] if servers else manager.hosts()
-    except Stopped:
-        raise
-    except MaintError as failure:
+    except Failure as failure:
         return msgspec.structs.replace(found, silence=f"the manager's API does not tell: {failure.message}")
     return msgspec.structs.replace(found, servers=servers, listed=listed)
 

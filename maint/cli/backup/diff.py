@@ -11,7 +11,7 @@ from maint.cli.open_site import opened
 from maint.cli.options import LOOKS, Flags, argument, option
 from maint.cli.screen import Screen, printable, table
 from maint.deployment.compare import Comparison
-from maint.errors import Differences, MaintError, PartlyDone, Stopped
+from maint.errors import Differences, Failure, MaintError, PartlyDone
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import ClusterSummary, Snapshot
@@ -106,9 +106,7 @@ def _live(site: ConfiguredSite, snapshot: Snapshot, name: str) -> _Cluster:
         return _Cluster(name, unknown="the config does not say where it is")
     try:
         return _Cluster(name, drift_of(read_document(site, snapshot, name), site.virtual_cluster(name)))
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         return _Cluster(name, unknown=error.message, error=error)
 
 

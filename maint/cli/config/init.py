@@ -21,7 +21,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.config.schema import SiteSettings
-from maint.errors import Interrupted, Invalid, MaintError, Refused, Stopped, UsageError
+from maint.errors import Failure, Interrupted, Invalid, Refused, UsageError
 
 _USUAL = "~/.config/maint/config.yaml"
 _THERE = "name another file"
@@ -168,9 +168,7 @@ def _ask(draft: Draft, asker: Asker, answers: Answers, lab: SiteSettings | None)
 def _redacts(draft: Draft, asker: Asker) -> bool:
     try:
         return trials.redacts(draft)
-    except Stopped:
-        raise
-    except MaintError as error:  # an answer was kept that fails
+    except Failure as error:  # an answer was kept that fails
         draft.screen.warn(f"whether the API redacts cannot be told: {error.message}")
         return asker.there
 

@@ -6,7 +6,7 @@ from typing import TextIO
 import msgspec
 
 from maint.cli.screen import Screen
-from maint.errors import MaintError, Refused, Stopped, UsageError
+from maint.errors import Failure, MaintError, Refused, UsageError
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -92,8 +92,6 @@ def _failure(trial: Callable[..., None], answers: list[str]) -> MaintError | Non
     """Return why a trial fails, None where it holds; a signal, or the end of the time there is, is no such failure."""
     try:
         trial(*answers)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         return error
     return None

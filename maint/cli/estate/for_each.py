@@ -16,7 +16,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.config.suggestions import meant
-from maint.errors import Interrupted, MaintError, PartlyDone, Stopped, UsageError, WorkFailed
+from maint.errors import Failure, Interrupted, PartlyDone, UsageError, WorkFailed
 from maint.model.formatting import parse_duration, show_count, show_duration, show_ends, tell_times
 from maint.model.json import Json
 
@@ -167,9 +167,7 @@ def _write_pages(screen: Screen, settings: Settings, said: Said, since: float) -
 
     try:
         write_all_pages(settings, folder, since)
-    except Stopped:
-        raise
-    except (OSError, MaintError) as error:
+    except (OSError, Failure) as error:
         words = f"the pages in {folder} are not written: {error}"
         if asked:
             raise WorkFailed(words, hint="name another folder") from error

@@ -18,7 +18,7 @@ from maint.cli.screen import Screen
 from maint.config.schema import BackupSettings
 from maint.engine import journal, past_runs, takeovers
 from maint.engine.lease import newest as newest_row
-from maint.errors import MaintError, Refused, Stopped
+from maint.errors import Failure, Refused
 from maint.files import read_file, replace
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
@@ -78,9 +78,7 @@ def gathered(site: ConfiguredSite, *, stores: bool = True) -> Figures:
     if stores and site.settings.backup:
         try:
             known, drill, reached = [*entries(site)], last_good(drills(site)), True
-        except Stopped:
-            raise
-        except (OSError, MaintError):  # the copies are asked all the same
+        except (OSError, Failure):  # the copies are asked all the same
             reached = False
     newest = newest_good(known, now)
     window, window_known = _window(site, stores=stores, reached=reached)
@@ -151,9 +149,7 @@ def _lease(site: ConfiguredSite) -> tuple[bool | None, float] | None:
     try:
         row = newest_row(site.shared, site.settings.name)
         held = row is not None and bool(row.claim.token)
-    except Stopped:
-        raise
-    except (OSError, MaintError):  # the rest of the figures is not lost with it
+    except (OSError, Failure):  # the rest of the figures is not lost with it
         held = None
     return held, over.at.timestamp() if over else 0.0
 
@@ -171,9 +167,7 @@ def _copy(site: ConfiguredSite, copy: Store, now: datetime) -> CopyFigures:
     name = _label(copy.location)
     try:
         known = entries(with_store(site, copy))
-    except Stopped:
-        raise
-    except (OSError, MaintError):
+    except (OSError, Failure):
         return CopyFigures(name, reached=False)
     newest = newest_good(known, now)
     return CopyFigures(name, True, newest.taken_at.timestamp() if newest else None, len(known), stored_bytes(known))
@@ -240,9 +234,7 @@ def publish(site: ConfiguredSite, screen: Screen, unasked: str = "") -> None:
         kept = {name: lines for name, lines in before.items() if name.startswith(stays)}
         text = "".join((now | _said(site, _IDLE) | kept).values())
         replace(path, text.encode(), mode=0o644)  # nothing in it is secret
-    except Stopped:
-        raise
-    except (OSError, MaintError) as error:
+    except (OSError, Failure) as error:
         screen.warn(f"the metrics {path} are not written: {error}")
 
 

@@ -37,7 +37,7 @@ from maint.engine.load import library, names_given
 from maint.engine.plan import make_plan
 from maint.engine.read_step import is_file
 from maint.engine.session import RunSession
-from maint.errors import Interrupted, Invalid, MaintError, PartlyDone, Stopped, WorkFailed
+from maint.errors import Failure, Interrupted, Invalid, MaintError, PartlyDone, WorkFailed
 from maint.lab.faults import UnknownFault
 from maint.lab.http.server import read_requests
 from maint.lab.manager.load import Options
@@ -151,9 +151,7 @@ def playbook_of(wanted: Expectation, name: str, place: KeyPath) -> Playbook:
     """Return a playbook that a test names, there by `place`; Invalid where there is none, or it has a mistake."""
     try:
         return library().find(name, wanted.path.parent)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         if error.exit_code == Invalid.exit_code and getattr(error, "at", None):
             raise
         raise Invalid(error.message, at=wanted.document.where(place), hint=error.hint) from None
@@ -298,9 +296,7 @@ def _found(lab: Lab, site: ConfiguredSite, fact: StateForm) -> Json:
         return None
     try:
         value: Json = site.manager.get(fact.get)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         return error.message
     for step in filter(None, fact.key.split(".")):
         if isinstance(value, list) and step.isdigit() and int(step) < len(value):

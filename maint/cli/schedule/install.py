@@ -34,7 +34,7 @@ from maint.config.paths import absolute
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.engine.lock import make_state_folder
-from maint.errors import Invalid, MaintError, Stopped, UsageError, WorkFailed
+from maint.errors import Failure, Invalid, UsageError, WorkFailed
 from maint.files import visible
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Plan
@@ -295,9 +295,7 @@ def told_if_it_fails(flags: Flags, what: str) -> Iterator[None]:
     """Try what a scheduled run begins with, and say why it fails now; that may pass, so nothing is refused."""
     try:
         yield
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         flags.screen().warn(f"{what} would fail now: {error.in_a_line}")
 
 

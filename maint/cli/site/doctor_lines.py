@@ -18,7 +18,7 @@ from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import named
 from maint.cli.composition import ConfiguredSite
 from maint.config.schema import HostSettings
-from maint.errors import CannotReach, DeadlinePassed, MaintError, Stopped, TimedOut
+from maint.errors import CannotReach, DeadlinePassed, Failure, TimedOut
 from maint.model.fleet import Finding, State
 from maint.ports import Clock
 
@@ -93,11 +93,9 @@ def guarded(label: str, look: Callable[[], Iterator[Line]], lab: str = "") -> It
     """Yield what a look shows; `lab`: what is to be done instead of what failed where nothing answered."""
     try:
         yield from look()
-    except Stopped:
-        raise
     except CannotReach as error:
         yield Line(label, FAIL, error.in_a_line, lab or error.hint or "")
-    except MaintError as error:
+    except Failure as error:
         yield Line(label, FAIL, error.in_a_line, error.way_on or "")
     except OSError as error:
         yield Line(label, FAIL, f"{error.filename or label}: {error.strerror}", "correct that path, or its permissions")

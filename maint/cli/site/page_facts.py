@@ -15,7 +15,7 @@ from maint.config.schema import BackupSettings
 from maint.engine import past_runs
 from maint.engine.journal import later_version
 from maint.engine.lock import run_at_work
-from maint.errors import MaintError, Refused, Stopped
+from maint.errors import Failure, Refused
 from maint.files import keep_record, kept_record, make_folder
 from maint.model.formatting import parse_duration, show_count, tell_times
 from maint.model.json import Json
@@ -169,9 +169,7 @@ def _told(
 def _noting(problems: list[str]) -> Iterator[None]:
     try:
         yield
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         problems.append(scrub(error.in_a_line))
 
 
@@ -214,9 +212,7 @@ def _going(site: Site, known: Sequence[Entry], now: datetime) -> tuple[dict[str,
             decided = decide([*there, *coming], backup.keep, at, minimum=backup.minimum, holds=holds)
             for gone in decided.removed:
                 goes.setdefault(gone, at)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         return {}, error.message
     return {one: at for one, at in goes.items() if not one.startswith("~")}, doubt(known, now) or ""
 
@@ -316,9 +312,7 @@ def _day(site: Site, before: Snapshot, after: Snapshot) -> Day:
         return known
     try:
         found = _compared(site, before, after)
-    except Stopped:
-        raise
-    except MaintError as error:
+    except Failure as error:
         return Day(before.id, after.id, after.taken_at, problem=error.message)
     with suppress(OSError):  # it is worked out again
         if site.state.is_dir():

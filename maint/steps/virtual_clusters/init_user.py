@@ -16,7 +16,7 @@ from pydantic import Field
 from maint.checks.kerberos import mending
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.config.suggestions import unknown
-from maint.errors import MaintError, Refused, Stopped, WorkFailed
+from maint.errors import Failure, MaintError, Refused, WorkFailed
 from maint.files import explaining, opened, write_all
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -386,9 +386,7 @@ class _Change:
             now = digest(both, self._cabinet.read(shell, both))
             if now not in (self._fresh, digest(both, kept.old)):
                 yield from put_back(kept, self._cabinet, shell, self._site.state, apply=apply)
-        except Stopped:
-            raise
-        except MaintError as second:
+        except Failure as second:
             raise WorkFailed(
                 f"{error}; and the old secrets could not be put back: {second.message}",
                 detail=[*getattr(error, "detail", ()), *second.detail],
