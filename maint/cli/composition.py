@@ -140,7 +140,7 @@ class ConfiguredSite:
         return self._opened(location, self._backup)
 
     def _opened(self, location: str, how: BackupSettings, *, shared: bool = False) -> "Store":
-        from maint.adapters.stores.open import Access, open_store
+        from maint.adapters.stores import Access, open_store
 
         store = open_store(location, Access(how, self.settings.ssh, self.secrets, shared))
         self._closing.callback(getattr(store, "close", lambda: None))  # only some kinds hold a connection

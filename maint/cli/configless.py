@@ -101,7 +101,7 @@ def insist_on_manager(connection: Connection) -> None:
 
 def _only_site(flags: Flags, connection: Connection) -> str:
     """Return the name of the one site in the store."""
-    from maint.adapters.stores.open import Access, open_store  # few calls are without a config
+    from maint.adapters.stores import Access, open_store  # few calls are without a config
     from maint.snapshots.parts import names_in
 
     unsaid = _loaded(flags, connection, _UNSAID)

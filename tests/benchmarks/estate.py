@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.stores import Access, open_store
 from maint.adapters.stores.local import LocalStore
-from maint.adapters.stores.open import Access, open_store
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings
 from maint.config.yaml import dump, load

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import SplitResult, unquote
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.stores.open import Access
+from maint.adapters.stores import Access
 from maint.adapters.stores.stored_files import (
     Writer,
     is_left_over,

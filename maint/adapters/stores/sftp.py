@@ -11,8 +11,7 @@ from urllib.parse import SplitResult, unquote
 from maint.adapters.clock import SystemClock
 from maint.adapters.ssh.connections import Connections, KeptConnection
 from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
-from maint.adapters.stores import stored_files
-from maint.adapters.stores.open import Access
+from maint.adapters.stores import Access, stored_files
 from maint.config.actor import account
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, StoreFailed

@@ -21,7 +21,7 @@ from pytest_httpserver import HTTPServer
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.ssh import sftp
-from maint.adapters.stores.open import Access, open_store
+from maint.adapters.stores import Access, open_store
 from maint.adapters.stores.stored_files import is_left_over, staging_name, trial_name
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings

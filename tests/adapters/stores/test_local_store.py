@@ -213,7 +213,7 @@ def test_a_file_system_without_hard_links_keeps_the_promises(
 NO_LINKS = """
 import sys
 from pathlib import Path
-from maint.adapters.stores.open import Access, open_store
+from maint.adapters.stores import Access, open_store
 from maint.errors import StoreFailed
 
 root = sys.argv[1]

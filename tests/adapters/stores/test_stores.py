@@ -15,8 +15,8 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
+from maint.adapters.stores import Access, open_store
 from maint.adapters.stores.local import LocalStore
-from maint.adapters.stores.open import Access, open_store
 from maint.config.schema import BackupSettings, SshSettings
 from maint.config.stores import S3Settings, SftpSettings
 from maint.engine.lease import Lease, LeaseLost, Terms
