@@ -14,7 +14,7 @@ from maint.config.error_messages import typed
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve
-from maint.steps.services.change_setting import is_hidden, is_secret, shown_value
+from maint.steps.services.change_setting import is_hidden, is_secret, shown_value, without_secrets
 from maint.steps.services.places import SettingPlaceArguments, find_place
 
 ServiceName = Annotated[str, argument("Its name, such as hdfs.")]
@@ -88,7 +88,7 @@ def list_settings(
     place: PlaceOptions,
     everything: Annotated[bool, option("--all", "Those that are not set too.")] = False,
 ) -> None:
-    """List what is set; no value is shown that the manager marks as a secret."""
+    """List what is set; no secret is shown, nor one within a value that stands beside the name of a password."""
     args = typed(SettingPlaceArguments, asdict(place))
     with opened(flags) as (site, screen):
         listed = site.manager.settings_of(find_place(site.manager, args))
@@ -101,7 +101,7 @@ def list_settings(
         data: list[Json] = [
             {
                 "name": one.name,
-                "value": None if is_secret(one) else one.value,
+                "value": None if is_secret(one) or one.value is None else without_secrets(one.value),
                 "set": one.value is not None,
                 "default": one.default,
                 "secret": is_secret(one),

@@ -11,7 +11,7 @@ import msgspec
 
 from maint.deployment.document import spell_plain
 from maint.deployment.reader import CONTAINERS, Number, Object, read_into, too_deep
-from maint.deployment.secrets import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, SECRET_FIELDS, sensitive
+from maint.deployment.secrets import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, SECRET_FIELDS, sensitive, veiled
 
 Tree: TypeAlias = "str | dict[str, Tree]"
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is
@@ -200,7 +200,7 @@ class Builder:
         return self._hidden() if value == REDACTED else self.fingerprint(self._spell(value))
 
     def _text(self, value: object) -> str:
-        text = value if type(value) is str else self._spell(value)
+        text = veiled(value if type(value) is str else self._spell(value), self.fingerprint)
         return text if len(text) <= self.longest else shortened(text, self.fingerprint)
 
     def _spell(self, value: object) -> str:
@@ -301,7 +301,9 @@ class _Folder(Builder):
         """Return the identity of what is surely known by its hostId or its name, else ""."""
         name = element.get("name") if element.get("hostId") is None else element["hostId"]
         odd = "product" in element or "roleConfigGroupRefs" in element
-        return name if isinstance(name, str) and len(name) <= self.longest and not odd else ""
+        if not isinstance(name, str) or len(name) > self.longest or odd:
+            return ""
+        return veiled(name, self.fingerprint)
 
     def _content(self, element: Object) -> bytes:
         """Return a spelling that neither order nor secrets change; b"" of what is not of the usual form."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
 from maint.deployment.reader import CONTAINERS, DEEPEST, Pairs, Reader, too_deep
-from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable, sensitive
+from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable, sensitive, veiled
 
 # Fields by which things are found: kept as they are, because a document without them could not be read or compared.
 IDENTITY = frozenset(
@@ -107,7 +107,9 @@ class _Redactor:
         self._slot = ""  # the key of what is hidden, spelled
         self._spelled_key = lru_cache(maxsize=_REMEMBERED)(spell_key)
         self._identity = lru_cache(maxsize=_REMEMBERED)(spell_text)
-        self._free = lru_cache(maxsize=_REMEMBERED)(lambda text: spell_text(secrets.masked(text, fingerprint)))
+        self._free = lru_cache(maxsize=_REMEMBERED)(
+            lambda text: spell_text(secrets.masked(veiled(text, fingerprint), fingerprint))
+        )
 
     def taken(self) -> str:
         """Return what was written since the last call."""

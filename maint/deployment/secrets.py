@@ -134,6 +134,60 @@ def sensitive(name: object, flag: object) -> bool:
     return bool(flag) or (isinstance(name, str) and secret_name(name))
 
 
+# What a server flags is a whole value. Where an advanced snippet, options of Java, an environment or an address holds a
+# password beside other things, nothing is flagged (M7.1), and only the name beside it says what it is.
+_BESIDE = re.compile(
+    r"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>\s*+<value>"
+    r"|(?<![\w.-])(?P<name>[\w.-]++)(?:\\?[\"']\s*+:\s*+|\\?[\"']?\s*+=\s*+)(?P<quote>\\?[\"'])?"
+    r"|://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)"
+)
+_WORD = re.compile(r"[^\s&;\"'<>]*")
+_LINE = re.compile(r"[^\r\n]*")
+_IN_ADDRESS = re.compile(r"[^@]*")
+_IN_SNIPPET = re.compile(r"[^<]*")
+_IN_JSON = re.compile(r"[^\s,\]}]*")
+_QUOTED_TWICE = re.compile(r"[^\"'\\]*")
+_QUOTED = re.compile(r"(?:[^\"'\\]|\\.)*", re.DOTALL)
+_NO_SECRET = re.compile(r"(?i:true|false|none|null|yes|no|)|\$[({].*", re.DOTALL).fullmatch
+_SIGNS = ("=", "://", "</", '":', "':")  # one of which stands in whatever `_BESIDE` finds
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
+
+
+def veiled(text: str, veil: Callable[[str], str]) -> str:
+    """Return a text with a veil over each secret in it, told by the name beside it or its place in an address."""
+    if not any(sign in text for sign in _SIGNS):  # what most are
+        return text
+    pieces, at = [], 0
+    for found in _BESIDE.finditer(text):
+        if found.start() < at or not _names_secret(found):
+            continue
+        start = found.end()
+        end = _pattern(found, text).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
+        value = text[start:end]
+        if readable(value) and not _NO_SECRET(value):
+            pieces += [text[at:start], veil(value)]
+            at = end
+    return "".join(pieces) + text[at:] if pieces else text
+
+
+def _names_secret(found: re.Match[str]) -> bool:
+    name = found["snippet"] or found["name"]
+    return not name or secret_name(_HUMP.sub("_", name))
+
+
+def _pattern(found: re.Match[str], text: str) -> re.Pattern[str]:
+    if found["snippet"]:
+        return _IN_SNIPPET
+    if not found["name"]:
+        return _IN_ADDRESS
+    if found["quote"]:
+        return _QUOTED if len(found["quote"]) == 1 else _QUOTED_TWICE
+    if ":" in found[0]:
+        return _IN_JSON
+    before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
+    return _LINE if before in ("", "export", "set") and found["name"][0] != "-" else _WORD
+
+
 def hidden(name: object, value: object, flag: object) -> bool:
     """Return whether a config item's value stands in a secret's place: the server's REDACTED, or a mask."""
     # A flag does not prove that nothing was hidden: where the name is that of a secret, the word counts.

@@ -7,6 +7,7 @@ from typing import Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
 T = TypeVar("T", str, bytes)
+MASK = "•••"  # stands where a secret is
 _SHORTEST = 4  # characters: a shorter text would turn up in words by chance
 _LONG_LINE = 16  # characters from which on a line of a secret is one by itself
 _PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
@@ -32,11 +33,11 @@ def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
 
 def scrub(words: str) -> str:
     """Return words from outside without any secret that this process knows, age key, or half of a character."""
-    clean = _PRIVATE.sub("•••", words.encode("utf-8", "replace").decode())
+    clean = _PRIVATE.sub(MASK, words.encode("utf-8", "replace").decode())
     for masked in _SENT:
-        clean = masked(clean, lambda text: text if text in _PUBLIC else "•••")
+        clean = masked(clean, lambda text: text if text in _PUBLIC else MASK)
     for text in sorted(_KNOWN.copy(), key=len, reverse=True):
-        clean = clean.replace(text, "•••")
+        clean = clean.replace(text, MASK)
     return clean
 
 

@@ -37,6 +37,12 @@ SALT = 770_077_007_000_000_000
 PASSWORD = f"pw-{MARK}-manager"
 AGAIN = 0.2  # seconds until a process is looked at again
 SHORTEST = 8  # shorter values are ordinary words
+WITHIN_TEXTS = {  # secrets that no flag names
+    "hive_service_config_safety_valve": "<name>fs.s3a.secret.key</name><value>{}</value>",
+    "java_opts": "-Xmx1g -Dssl.trustStorePassword={} -Dx=y",
+    "jdbc_url": "jdbc:mysql://db/hive?user=hive&password={}&ssl=true",
+    "proxy_address": "http://user:{}@proxy:80",
+}
 LINES = [line for line in (*PLANS, *TELLS, *LOOKS) if not line.startswith(("lab ", "generate ", "help", "version"))]
 CASES = random.Random(SEED).sample(LINES, min(tries(2, len(LINES)), len(LINES)))
 
@@ -79,6 +85,9 @@ def planted() -> tuple[bytes, int]:
     text = f"<property><name>x</name><value>{secret}</value></property> curl -u admin:{secret}@host"
     service["config"]["items"].append({"name": "core_site_safety_valve", "value": text, "sensitive": False})
     service["config"]["items"].append({"name": "env_safety_valve", "value": f"TOKEN={secret}"})
+    for name, text in WITHIN_TEXTS.items():
+        item = {"name": name, "value": text.format(f"s-{planter.mark()}"), "sensitive": False}
+        service["config"]["items"].append(item)
     return json.dumps(document, indent=2).encode(), planter.planted
 
 

@@ -16,7 +16,7 @@ from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secrets import Fingerprint, SecretIndex, masked
+from maint.deployment.secrets import Fingerprint, SecretIndex, masked, veiled
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 
@@ -210,3 +210,61 @@ def test_a_value_is_hidden_where_a_key_of_its_object_stands_twice(again: str) ->
     assert b"plain words" not in b"".join(blocks(RedactedCopy(iter([content]), SecretIndex(), FINGERPRINT).read, 1000))
     content = content.replace(b"{}", b"false")
     assert b"plain words" not in b"".join(blocks(RedactedCopy(iter([content]), SecretIndex(), FINGERPRINT).read, 1000))
+
+
+# Texts that hold a secret beside other things; what stands in brackets is the secret.
+WITHIN_TEXTS = [
+    "<name>fs.s3a.secret.key</name><value>[AKIA/abc+1=]</value></property><property><name>a</name><value>b</value>",
+    "<name>ssl.password</name>\n  <value>[x]</value>\n<name>ssl.location</name><value>/a</value>",
+    "jdbc:mysql://db:3306/hive?user=hive&password=[s3cr]&useSSL=true",
+    "jdbc:sqlserver://db;user=x;password=[a,b];encrypt=true",
+    "-Xmx1g -Djavax.net.ssl.trustStorePassword=[changeit] -Dx.y=z",
+    "A=1\nexport AWS_SECRET_ACCESS_KEY=[a b c]\nB=2",
+    "ssl.keystore.password = [my pass word]\nssl.keystore.path = /x",
+    'OPTS="-Da.password=[abc] -Dq=1"',
+    '{"user": "a", "password": "[p\\\\\\"q]", "b": "c"}',
+    "{'password': '[pq]', 'secret.file': '/a'}",
+    '{"text": "{\\"api_key\\": \\"[x1]\\", \\"b\\": 1}"}',
+    '{"token": [12345], "b": 1}',
+    "http://user:[p%40ss]@proxy:80/x",
+    "mongodb://a:[pq]@h1,h2/?authSource=x",
+]
+
+
+@pytest.mark.parametrize("text", WITHIN_TEXTS)
+def test_a_secret_within_a_text_is_hidden_and_nothing_else_of_it(text: str) -> None:
+    clear = re.sub(r"\[([^]]*)\]", r"\1", text)
+    (secret,) = re.findall(r"\[([^]]*)\]", text)
+    item = {"name": "core_site_safety_valve", "value": clear, "sensitive": False}
+    content = json.dumps({"managerSettings": {"items": [item]}}).encode()
+    shown = copy(content)
+    (found,) = json.loads(shown)["managerSettings"]["items"]
+    assert found["value"] == clear.replace(secret, FINGERPRINT(secret), 1)
+    assert not compare(normalize([content], FINGERPRINT), normalize([shown], FINGERPRINT)).differences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password.required=true",
+        "hadoop.security.credential.provider.path=jceks://hdfs@nn/a",
+        "password=${PASSWORD}",
+        "password=",
+        "password=fp:0123456789abcdef",
+        "https://host:80/a@b",
+        "a=b&c=d",
+        "hdfs://nameservice1:8020/user",
+        '{"token": null}',
+    ],
+)
+def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
+    assert veiled(text, lambda secret: f"[{secret}]") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a=" * 200_000, '"' * 400_000, "://a:" * 80_000, "<name>" * 70_000, 'password="' * 40_000, " " * 400_000 + "="],
+)
+def test_a_long_text_takes_time_only_by_its_length(text: str) -> None:
+    """Each would take hours if every beginning were followed to the end."""
+    assert len(veiled(text, lambda _: "")) <= len(text)

@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.config.suggestions import meant
-from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
+from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint, veiled
 from maint.errors import AnswerMissing, NotKept, Refused, UnknownName, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Moment
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action
-from maint.model.secret import Secret
+from maint.model.secret import MASK, Secret
 from maint.ports import ManagerSight, Sight, Site, Undo, Work
 from maint.restore.payload import settings_in
 from maint.restore.select_snapshot import chosen
@@ -106,9 +106,15 @@ def shown_value(value: str | None, *, secret: bool, default: str | None = None) 
         return f"unset (default {default})" if default and not secret and len(default) <= _LONGEST else "unset"
     if secret:
         return "a secret"
+    value = without_secrets(value)
     if len(value) > _LONGEST or "\n" in value:
         return f"{show_count(len(value), 'character')} in {show_count(len(value.splitlines()) or 1, 'line')}"
     return repr(value)
+
+
+def without_secrets(value: str) -> str:
+    """Return a value that is no secret as it may be shown: dots stand for the secrets in it."""
+    return veiled(value, lambda _: MASK)
 
 
 def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> tuple[str, str]:
@@ -121,7 +127,7 @@ def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> 
 
 def refuse_mask(place: Place, name: str, value: str | None) -> None:
     """Refuse a value that only stands in a secret's place (M8.1, M19.2)."""
-    if value == REDACTED or masked(value):
+    if value == REDACTED or masked(value) or MASK in (value or ""):
         raise Refused(f"{value!r} is what is shown in a secret's place; it is never written to {name} of {place}",
                       hint="give the secret itself, by a reference")  # fmt: skip
 

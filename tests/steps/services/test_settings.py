@@ -409,3 +409,20 @@ def test_a_setting_can_be_an_empty_text(loaded, live):
     assert live("hadoop_security_authorization") == ""
     said = loaded("setting", "set", "", "x", "--service", "hdfs")
     assert (said.code, "say which is meant" in said.err) == (2, True)
+
+
+def test_a_secret_within_a_text_is_shown_nowhere_comes_back_whole_and_no_dots_are_written(loaded, live):
+    name, place = "hdfs_service_env_safety_valve", ("--service", "hdfs")
+    text = "OPTS=-Dssl.password=hunter-two -Dx=y"
+    assert change(loaded, name, text, *place).code == 0
+    listed = loaded("setting", "list", *place)
+    in_json = loaded("setting", "list", *place, "-o", "json")
+    planned = loaded("setting", "set", name, "OPTS=-Dssl.password=hunter-three", *place, "--dry-run")
+    for said in (listed, in_json, planned):
+        assert (said.code, "ssl.password=•••" in said.out, "hunter" in said.out + said.err) == (0, True, False), said
+    dots = next(one["value"] for one in in_json.json["settings"] if one["name"] == name)
+    refused = change(loaded, name, dots, *place)
+    assert (refused.code, "is what is shown in a secret's place" in refused.err, live(name)) == (5, True, text)
+    assert change(loaded, name, "OPTS=-Dx=z", *place).code == 0
+    assert loaded("playbook", "undo", run_id(loaded), "--yes").code == 0
+    assert live(name) == text
