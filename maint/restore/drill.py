@@ -17,6 +17,7 @@ from maint.errors import (
     LoginRefused,
     NotTrusted,
     NotWritten,
+    PartlyDone,
     Refused,
     StoreFailed,
     TimedOut,
@@ -30,7 +31,7 @@ from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
 from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
-from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, write_record
+from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, unkept, write_record
 from maint.snapshots.verify import insist_on_password, refuse_mistyped, verdict_of, verify
 
 LIMIT = 3600.0  # seconds that the PUT may take
@@ -56,6 +57,7 @@ class Drilled(msgspec.Struct):
     phases: list[DrillPhase] = msgspec.field(default_factory=list)  # in order; the last one is where it ended
     rto_seconds: float | None = None  # from opening the snapshot to the configuration read back
     comparison: Comparison | None = None  # what the read-back differs in
+    unkept: PartlyDone | None = None  # why the store has no record of it
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON, as it also stands in records; differences are counted, never quoted."""
@@ -80,7 +82,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
 
     Raises:
         Refused: no private key is at hand that opens it, or nothing can be brought up here.
-        StoreFailed: the store did not give it; NotWritten: this machine has no room to prove it.
+        StoreFailed: the store did not give the snapshot; NotWritten: this machine has no room to prove it.
         WorkFailed: the throw-away manager did not answer, as on a machine that is overloaded.
         Invalid: password or key cannot be read, Mistyped: it was typed wrongly; that says nothing of the snapshot.
     """
@@ -109,7 +111,10 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"
-    write_record(site, DRILL, snapshot.id, found.to_json())
+    try:
+        write_record(site, DRILL, snapshot.id, found.to_json())
+    except StoreFailed as failure:
+        found.unkept = unkept(failure)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from maint import files
-from maint.errors import StoreFailed, WorkFailed
+from maint.errors import PartlyDone, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import RuleResult, Snapshot, Trust
@@ -45,6 +45,12 @@ class Record(msgspec.Struct, frozen=True):
 
 class _Read(Record, frozen=True, kw_only=True):
     format: Literal["maint-record/1"]
+
+
+def unkept(failure: StoreFailed) -> PartlyDone:
+    """Return what is told where something was found and shown, and the store takes no record of it."""
+    words = f"what was found is not kept: {failure.message}"
+    return PartlyDone(words, detail=failure.detail, hint=failure.hint or "once the store takes it, run it again")
 
 
 def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Json], at: datetime | None = None) -> str:

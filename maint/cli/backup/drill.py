@@ -208,9 +208,11 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
             if not found.passed:
                 raise WorkFailed(
                     f"the drill of snapshot {found.snapshot} failed: {found.reason}",
-                    detail=list(found.detail),
+                    detail=[*found.detail, *([found.unkept.in_a_line] if found.unkept else [])],
                     hint="it would not come back as it is: `maint backup create --open-window`, then drill again",
                 )
+            if found.unkept:
+                raise found.unkept
     return 0
 
 

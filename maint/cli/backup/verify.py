@@ -18,7 +18,7 @@ from maint.model.json import Json
 from maint.model.snapshot import Trust
 from maint.snapshots.catalogue import LATEST, entries, find_id, load, usual_level
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import STRAY, Verification
+from maint.snapshots.records import STRAY, Verification, unkept
 from maint.snapshots.verify import all_mistyped, insist_on_password, record, refuse_mistyped
 from maint.snapshots.verify import verify as verify_snapshot
 
@@ -105,16 +105,23 @@ def _verified_all(screen: Screen, found: Sequence[Verification], why: MaintError
 
 def _judged(
     site: ConfiguredSite, screen: Screen, found: str, level: int, begin: Callable[[], None] | None
-) -> Verification:
-    """Verify a snapshot under the lock, so that a backup need not wait for several; None: the result is not kept."""
+) -> tuple[Verification, PartlyDone | None]:
+    """Verify a snapshot under the lock, so that a backup need not wait for several; say why the result is not kept.
+
+    Args:
+        begin: called once the lock is held; None: the result is not to be kept.
+    """
     with at_work(site, "backup verify", screen.say):
         if begin is not None:
             begin()
         judged = verify_snapshot(site, found, level)
         refuse_mistyped(site, judged)
-        if begin is not None:
-            record(site, judged)
-    return judged
+        try:
+            if begin is not None:
+                record(site, judged)
+        except StoreFailed as failure:
+            return judged, unkept(failure)
+    return judged, None
 
 
 def _all_judged(
@@ -130,21 +137,23 @@ def _all_judged(
     Of `several`, one whose manifest the store does not give keeps nobody from the others.
     """
     deepest, why = _within_reach(site, levels)
-    found, mistyped = list[Verification](), list[Mistyped]()
+    judged, mistyped = list[tuple[Verification, PartlyDone | None]](), list[Mistyped]()
     for one, level in levels.items():
         try:
-            found.append(_judged(site, screen, one, min(level, deepest), begin))
+            judged.append(_judged(site, screen, one, min(level, deepest), begin))
         except Mistyped as failure:
             mistyped.append(failure)
         except (Invalid, Refused):  # a secret can be read no longer, such as of a vault that let one in for an hour
             deepest, why = _within_reach(site, levels)
             if why is None:
                 raise
-            found.append(_judged(site, screen, one, min(level, deepest), begin))
+            judged.append(_judged(site, screen, one, min(level, deepest), begin))
         except StoreFailed as failure:
             if not several:
                 raise
-            found.append(Verification(one, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,)))
+            untold = Verification(one, level, 0, 0, 0, site.clock.now(), doubts=(failure.in_a_line,))
+            judged.append((untold, None))
+    found, lost = [one for one, _ in judged], [one for _, one in judged if one is not None]
     if why is not None:
         shallow = sum(one.level < levels[one.snapshot] for one in found)
         wants = "level 3 tries this password" if deepest == 2 else "level 2 opens what is encrypted with this key"
@@ -152,6 +161,9 @@ def _all_judged(
     elif mistyped:
         why = all_mistyped(mistyped)
         why.hint = f"{why.hint}; `--level 2` wants none"
+    if why is None:
+        return found, lost[0] if lost else None
+    why.detail = (*why.detail, *(one.in_a_line for one in lost[:1]))
     return found, why
 
 

@@ -11,6 +11,7 @@ import pytest
 from maint.cli.help.output_schemas import schema_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags
+from maint.lab.create import SITE
 from maint.snapshots.records import write_record
 from tests.cli.backup.test_rekey import change_recipient
 from tests.cli.monitoring.test_notices import configured
@@ -309,3 +310,14 @@ def test_what_an_older_api_version_leaves_out_of_an_export_is_told_and_stands_in
     shown = loaded("backup", "show", "latest", "-o", "json").json
     (words,) = [one for one in shown["snapshot"]["uncovered"] if "API version" in one]
     assert "tags" in words and "asks for v19, and the manager speaks v49" in words
+
+
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--stale", "0.001s"), ("drill",)])
+def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(loaded, words):
+    records = loaded.lab.folder / "backups" / SITE / "records"
+    records.rename(records.with_name(".away"))
+    records.touch()  # nothing can be written below it, as on a disk that is mounted read-only
+    said = loaded("backup", *words, "-o", "json")
+    (found,) = said.json.get("verifications") or [said.json.get("verification") or said.json.get("drill")]
+    assert (said.code, found["result"]) == (7, "passed" if words == ("drill",) else "verified"), said.err
+    assert "what was found is not kept: cannot write" in said.err and "Not a directory" in said.err
