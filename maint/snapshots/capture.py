@@ -46,6 +46,7 @@ NOTE = "snapshot"  # the id, written down before anything is stored
 _LATER = "once the store answers: `maint playbook resume`"
 _SOUND = 2  # the level to which what an earlier attempt stored must be proven
 LEAST = SPARE  # bytes that the smallest snapshot may need, too
+READ_ONLY = ": it is mounted read-only"
 _FILES = 64  # that a run makes at most
 
 
@@ -365,6 +366,24 @@ def refuse_full(sight: Sight) -> None:
         full += [words for told in lacking for words in told] if all(lacking) else []
     if full:
         raise Refused("a disk is too full for a backup", detail=full, hint="make room, or prune; then run it again")
+
+
+def refuse_closed(sight: Sight) -> None:
+    """Refuse where each store that a backup may go to is seen, without trying, to take none."""
+    backup = sight.settings.backup
+    stores = [backup.store, *backup.copies] if backup else []
+    closed = [shut(existing(Path(store))) if store.startswith("/") else "" for store in stores]
+    if closed and all(closed):
+        hint = "mount it for writing, or look at who owns the folder, and who runs maint; then run it again"
+        raise Refused("no store takes a backup", detail=closed, hint=hint)
+
+
+def shut(folder: Path) -> str:
+    """Return why a folder cannot be written to, as far as one sees without trying; empty: it seems to be open."""
+    if os.access(folder, os.W_OK | os.X_OK):
+        return ""
+    read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return f"{folder} cannot be written to" + (READ_ONLY if read_only else "")
 
 
 def short(folder: Path, needed: int) -> Iterator[str]:

@@ -38,7 +38,15 @@ from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.restore.preconditions import release_fits
 from maint.restore.select_snapshot import GUARDED, clusters_in
-from maint.snapshots.capture import committed, described, forget_taken, recipients_of, taken_once
+from maint.snapshots.capture import (
+    committed,
+    described,
+    forget_taken,
+    recipients_of,
+    refuse_closed,
+    refuse_full,
+    taken_once,
+)
 from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.diff import differences, of_server, of_snapshot
 from maint.snapshots.records import Verification
@@ -199,6 +207,8 @@ def plan_to_keep(sight: Sight, args: SafetyArguments) -> str:
         return f"; WARNING: without a safety net ({args.no_safety_net})"
     with naming_the_waiver():
         recipients_of(sight)
+        refuse_full(sight)  # else clusters are stopped for what does not follow
+        refuse_closed(sight)
     if not args.open_window:
         words = "; the present state is exported first"
         if REDACTED not in sight.manager.settings().values():

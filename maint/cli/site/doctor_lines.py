@@ -1,6 +1,5 @@
 """What `maint doctor` shows of one thing that it looked at, also where looking failed."""
 
-import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from maint.config.schema import HostSettings
 from maint.errors import CannotReach, DeadlinePassed, Failure, TimedOut
 from maint.model.fleet import Finding, State
 from maint.ports import Clock
+from maint.snapshots.capture import READ_ONLY, shut
 
 REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -53,12 +53,12 @@ def within(clock: Clock, hint: str) -> Iterator[None]:
 
 def unwritable(label: str, folder: Path, hint: str) -> Iterator[Line]:
     """Yield that a folder cannot be written to, where it cannot; `hint`: what mends it where it is for its owner."""
-    if os.access(folder, os.W_OK | os.X_OK):
+    words = shut(folder)
+    if not words:
         return
-    words = f"{folder} cannot be written to"
-    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+    if words.endswith(READ_ONLY):
         point = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.is_mount())
-        words, hint = f"{words}: it is mounted read-only", f"`mount -o remount,rw {shlex.quote(str(point))}`"
+        hint = f"`mount -o remount,rw {shlex.quote(str(point))}`"
     yield Line(label, FAIL, words, hint)
 
 

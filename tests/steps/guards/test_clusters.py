@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +288,31 @@ def test_a_namesake_on_other_hosts_proves_nothing(loaded: Operator, verb: str) -
     )
     refused(said, "holds a cluster ecs-01 on other hosts, none of which it has here")
     assert loaded.sent == []
+
+
+@pytest.fixture
+def read_only(loaded):
+    """An operator at a manager whose store is mounted read-only."""
+    folder = loaded.lab.folder / "backups"
+    if subprocess.run(["mount", "--bind", folder, folder], check=False).returncode:
+        pytest.skip("this account may not mount a file system")
+    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    yield loaded
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cluster", "delete", "ecs-01", "--api-only", "--confirm", "ecs-01"),
+        ("restore", "run", "--manager-only", "--confirm", SITE),
+        ("manager", "restore", "--confirm", SITE),
+    ],
+)
+def test_nothing_is_stopped_where_no_store_takes_what_is_kept_of_the_present_state(read_only, words):
+    said = read_only(*words)
+    assert (said.code, read_only.sent) == (5, []), said.err
+    assert "no store takes a backup" in said.err and "mounted read-only" in said.err
+    assert "`--no-safety-net REASON` goes without" in said.err
+    planned = read_only(*words, "--dry-run", "--no-safety-net", "the store is read-only")
+    assert planned.code == 0, planned.err
