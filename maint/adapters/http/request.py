@@ -104,8 +104,8 @@ class Signed(AuthBase):
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
         usual = parts.port is None or (parts.scheme, parts.port) in (("http", 80), ("https", 443))
-        self._url = url
-        self._headers = {"Host": parts.netloc.rpartition(":")[0] if usual and parts.port else parts.netloc, **headers}
+        self._url, host = url, parts.netloc.lower()  # which is what botocore signs
+        self._headers = {"Host": host.rpartition(":")[0] if usual and parts.port else host, **headers}
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers.update(self._headers)

@@ -1,5 +1,7 @@
 """What stores over a network do beyond the contract: modes, dead writers, lost connections, servers that say no."""
 
+import hashlib
+import hmac
 import os
 import re
 import signal
@@ -231,6 +233,28 @@ def test_a_listing_that_does_not_say_where_it_goes_on_is_a_failure_with_words(ht
     store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
     with pytest.raises(StoreFailed, match="where it goes on"):
         list(store.names())
+
+
+@pytest.mark.parametrize("spelled", ["LOCALHOST", "localhost", "127.0.0.1"])
+def test_a_request_to_a_service_is_signed_for_the_name_that_it_is_sent_with(
+    spelled: str, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    assert opened_from(("s3://backups/x", f"http://{spelled}:{httpserver.port}")).size("a") is None
+    (request,) = [request for request, _ in httpserver.log]
+    said = re.fullmatch(
+        r".* Credential=some-id/(.*), SignedHeaders=(.*), Signature=(.*)", request.headers["Authorization"]
+    )
+    assert said is not None
+    scope, names, signature = said.groups()
+    headers = [f"{name}:{request.headers[name]}" for name in names.split(";")]
+    asked = "\n".join(["HEAD", request.path, "", *headers, "", names, request.headers["x-amz-content-sha256"]])
+    day, *rest = scope.split("/")
+    words = ["AWS4-HMAC-SHA256", request.headers["x-amz-date"], scope, hashlib.sha256(asked.encode()).hexdigest()]
+    key = b"AWS4some-secret"
+    for one in (day, *rest, "\n".join(words)):
+        key = hmac.digest(key, one.encode(), "sha256")
+    assert key.hex() == signature
 
 
 @pytest.mark.parametrize("by", ["config", "environment", "environment, with a login", "environment, but not there"])
