@@ -174,6 +174,8 @@ def _store(text: str) -> str:
         raise ValueError(f"must be {STORES}") from None
     if parts.password is not None:
         raise ValueError("must not hold a password")
+    if cut := next((one for one in text if one in "?#"), ""):  # else what follows would not count, and nobody see it
+        raise ValueError(f"must spell {cut} as %{ord(cut):X}: what follows it in a URL is no part of its path")
     _without_zone(parts.hostname)
     return text
 

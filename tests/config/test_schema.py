@@ -232,6 +232,8 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("on_redacted: problem", "on_redacted: ^problems", "must be 'problem', 'accept' or 'window'"),
         ("store: /var/lib/maint/backups", "store: ^ftp://x/y", "must be a path, sftp://"),
         ("store: /var/lib/maint/backups", "store: ^sftp://u:hunter2@h/y", "must not hold a password"),
+        ("store: /var/lib/maint/backups", "store: ^'sftp://u@h/y#2'", "must spell # as %23"),
+        ("store: /var/lib/maint/backups", "store: ^'s3://bucket/y?2'", "must spell ? as %3F"),
         (RECIPIENT, "^age1abc", "must be an age public key"),
         (RECIPIENT, "^AGE-SECRET-KEY-1QQ", "is a private key"),
         ("daily: 7", "daily: ^-1", "must be 0 or more"),
