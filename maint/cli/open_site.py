@@ -6,8 +6,9 @@ import re
 import select
 import shlex
 import sys
+import termios
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,9 @@ class TerminalPerson:
         return actor()
 
     def ask(self, question: str) -> None:
-        """Show a question."""
+        """Show a question; what was typed before it is no answer to it."""
+        with suppress(termios.error):  # the terminal has gone
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
         self._screen.ask(question)
 
     def reply(self, wait: float) -> str | None:

@@ -31,13 +31,13 @@ def test_who_leaves_a_question_or_mistypes_has_done_nothing(loaded, tmp_path, qu
     text = (loaded.lab.folder / "config.yaml").read_text()
     (tmp_path / "typed.yaml").write_text(re.sub(r"(?m)^      password: .*$", "      password: prompt", text, count=1))
     asked = loaded.sent
-    code, told, echoes = typed_at(question, keys, words, tmp_path, MAINT_CONFIG=loaded.config)
+    code, told, echoes = typed_at({question: keys}, words, tmp_path, MAINT_CONFIG=loaded.config)
     assert (code in codes, echoes, loaded.sent[len(asked) :]) == (True, True, []), told
     assert "error:" in told and "hint:" in told
 
 
-def typed_at(question, keys, words, folder, **env):
-    """Press keys once a question is asked; return the exit code, all that was shown, and whether keys are echoed."""
+def typed_at(answers, words, folder, **env):
+    """Press keys after the words in `answers`; return exit code, all that was shown, and whether keys are echoed."""
     ours, theirs = pty.openpty()
     program = ["setsid", "--ctty", sys.executable, "-c", "from maint.cli.start import main; main()", *words]
     env = environment(PYTHONIOENCODING="utf-8:strict", COLUMNS="200", **env)  # as in most locales
@@ -47,10 +47,26 @@ def typed_at(question, keys, words, folder, **env):
         assert time.monotonic() < end, told
         if select.select([ours], [], [], 0.1)[0]:
             told += os.read(ours, 4096)
-            if keys and question.encode() in told:
-                os.write(ours, keys)
-                keys = b""
+            for question in [one for one in answers if one.encode() in told]:
+                os.write(ours, answers.pop(question))
     echoes = bool(termios.tcgetattr(ours)[3] & termios.ECHO)
     os.close(theirs)
     os.close(ours)
     return process.returncode, told.decode(errors="replace"), echoes
+
+
+BOOK = """
+name: agreed
+summary: Ask before going on.
+steps:
+  - {name: Take your time, do: pause, with: {duration: 1s}}
+  - {name: Agree, do: approve, with: {question: 'really?'}}
+"""
+
+
+def test_what_was_typed_before_a_run_asks_is_no_answer(loaded, tmp_path):
+    (tmp_path / "agreed.yaml").write_text(BOOK)
+    answers = {"Take your time": b"y\n", "really? [y/N": b"n\n"}
+    words = ["playbook", "run", "agreed.yaml", "--config", loaded.config]
+    code, told, _ = typed_at(answers, words, tmp_path)
+    assert (code, "said no" in told) == (5, True), told
