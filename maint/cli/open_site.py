@@ -90,7 +90,7 @@ def opened(
         site.configured.clock = site.clock
     try:
         if warn_of_window:
-            _warn_of_window(site, warn)
+            _warn_of_windows(site, warn)
         with limited(flags, site, f"`maint {flags.command}`") if limited_here else nullcontext():
             yield site, screen
     except MaintError as error:
@@ -177,7 +177,28 @@ def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float |
     return None if whole is None else max(site.begun + whole - site.clock.monotonic(), 0.001), whole
 
 
-def _warn_of_window(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
+def _warn_of_windows(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
+    _warn_of_own_window(site, warn)
+    for name in site.settings.same_manager:
+        if not visible((state := site.state.parent / name) / "window.json"):
+            continue
+        from maint.engine.lock import run_at_work
+        from maint.steps.manager.window_record import remembered
+
+        with suppress(Refused):  # a damaged record, of which `doctor` tells
+            window = remembered(state)
+            if window is not None and window.run != run_at_work(state):
+                warn(_left_open(window.run, window.opened_at, f"{CLOSE_COMMAND} --site {name}"))
+
+
+def _left_open(run: str, opened_at: str, close: str) -> str:
+    return (
+        f"run {run} left the redaction window open at {tell_times(opened_at)}: "
+        f"everyone who may read the API sees passwords; `{close}` closes it"
+    )
+
+
+def _warn_of_own_window(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
     if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
@@ -192,7 +213,4 @@ def _warn_of_window(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
         warn(f"{damaged.in_a_line}; {damaged.hint}")
         return
     if window is not None:
-        warn(
-            f"run {window.run} left the redaction window open at {tell_times(window.opened_at)}: "
-            f"everyone who may read the API sees passwords; `{CLOSE_COMMAND}` closes it"
-        )
+        warn(_left_open(window.run, window.opened_at, CLOSE_COMMAND))

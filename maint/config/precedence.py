@@ -163,8 +163,10 @@ class Settings:
         if chosen in self.broken:
             raise self.broken[chosen]
         self.refuse_unknown(chosen)
+        sites, manager = loaded.config.sites, loaded.config.sites[chosen].manager.address
         return SiteSettings.of(
-            loaded.config.sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
+            sites[chosen], name=chosen, state=self.state / chosen, report=self.report_folder,
+            same_manager=tuple(one for one in sites if one != chosen and sites[one].manager.address == manager),
             beside={one: self.broken[one].in_a_line if one in self.broken else "" for one in self.names},
             config=self.option,
         )  # fmt: skip

@@ -391,6 +391,7 @@ class SiteSettings(Site):
     state: Path
     report_folder: Path | None = None  # of the catalogue pages
     beside: Mapping[str, str] = {}  # all sites by name: why one cannot be used, else empty
+    same_manager: tuple[str, ...] = ()  # the other sites that have this manager
     config: str = ""  # what a command is told so that it finds the config, `--config PATH`; empty: nothing
 
     @classmethod
@@ -402,6 +403,7 @@ class SiteSettings(Site):
         state: Path,
         report: Path | None = None,
         beside: Mapping[str, str] = {},
+        same_manager: tuple[str, ...] = (),
         config: str = "",
     ) -> Self:
         """Return what is configured of a site that was read, and of what is about all sites."""
@@ -410,6 +412,7 @@ class SiteSettings(Site):
             state=state,
             report_folder=report,
             beside=beside,
+            same_manager=same_manager,
             config=config,
             **{key: getattr(site, key) for key in Site.model_fields},
         )

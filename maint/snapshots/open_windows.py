@@ -1,10 +1,12 @@
-"""Redaction windows that are open, as signed records in the stores tell every machine that shares them."""
+"""Redaction windows that are open, as records in the stores tell, and the state folders of sites beside this one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from maint import files
 from maint.config.actor import actor
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model.formatting import show_count
@@ -15,6 +17,7 @@ from maint.snapshots.records import Record, read_kinds, write_record
 from maint.snapshots.replicate import WINDOW, every_store
 
 OPENED, CLOSED = "opened", "closed"
+RECORD = "window.json"  # in the state folder of the site that opened one
 
 
 class OpenedFile(msgspec.Struct, frozen=True):
@@ -39,11 +42,24 @@ class AnnouncedWindow(msgspec.Struct, frozen=True):
         return f"opened at {self.opened_at} by {self.by}, run {self.run}"
 
 
+class _Remembered(msgspec.Struct, frozen=True):
+    """What is read of a window that the state folder of a site beside this one remembers."""
+
+    run: str
+    opened_at: str
+    hosts: Mapping[str, OpenedFile]
+
+
 class Announced(msgspec.Struct, frozen=True):
     """What the stores tell of windows: those that are open, and what could not be told, a line each."""
 
     open: Sequence[AnnouncedWindow] = ()
     doubts: Sequence[str] = ()
+
+
+def record_of(state: Path) -> Path:
+    """Return where a state folder remembers a window that is open."""
+    return state / RECORD
 
 
 def announce(site: Site, run: str, opened_at: str, hosts: Mapping[str, OpenedFile]) -> None:
@@ -93,9 +109,10 @@ def was_closed(site: Site, run: str, opened_at: str) -> bool:
 
 
 def announced(site: Site) -> Announced:
-    """Return what the site's stores tell of open windows; one that cannot be asked is a doubt."""
-    found: dict[tuple[str, str], AnnouncedWindow] = {}
-    doubts: list[str] = []
+    """Return what the site's stores, and the sites beside it, tell of open windows; who cannot be asked is a doubt."""
+    told = beside(site)
+    found = {(one.run, one.opened_at): one for one in told.open}
+    doubts = list(told.doubts)
     for target in _stores(site):
         try:
             told = announced_here(target)
@@ -119,6 +136,34 @@ def announced_here(sight: Sight) -> Announced:
         for name in doubtful[-1:]
     ]
     return Announced([_window(one) for one in records if _key(one) not in over], doubts)
+
+
+def beside(sight: Sight) -> Announced:
+    """Return what other sites of this machine that have the same manager remember of windows."""
+    found, doubts = list[AnnouncedWindow](), list[str]()
+    for name, path in _records_beside(sight):
+        try:
+            window = files.load(path, _Remembered)
+        except files.Damaged as error:
+            doubts.append(f"a redaction window of site {name} may be open: {path} cannot be read: {error}")
+            continue
+        if window is not None:
+            found.append(AnnouncedWindow(window.run, window.opened_at, f"site {name}", "", window.hosts))
+    return Announced(found, doubts)
+
+
+def forget_beside(site: Site, hosts: Container[str]) -> None:
+    """Let the sites beside this one remember no window of these hosts: it is closed."""
+    for _, path in _records_beside(site):
+        with suppress(files.Damaged):  # its own site says what to do
+            window = files.load(path, _Remembered)
+            if window is not None and all(host in hosts for host in window.hosts):
+                files.remove(path)
+
+
+def _records_beside(sight: Sight) -> Sequence[tuple[str, Path]]:
+    # The manager's lock holds off the runs of these sites, so that none of them is at work with its record.
+    return [(name, record_of(sight.settings.state.parent / name)) for name in sight.settings.same_manager]
 
 
 def is_ours(sight: Sight, window: AnnouncedWindow) -> bool:

@@ -236,3 +236,27 @@ def test_an_option_set_by_hand_without_a_restart_is_named_and_counts_after_one(l
     assert not redacts(loaded)
     said = loaded("manager", "export", "--close-window", "--yes", "-o", "json")
     assert (said.code, redacts(loaded)) == (0, True), said.err
+
+
+def test_a_window_that_another_site_of_the_manager_left_open_is_told_and_closed_from_this_one(left_open):
+    here, before = left_open
+    config = here.lab.folder / "config.yaml"
+    head, site = config.read_text().split(f"\n  {SITE}:\n")
+    both = config.with_name("both.yaml")
+    both.write_text(f"{head}\n  {SITE}:\n{site.rstrip()}\n  other:\n{site}")
+    here.config = str(both)
+    words = ("--site", "other")
+    seen = here("site", "status", *words, "-o", "json")
+    assert f"by site {SITE}" in seen.json["redaction_window"]
+    assert f"`maint manager export --close-window --site {SITE}` closes it" in seen.err
+    lines = here("doctor", *words, "-o", "json").json["checks"]
+    (line,) = [one for one in lines if one["label"] == "redaction window"]
+    assert (line["state"], f"by site {SITE}" in line["words"]) == ("FAIL", True)
+    assert f"by site {SITE}" in here("backup", "create", *words).err
+    close = ("manager", "export", "--close-window", *words)
+    assert f"by site {SITE}" in here(*close, "--dry-run").out
+    said = here(*close, "--yes")
+    assert said.code == 0, said.err
+    assert here("site", "status", *words, "-o", "json").json["redaction_window"] == "closed"
+    here.config = str(config)
+    assert (here.options.read_bytes(), redacts(here), here.window) == (before, True, False)

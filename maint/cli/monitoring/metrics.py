@@ -24,11 +24,11 @@ from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
-from maint.snapshots.open_windows import Announced, announced
+from maint.snapshots.open_windows import RECORD, announced, beside
 from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window_record import RECORD, left_open, remembered
+from maint.steps.manager.window_record import left_open, remembered
 
 
 class CopyFigures(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def _window(site: ConfiguredSite, *, stores: bool, reached: bool | None) -> tupl
     """Return whether a window is known to be open (None: not known), and whether none can be without being known."""
     if _left_open(site, stores=stores):
         return True, True
-    told = announced(site) if stores else Announced()
+    told = announced(site) if stores else beside(site)
     unread = reached is False or not stores
     return (True if told.open else None if unread else False), bool(told.open) or not (unread or told.doubts)
 

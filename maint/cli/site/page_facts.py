@@ -46,7 +46,7 @@ from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.holds import words_of
 from maint.snapshots.manifest import time_of
-from maint.snapshots.open_windows import announced_here
+from maint.snapshots.open_windows import announced_here, beside
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
 from maint.snapshots.records import drills
@@ -253,7 +253,8 @@ def _windows(site: ConfiguredSite, *, ask: bool) -> tuple[Sequence[str], Sequenc
         return [damaged.message], []
     if window is not None:
         return [f"since {tell_times(window.opened_at)}, by run {window.run}"], []
-    found, doubts = list[str](), list[str]()
+    near = beside(site)
+    found, doubts = [tell_times(one.words) for one in near.open], list(near.doubts)
     for store in every_store(site) if ask and site.settings.backup is not None else ():
         with _noting([]):  # of stores that are away, what follows tells
             told = announced_here(store)

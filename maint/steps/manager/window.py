@@ -16,11 +16,15 @@ from maint.ports import Sight, Site, Work
 from maint.ports.manager_host import insist
 from maint.snapshots.capture import refuse_full
 from maint.snapshots.open_windows import (
+    RECORD,
+    Announced,
     OpenedFile,
     announce,
     announced,
     announced_here,
+    beside,
     close_announced,
+    forget_beside,
     is_ours,
     was_closed,
 )
@@ -28,7 +32,7 @@ from maint.steps.hosts.fan_out import texts
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager import java_options, server_options
 from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.window_record import RECORD, EditedFile, Window, remembered
+from maint.steps.manager.window_record import EditedFile, Window, remembered
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 
@@ -64,6 +68,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
     if stale:
         yield from server_options.restart_until_heard(site, stale, limit)
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
+    forget_beside(site, [host.name for host in hosts])
     words = "the manager redacts again" if stale else "no window is open"
     if foreign:
         words = _stays(foreign)
@@ -262,15 +267,15 @@ class CloseWindow(Step[CloseArguments]):
         """Plan the way back; where windows of others are meant, name those that are known."""
         words = f"put {java_options.PATH} back as it was, and restart {UNIT}"
         if args.others:
+            near = beside(sight)
+            words += _named(near)
             try:
                 told = announced_here(sight)
-                words += "".join(
-                    f"; {one}" for one in (*(f"a window is open, {w.words}" for w in told.open), *told.doubts)
-                )
+                words += _named(told)
             except WorkFailed as failure:  # a store that is away keeps no window open
                 words += f"; whether other machines left one open is not known: {failure.message}"
             else:  # what no record here tells of, as of a site that had another name, the hosts still show
-                seen = () if told.open else server_options.switches(sight)
+                seen = () if told.open or near.open else server_options.switches(sight)
                 words += "".join(f"; {one.words}" for one in seen if one.words)
         yield self.action(java_options.PATH, words, {"others": args.others}, undo="nothing to undo")
 
@@ -297,6 +302,11 @@ class CloseWindow(Step[CloseArguments]):
         if foreign:
             return done(f"our line is gone, and {_stays(foreign)}; the API shows passwords", partly=True)
         return done("our line is gone, and the manager redacts again")
+
+
+def _named(told: Announced) -> str:
+    open_ = [f"a window is open, {one.words}" for one in told.open]
+    return "".join(f"; {one}" for one in (*open_, *told.doubts))
 
 
 def close_own(

@@ -9,10 +9,8 @@ from maint import files
 from maint.errors import Refused
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Site
-from maint.snapshots.open_windows import was_closed
+from maint.snapshots.open_windows import record_of, was_closed
 from maint.steps.manager import java_options
-
-RECORD = "window.json"
 
 
 class EditedFile(msgspec.Struct, frozen=True):
@@ -33,7 +31,7 @@ class Window(msgspec.Struct, frozen=True):
 
 def remembered(state: Path) -> Window | None:
     """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
-    path = state / RECORD
+    path = record_of(state)
     try:
         return files.load(path, Window)
     except files.Damaged as error:
