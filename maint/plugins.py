@@ -1,9 +1,11 @@
 """Plugins: step kinds, checks and notices that installed packages offer by entry points; one loader for all."""
 
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from maint.errors import Invalid, Stopped
@@ -26,6 +28,13 @@ def _found(group: str, *_path: str) -> Mapping[str, EntryPoint]:
 def package_of(entry: EntryPoint) -> str:
     """Return the package that offers something."""
     return entry.dist.name if entry.dist else "an installed package"
+
+
+def where_failed(error: BaseException, file: str) -> str:
+    """Return what a failure is, and from which place in a package's file; its own words may hold a secret."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = next((one for one in reversed(frames) if one.filename == file), frames[-1])
+    return f"{type(error).__name__} at {Path(at.filename).name}:{at.lineno}"
 
 
 def load(entry: EntryPoint, what: str, read: Callable[[object], T | None], rule: str) -> T:

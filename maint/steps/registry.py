@@ -7,6 +7,7 @@ from typing import Any
 
 from maint import plugins
 from maint.model.plan import Action
+from maint.steps.offered import offered
 from maint.steps.step import Step
 
 
@@ -55,7 +56,7 @@ def source_of(action: Action) -> str:
 def own_kind(kind: object, entry: EntryPoint) -> Step[Any] | None:
     """Return the step of a package's class, None where it is not a step kind of the name under which it is offered."""
     if isinstance(kind, type) and issubclass(kind, Step) and getattr(kind, "kind", None) == entry.name:
-        return kind()
+        return offered(kind, plugins.package_of(entry))
     return None
 
 

@@ -40,6 +40,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     yield install
     monkeypatch.undo()  # once nothing is installed any more, asking for it loads nothing
     STEPS.pop("greeting.say", None)
+    STEPS.pop("greeting.broken", None)
     CHECKS.forget("greeting")
     sys.modules.pop("greeting", None)
     sys.modules.pop("greeting.checks", None)
@@ -76,6 +77,32 @@ def test_one_that_cannot_be_loaded_names_its_package_and_breaks_nothing_else(
     assert (said.code, "greeting" in said.err, "the package greeting" in said.err) == (3, True, True)
     assert play(tmp_path, kind="assert", given="that: 'true'").code == 0
     assert maint("playbook", "list").code == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("plan fails", "failed: KeyError at __init__.py:"),
+        ("plans nothing", "failed: TypeError"),
+        ("plans a text", "plans what is no action"),
+        ("plans no JSON", "gives what JSON cannot hold: an action of it"),
+        ("yields nothing", "yields nothing"),
+        ("yields a number", "yields what is no text"),
+        ("fails", "failed: ValueError at __init__.py:"),
+        ("leaves", "failed: SystemExit at __init__.py:"),
+        ("returns no JSON", "gives what JSON cannot hold: its result"),
+        ("returns nothing", "returns no result"),
+    ],
+)
+def test_what_a_step_of_it_does_wrong_is_told_as_the_failure_of_its_package(
+    installed, tmp_path: Path, how: str, words: str
+) -> None:
+    installed(greeting_broken="greeting:Broken")
+    book = tmp_path / "mine.yaml"
+    book.write_text(f"name: mine\nsummary: X.\nsteps:\n  - {{name: A, do: greeting.broken, with: {{name: {how}}}}}\n")
+    said = maint("playbook", "run", str(book), "--yes", "--config", str(tmp_path / "config.yaml"))
+    assert f"error: step kind greeting.broken of the package greeting {words}" in said.err
+    assert (said.code, "a bug" in said.err, "hunter2" in said.err) == (1, False, False)
 
 
 def test_packages_are_not_read_in_where_no_step_or_check_asks_for_them(installed, tmp_path: Path) -> None:
