@@ -232,8 +232,13 @@ def names_given(step: StepText, key: str, defaults: Mapping[str, Json]) -> Seque
         if any(not in_text(text) <= defaults.keys() for text, _ in texts(value, ()) if is_template(text)):
             return ()
         variable = alone(value)
-        found = render(value, defaults) if variable is None else defaults[variable]
+        listed = value if isinstance(value, list) else [value]
+        found = [_filled(one, defaults) for one in listed] if variable is None else defaults[variable]
     except Invalid:  # a template that is malformed, which is a mistake of its own
         return ()
-    listed = found if isinstance(found, list) else [found]
-    return [one for one in listed if isinstance(one, str) and one]
+    return [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str) and one]
+
+
+def _filled(text: Json, defaults: Mapping[str, Json]) -> Json:
+    known = defaults.get(alone(text) or "")
+    return known if isinstance(known, str) else render(text, defaults)
