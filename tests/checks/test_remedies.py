@@ -41,7 +41,6 @@ RENEWED = {"certificate": CHAIN, "names": NAMES}
 OWN_ADDRESS = "2: eth0 inet 192.0.2.9/24 scope"
 JDK8 = "home=/usr/lib/jvm/8\nJAVA_VERSION=1.8.0_402\n"
 AGENT = {"profiles": "B"}
-SERVED = {"certificates": "1"}
 CDE = {"profiles": "C", "site": {"endpoints": ["vc.x.org:443"]}}
 MATRIX = {
     "site": {
