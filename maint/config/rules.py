@@ -2,7 +2,7 @@
 
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ def broken_rules(site: Site, path: KeyPath, *, elsewhere: bool = False) -> Itera
         yield BrokenRule(
             (*path, "manager", "tls_port"), "must differ from plain_port", "the usual ones are 7180 and 7183"
         )
-    yield from _twice([host.name for host in site.hosts], (*path, "hosts"))
+    yield from _twice([host.name for host in site.hosts], (*path, "hosts"), str.lower)
     yield from _twice([cluster.name for cluster in site.virtual_clusters], (*path, "virtual_clusters"))
     for number, cluster in enumerate(site.virtual_clusters):
         yield from _twice([user.name for user in cluster.users], (*path, "virtual_clusters", number, "users"))
@@ -48,9 +48,9 @@ def broken_rules(site: Site, path: KeyPath, *, elsewhere: bool = False) -> Itera
         )
 
 
-def _twice(names: Sequence[str], path: KeyPath) -> Iterator[BrokenRule]:
+def _twice(names: Sequence[str], path: KeyPath, meant: Callable[[str], str] = str) -> Iterator[BrokenRule]:
     for number, name in enumerate(names):
-        if name in names[:number]:
+        if meant(name) in map(meant, names[:number]):
             yield BrokenRule((*path, number, "name"), f"the name {name!r} is given twice", "give each its own name")
 
 

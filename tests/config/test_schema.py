@@ -228,6 +228,7 @@ def test_sudo_may_be_a_plain_true(tmp_path: Path) -> None:
         ("utility: /opt/maint/cde-utils.sh", "utility: ^cde-utils.sh", "must be the absolute path"),
         ("utility: /opt/maint/cde-utils.sh", "utility: ^/opt/", "must be the absolute path"),
         ("name: ecs-1", "name: ^cm", "'cm' is given twice"),
+        ("name: ecs-1", "name: ^CM", "'CM' is given twice"),
         ("groups: [manager]", "groups: [^man ager]", "must be a name"),
         ("on_redacted: problem", "on_redacted: ^problems", "must be 'problem', 'accept' or 'window'"),
         ("store: /var/lib/maint/backups", "store: ^ftp://x/y", "must be a path, sftp://"),
