@@ -14,7 +14,7 @@ from maint.config.suggestions import KeyPath, did_you_mean, meant
 from maint.config.yaml import Document, read_text
 from maint.config.yaml import load as load_yaml
 from maint.engine.forms import ParameterForm, PlaybookForm, StepForm
-from maint.engine.parameters import alone, convert, in_text, render
+from maint.engine.parameters import alone, convert, in_text, refuse_reserved, render
 from maint.engine.read_step import Mistakes, StepReader, is_file, is_template, texts
 from maint.errors import Invalid, Position, UsageError
 from maint.model.json import Json
@@ -148,6 +148,7 @@ def _parameter(document: Document, name: str, item: ParameterForm, found: Mistak
 
 
 def _checked_parameter(document: Document, name: str, item: ParameterForm) -> Parameter:
+    refuse_reserved(name, document.where(("parameters", name), key=True))
     at = document.where(("parameters", name, "type"))
     try:
         kind = ParameterType(item.type)

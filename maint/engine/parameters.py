@@ -10,6 +10,8 @@ from maint.model.plan import ParameterType
 from maint.steps.step import in_a_template
 
 _SHORT = 1000  # characters of a text that may be filled in, however many come of it
+# Not names of values: a template takes them for a constant, an operator, or itself.
+RESERVED = ("true", "false", "none", "not", "self")
 # What is a constant, an operator or a function of Jinja2 is no variable, and is left to it.
 _NAME = r"(?!(?:true|false|none|not|range|dict|namespace)\b)([a-z_][a-z0-9_]*)(?:\.[a-z_][a-z0-9_]*)*"
 _FILLED_IN = r"\{\{ *" + _NAME + r" *\}\}"
@@ -61,6 +63,14 @@ def in_text(text: str, *, at: Position | None = None) -> frozenset[str]:
     from maint.render import template  # which takes a tenth of the time of a lint
 
     return template(text, at=at).names()
+
+
+def refuse_reserved(name: str, at: Position) -> None:
+    """Raise Invalid where a value has a name under which no template could ask for it."""
+    if name in RESERVED:
+        raise Invalid(
+            f"{name!r} cannot be the name of a value", at=at, hint="in a template that word means something else"
+        )
 
 
 def alone(text: object) -> str | None:

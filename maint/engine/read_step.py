@@ -11,7 +11,7 @@ from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
 from maint.engine.forms import StepForm
-from maint.engine.parameters import in_condition, in_text
+from maint.engine.parameters import in_condition, in_text, refuse_reserved
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Playbook, Retry, StepText
@@ -88,6 +88,8 @@ class StepReader:
             with self._found:
                 check_names(path, item, known)
         if item.register_ is not None:
+            with self._found:
+                refuse_reserved(item.register_, self._document.where((*path, "register")))
             self._registered.add(item.register_)
         retry = item.retry
         return StepText(

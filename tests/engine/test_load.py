@@ -222,6 +222,13 @@ def test_values_registered_before_may_be_used_in_conditions_and_late_arguments()
     assert len(load(text, "book.yaml", LIBRARY).steps) == 2
 
 
+@pytest.mark.parametrize("name", ["true", "false", "none", "not", "self"])
+def test_no_value_has_a_name_that_means_something_else_in_a_template(name):
+    text = f"{HEAD}parameters:\n  '{name}': {{type: string, default: x}}\nsteps:\n  - name: A\n    do: try.read\n"
+    told = [one.message for one in examine(f"{text}    register: '{name}'\n", "book.yaml", LIBRARY)[1]]
+    assert told == [f"book.yaml:{at}: {name!r} cannot be the name of a value" for at in ("4:3", "8:15")]
+
+
 def test_a_value_cannot_be_used_before_it_is_registered():
     text = (
         HEAD + "steps:\n  - name: B\n    do: try.read\n    when: found.word != ''\n"
