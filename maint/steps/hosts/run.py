@@ -50,7 +50,7 @@ class RunCommand(Step[RunCommandArguments]):
             )
             needed = [host for host in hosts if not held[host]]
         effect = Effect.CHANGE if needed and not args.reads else Effect.READ
-        shown = " ".join(args.command.split())
+        shown = " ⏎ ".join(" ".join(line.split()) for line in args.command.split("\n") if line.strip())
         words = f"run `{shown}` on {host_list(needed)}" if needed else "nothing to run: `unless` holds everywhere"
         yield self.action(
             f"{show_count(len(hosts), 'host')}",

@@ -34,10 +34,15 @@ def test_a_command_that_reads_needs_no_yes_and_gives_its_output(hosts):
     assert "CHANGE" in hosts("playbook", "plan", str(changing(hosts, path))).out
 
 
-def changing(hosts, path):
-    step = {"name": "do", **run(hosts.names[0], "true")}
+def changing(hosts, path, command="true"):
+    step = {"name": "do", **run(hosts.names[0], command)}
     path.write_text(json.dumps({"name": "mine", "summary": "Mine.", "parameters": {}, "steps": [step]}))
     return path
+
+
+def test_a_plan_tells_the_lines_of_a_command_apart(hosts):
+    path = changing(hosts, hosts.local / "mine.yaml", "# tidy up\nrm -rf  /srv/x\n")
+    assert "run `# tidy up ⏎ rm -rf /srv/x` on" in hosts("playbook", "plan", str(path)).out
 
 
 def test_a_command_that_reads_looks_again_until_it_says_so(hosts):
