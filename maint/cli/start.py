@@ -28,6 +28,12 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed: the next file would have its number, and get the words
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):
+            # PYTHONUNBUFFERED, as containers have it: where a disk or a pipe takes half, Python drops the rest unsaid.
+            number, kind, faults = stream.fileno(), stream.encoding, stream.errors
+            setattr(sys, name, os.fdopen(number, "w", encoding=kind, errors=faults, closefd=False))
     for stream in (sys.stdout, sys.stderr):
         # Whatever the locale, a program reads UTF-8, and a terminal is shown what it cannot spell as its number.
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":

@@ -109,6 +109,15 @@ def test_a_full_or_closed_output_is_no_bug(command: str, code: int, words: str) 
     assert (ended.returncode, words in ended.stderr, "bug" in ended.stderr) == (code, True, False), ended.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_a_disk_takes_half_of_does_not_pass_for_written(tmp_path: Path, unbuffered: str) -> None:
+    command = f"ulimit -f 4; exec {sys.executable} -m maint help configuration > {tmp_path / 'half'}"  # KiB
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=env)
+    assert (tmp_path / "half").stat().st_size == 4096
+    assert (ended.returncode, "standard output cannot be written" in ended.stderr) == (1, True), ended.stderr
+
+
 def test_a_signature_is_checked_without_the_formats_of_other_keys(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib; from maint.adapters.sign import load_or_make_signer as signer\n"

@@ -178,7 +178,7 @@ def _read(call: SiteCall, code: int, out: str, words: str, took: float, *, in_ti
         error = _error("it went on beyond its limit, and was ended", status, f"maint doctor --site {call.site}")
     elif code < 0:
         error = _error(f"it was ended by {_signal(-code)}", status, f"maint doctor --site {call.site}")
-    elif error is None and status and not out:
+    elif error is None and status and _json(out) is None:  # cut off, too, where there is no room for it
         last = (words.strip().splitlines() or ["it said nothing"])[-1]
         error = _error(str(told[-1]["message"]) if told and "message" in told[-1] else last, status)
     assert error is None or isinstance(error, Mapping)
