@@ -33,11 +33,12 @@ _COLOURS = {Outcome.DONE: "32", Outcome.UNCHANGED: "36", Outcome.SKIPPED: "33", 
 _COLOURS[Outcome.WAITING] = "33"
 
 
-# Control characters but for tab and line end, and what turns the direction of writing.
+# Control characters but for tab and line end, what turns the direction of writing, and what is seen by nobody.
 _CONTROL = {*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A}
 _TURNING = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
-_SPELLED = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL | _TURNING}
-_IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING) if code >= 0x7F}
+_UNSEEN = {0xAD, 0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF}
+_SPELLED = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL | _TURNING | _UNSEEN}
+_IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING | _UNSEEN) if code >= 0x7F}
 
 
 # Priorities as syslog and systemd number them.
