@@ -143,11 +143,17 @@ _BESIDE = re.compile(
 )
 _WORD = re.compile(r"[^\s&;\"'<>]*")
 _LINE = re.compile(r"[^\r\n]*")
-_IN_ADDRESS = re.compile(r"[^@]*")
+# Some passwords hold a bare @ although none belongs there: up to the last one before the host.
+_IN_ADDRESS = re.compile(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
 _IN_SNIPPET = re.compile(r"[^<]*")
 _IN_JSON = re.compile(r"[^\s,\]}]*")
-_QUOTED_TWICE = re.compile(r"[^\"'\\]*")
-_QUOTED = re.compile(r"(?:[^\"'\\]|\\.)*", re.DOTALL)
+# By what opens it: the other quote may stand within.
+_QUOTED = {
+    '"': re.compile(r"(?:[^\"\\]|\\.)*", re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL),
+    '\\"': re.compile(r"[^\"\\]*"),
+    "\\'": re.compile(r"[^'\\]*"),
+}
 _NO_SECRET = re.compile(r"(?i:true|false|none|null|yes|no|)|\$[({].*", re.DOTALL).fullmatch
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
 
@@ -181,7 +187,7 @@ def _pattern(found: re.Match[str], text: str) -> re.Pattern[str]:
     if not found["name"]:
         return _IN_ADDRESS
     if found["quote"]:
-        return _QUOTED if len(found["quote"]) == 1 else _QUOTED_TWICE
+        return _QUOTED[found["quote"]]
     if ":" in found[0]:
         return _IN_JSON
     before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()

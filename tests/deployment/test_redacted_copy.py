@@ -228,6 +228,12 @@ WITHIN_TEXTS = [
     '{"token": [12345], "b": 1}',
     "http://user:[p%40ss]@proxy:80/x",
     "mongodb://a:[pq]@h1,h2/?authSource=x",
+    "https://user:[p@q@r]@proxy:80/x@y",
+    "amqp://a:[pq]@h1:5672,b@c/x",
+    "export DB_PASSWORD=\"[it's]\"; A=1",
+    "export DB_PASSWORD='[a\"b]'; A=1",
+    '{"password": "[it\'s]", "b": 1}',
+    '{"text": "{\\"password\\": \\"[it\'s]\\", \\"b\\": 1}"}',
 ]
 
 
