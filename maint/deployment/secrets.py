@@ -137,7 +137,8 @@ def sensitive(name: object, flag: object) -> bool:
 # What a server flags is a whole value. Where an advanced snippet, options of Java, an environment or an address holds a
 # password beside other things, nothing is flagged (M7.1), and only the name beside it says what it is.
 _BESIDE = re.compile(
-    r"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>\s*+<value>"
+    r"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>\s*+"
+    r"(?:<description>[^<]*+</description>\s*+)?+(?:<final>[^<]*+</final>\s*+)?+<value>"
     r"|(?<![\w.-])(?P<name>[\w.-]++)(?:\\?[\"']\s*+:\s*+|\\?[\"']?\s*+=\s*+)(?P<quote>\\?[\"'])?"
     r"|://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)"
 )

@@ -228,9 +228,10 @@ WITHIN_TEXTS = [
     '{"token": [12345], "b": 1}',
     "http://user:[p%40ss]@proxy:80/x",
     "mongodb://a:[pq]@h1,h2/?authSource=x",
+    "<name>db.password</name>\n<description>of the account</description>\n<final>true</final>\n<value>[pq]</value>",
     "https://user:[p@q@r]@proxy:80/x@y",
     "amqp://a:[pq]@h1:5672,b@c/x",
-    "export DB_PASSWORD=\"[it's]\"; A=1",
+    'export DB_PASSWORD="[it\'s]"; A=1',
     "export DB_PASSWORD='[a\"b]'; A=1",
     '{"password": "[it\'s]", "b": 1}',
     '{"text": "{\\"password\\": \\"[it\'s]\\", \\"b\\": 1}"}',
@@ -269,7 +270,15 @@ def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a=" * 200_000, '"' * 400_000, "://a:" * 80_000, "<name>" * 70_000, 'password="' * 40_000, " " * 400_000 + "="],
+    [
+        "a=" * 200_000,
+        '"' * 400_000,
+        "://a:" * 80_000,
+        "<name>" * 70_000,
+        "<name>a</name><description>" * 20_000,
+        'password="' * 40_000,
+        " " * 400_000 + "=",
+    ],
 )
 def test_a_long_text_takes_time_only_by_its_length(text: str) -> None:
     """Each would take hours if every beginning were followed to the end."""
