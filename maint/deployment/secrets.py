@@ -156,6 +156,7 @@ _QUOTED = {
     "\\'": re.compile(r"[^'\\]*"),
 }
 _NO_SECRET = re.compile(r"(?i:true|false|none|null|yes|no|)|\$[({].*", re.DOTALL).fullmatch
+_LEAD = 80  # characters before a name that are looked at: a line may be as long as the text, and full of names
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
 
 
@@ -191,7 +192,8 @@ def _pattern(found: re.Match[str], text: str) -> re.Pattern[str]:
         return _QUOTED[found["quote"]]
     if ":" in found[0]:
         return _IN_JSON
-    before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
+    lead = text[max(found.start() - _LEAD, 0) : found.start()]
+    before = lead[lead.rfind("\n") + 1 :].strip()
     return _LINE if before in ("", "export", "set") and found["name"][0] != "-" else _WORD
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -283,3 +283,20 @@ def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
 def test_a_long_text_takes_time_only_by_its_length(text: str) -> None:
     """Each would take hours if every beginning were followed to the end."""
     assert len(veiled(text, lambda _: "")) <= len(text)
+
+
+class _Counted(str):
+    """A text that counts the characters taken out of it."""
+
+    taken = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        found = super().__getitem__(key)
+        self.taken += len(found)
+        return found
+
+
+def test_of_a_long_line_full_of_passwords_only_what_is_near_each_is_looked_at() -> None:
+    text = _Counted("x password=y " * 2_000)
+    veiled(text, lambda _: "")
+    assert text.taken < 100 * 2_000
