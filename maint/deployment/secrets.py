@@ -105,7 +105,8 @@ SECRET_FIELDS = frozenset({"password", "pwHash", "pwSalt"})
 _SHOWN = 3
 
 _SECRET = (
-    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$|private_?key$|api_?key$|access_?key$"
+    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$|(?:private|api|access)_?key$"
+    r"|account_?key"  # of Azure's storage: fs.azure.account.key.ACCOUNT
 )
 # Names that speak about a secret without being one: where it lies, how long it lasts, that a warning is suppressed.
 _ABOUT = (
@@ -140,13 +141,14 @@ _BESIDE = re.compile(
     r"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>\s*+"
     r"(?:<description>[^<]*+</description>\s*+)?+(?:<final>[^<]*+</final>\s*+)?+<value>"
     r"|(?<![\w.-])(?P<name>[\w.-]++)(?:\\?[\"']\s*+:\s*+|\\?[\"']?\s*+=\s*+)(?P<quote>\\?[\"'])?"
+    r"|(?m:^)[ \t]*+(?:- ++)?+(?P<entry>[\w.-]++): [ \t]*+"
     r"|://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)"
 )
-_WORD = re.compile(r"[^\s&;\"'<>]*")
+_WORD = re.compile(r"(?:[^\s&;\"'<>]|[&;](?![\w.-]+=|\s|$))*+")  # a password may hold what parts it from the next one
 _LINE = re.compile(r"[^\r\n]*")
 # Some passwords hold a bare @ although none belongs there: up to the last one before the host.
 _IN_ADDRESS = re.compile(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
-_IN_SNIPPET = re.compile(r"[^<]*")
+_IN_SNIPPET = re.compile(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|[^<]*", re.DOTALL)
 _IN_JSON = re.compile(r"[^\s,\]}]*")
 # By what opens it: the other quote may stand within.
 _QUOTED = {
@@ -163,7 +165,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
 def veiled(text: str, veil: Callable[[str], str]) -> str:
     """Return a text with a veil over each secret in it, told by the name beside it or its place in an address."""
     # One of these stands in whatever `_BESIDE` finds, and in few texts of a document, which has very many.
-    if "=" not in text and "://" not in text and "</" not in text and '":' not in text and "':" not in text:
+    if not ("=" in text or ": " in text or "</" in text or "@" in text or '":' in text or "':" in text):
         return text
     pieces, at = [], 0
     for found in _BESIDE.finditer(text):
@@ -179,13 +181,15 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
 
 
 def _names_secret(found: re.Match[str]) -> bool:
-    name = found["snippet"] or found["name"]
+    name = found["snippet"] or found["name"] or found["entry"]
     return not name or secret_name(_HUMP.sub("_", name))
 
 
 def _pattern(found: re.Match[str], text: str) -> re.Pattern[str]:
     if found["snippet"]:
         return _IN_SNIPPET
+    if found["entry"]:
+        return _LINE
     if not found["name"]:
         return _IN_ADDRESS
     if found["quote"]:

@@ -226,6 +226,10 @@ WITHIN_TEXTS = [
     "{'password': '[pq]', 'secret.file': '/a'}",
     '{"text": "{\\"api_key\\": \\"[x1]\\", \\"b\\": 1}"}',
     '{"token": [12345], "b": 1}',
+    "security.ssl.internal.enabled: true\nsecurity.ssl.internal.key-password: [S3cret1]\nparallelism: 1",
+    "users:\n  - password: [a b]\n    name: x",
+    "fs.azure.account.key.x.blob.core.windows.net=[S3cret==]",
+    "-Dssl.password=[pa;ss&1] -Dx=y",
     "http://user:[p%40ss]@proxy:80/x",
     "mongodb://a:[pq]@h1,h2/?authSource=x",
     "<name>db.password</name>\n<description>of the account</description>\n<final>true</final>\n<value>[pq]</value>",
@@ -250,6 +254,12 @@ def test_a_secret_within_a_text_is_hidden_and_nothing_else_of_it(text: str) -> N
     assert not compare(normalize([content], FINGERPRINT), normalize([shown], FINGERPRINT)).differences
 
 
+@pytest.mark.parametrize("end", ["]]></value>", ""])
+def test_a_secret_that_is_quoted_as_xml_has_it_is_hidden(end: str) -> None:
+    begun = "<name>a.password</name><value>"
+    assert veiled(f"{begun}<![CDATA[S3<ret1{end}", lambda _: "X") == f"{begun}X{end.removeprefix(']]>')}"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -261,6 +271,7 @@ def test_a_secret_within_a_text_is_hidden_and_nothing_else_of_it(text: str) -> N
         "https://host:80/a@b",
         "a=b&c=d",
         "hdfs://nameservice1:8020/user",
+        "2026-11-29T04:00:00 INFO: token of x",
         '{"token": null}',
     ],
 )

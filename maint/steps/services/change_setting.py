@@ -122,13 +122,17 @@ def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> 
     old = "a secret that the manager hides"
     if not is_hidden(live):
         old = shown_value(live.value, secret=secret, default=live.default)
-    return old, new if secret and wanted is not None else shown_value(wanted, secret=secret, default=live.default)
+    if secret and wanted is not None:
+        return old, new
+    shown = shown_value(wanted, secret=secret, default=live.default)
+    return old, f"{shown} with another secret in it" if shown == old and MASK in shown else shown
 
 
 def refuse_mask(place: Place, name: str, value: str | None) -> None:
     """Refuse a value that only stands in a secret's place (M8.1, M19.2)."""
     if value == REDACTED or masked(value) or MASK in (value or ""):
-        raise Refused(f"{value!r} is what is shown in a secret's place; it is never written to {name} of {place}",
+        shown = without_secrets(value or "")
+        raise Refused(f"{shown!r} is what is shown in a secret's place; it is never written to {name} of {place}",
                       hint="give the secret itself, by a reference")  # fmt: skip
 
 

@@ -420,6 +420,9 @@ def test_a_secret_within_a_text_is_shown_nowhere_comes_back_whole_and_no_dots_ar
     planned = loaded("setting", "set", name, "OPTS=-Dssl.password=hunter-three", *place, "--dry-run")
     for said in (listed, in_json, planned):
         assert (said.code, "ssl.password=•••" in said.out, "hunter" in said.out + said.err) == (0, True, False), said
+    assert "'OPTS=-Dssl.password=••• -Dx=y' → 'OPTS=-Dssl.password=•••'" in planned.out
+    again = loaded("setting", "set", name, text.replace("two", "three"), *place, "--dry-run")
+    assert "-Dx=y' with another secret in it" in again.out
     dots = next(one["value"] for one in in_json.json["settings"] if one["name"] == name)
     refused = change(loaded, name, dots, *place)
     assert (refused.code, "is what is shown in a secret's place" in refused.err, live(name)) == (5, True, text)
