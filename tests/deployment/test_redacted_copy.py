@@ -16,7 +16,8 @@ from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secrets import Fingerprint, SecretIndex, masked, veiled
+from maint.deployment.secrets import Fingerprint, SecretIndex, masked
+from maint.deployment.texts import veiled
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 
@@ -231,6 +232,16 @@ WITHIN_TEXTS = [
     "fs.azure.account.key.x.blob.core.windows.net=[S3cret==]",
     "-Dssl.password=[pa;ss&1] -Dx=y",
     "http://user:[p%40ss]@proxy:80/x",
+    "<property><value>[x1]</value><name>a.password</name></property><property><value>b</value><name>c</name></property>",
+    "<name>a.password</name><final>true</final><value>[x1]</value></property><property><name>b</name><value>c</value>",
+    "<name>a.password</name><!-- old: <value>y</value> --><value>[x1]</value><name>b</name><value>c</value>",
+    "<gateway><systemPassword>[x1]</systemPassword><user>b</user></gateway>",
+    '<param name="keystorePassword" value="[x 1]"/><param name="keystore" value="/a"/>',
+    '{"password" : "[x1]", "user" : "b"}',
+    "sasl:\n  user: a\n  password: [x 1]\n  file: /a",
+    "- secret: '[x 1]'\n- name: b",
+    "a.password=[x1\\\n  x2]\nuser=b",
+    "a.password=[${USER}x1]\nuser=b",
     "mongodb://a:[pq]@h1,h2/?authSource=x",
     "<name>db.password</name>\n<description>of the account</description>\n<final>true</final>\n<value>[pq]</value>",
     "https://user:[p@q@r]@proxy:80/x@y",
@@ -252,12 +263,13 @@ def test_a_secret_within_a_text_is_hidden_and_nothing_else_of_it(text: str) -> N
     (found,) = json.loads(shown)["managerSettings"]["items"]
     assert found["value"] == clear.replace(secret, FINGERPRINT(secret), 1)
     assert not compare(normalize([content], FINGERPRINT), normalize([shown], FINGERPRINT)).differences
+    assert veiled(found["value"], FINGERPRINT) == found["value"]
 
 
 @pytest.mark.parametrize("end", ["]]></value>", ""])
-def test_a_secret_that_is_quoted_as_xml_has_it_is_hidden(end: str) -> None:
-    begun = "<name>a.password</name><value>"
-    assert veiled(f"{begun}<![CDATA[S3<ret1{end}", lambda _: "X") == f"{begun}X{end.removeprefix(']]>')}"
+def test_a_secret_of_an_advanced_snippet_is_hidden_without_the_marks_around_it(end: str) -> None:
+    text = f"<name>a.password</name><value><![CDATA[x<1{end}"
+    assert veiled(text, lambda secret: f"({secret})") == text.replace("x<1", "(x<1)")
 
 
 @pytest.mark.parametrize(
@@ -273,6 +285,10 @@ def test_a_secret_that_is_quoted_as_xml_has_it_is_hidden(end: str) -> None:
         "hdfs://nameservice1:8020/user",
         "2026-11-29T04:00:00 INFO: token of x",
         '{"token": null}',
+        "password=$(cat /etc/maint/p)",
+        "password: ${PASSWORD}",
+        "<name>a</name><value>b</value><name>c.password</name><value></value>",
+        "see password: below",
     ],
 )
 def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
@@ -287,6 +303,9 @@ def test_what_only_speaks_of_a_secret_within_a_text_stays(text: str) -> None:
         "://a:" * 80_000,
         "<name>" * 70_000,
         "<name>a</name><description>" * 20_000,
+        "<name>a</name><!--" * 20_000,
+        "<value>a</value>" * 20_000,
+        "password=x -D" * 20_000,
         'password="' * 40_000,
         " " * 400_000 + "=",
     ],

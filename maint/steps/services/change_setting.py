@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from maint.config.suggestions import meant
-from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint, veiled
+from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
+from maint.deployment.texts import veiled
 from maint.errors import AnswerMissing, NotKept, Refused, UnknownName, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Moment
