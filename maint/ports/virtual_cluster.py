@@ -124,4 +124,4 @@ class VirtualCluster(VirtualClusterSight, Protocol):
         """Delete a file; return False where it was already gone."""
 
     def kill(self, run_id: int) -> None:
-        """Kill a run; one that has ended stays as it is."""
+        """Kill a run; one that has ended, or is gone, stays as it is."""

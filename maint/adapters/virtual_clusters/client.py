@@ -16,7 +16,7 @@ from maint.adapters.http.request import HttpCall, Timeouts, UploadForm
 from maint.adapters.http.tls import presented_der
 from maint.adapters.http.transport import NotSent, Peer, Transport
 from maint.adapters.virtual_clusters.calls import Missing, ServiceCalls
-from maint.errors import AnswerMissing, CannotReach, Invalid, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Invalid, Rejected, WorkFailed
 from maint.model.formatting import parse_time
 from maint.model.json import Json
 from maint.model.virtual_cluster import (
@@ -307,10 +307,15 @@ class VirtualClusterClient:
     def kill(self, run_id: int) -> None:
         def landed() -> bool:
             run = self.run(run_id)
-            return run is not None and run.ended
+            return run is None or run.ended
 
-        if not landed():
+        if landed():
+            return
+        try:
             self._calls.act(self._calls.post(_RUNS, str(run_id), "kill"), landed)
+        except Rejected:  # it may have ended, or gone with its job, since the look
+            if not landed():
+                raise
 
     def _newest(self, job: str) -> list[Run]:
         # All runs where the server does not sort as it is asked.

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.parser import BytesParser
@@ -25,6 +26,7 @@ class Switches:
     """What the contract leaves open (section 15)."""
 
     duplicate_job: int = 500
+    before_kill: Callable[[dict[str, Any]], Response] | None = None  # answers in its place
     log_types: str = "object"  # object, bare, objects, none
     expires_in: Any = 3600
     run_answers_id: bool = True
@@ -253,6 +255,8 @@ class Api:
         run = next((run for run in self.runs if run["id"] == int(parts[0])), None)
         if run is None:
             return _error(404, "run not found")
+        if parts[1:] == ["kill"] and self.switches.before_kill is not None:
+            return self.switches.before_kill(run)
         if parts[1:] == ["kill"]:
             run["status"] = "killed"
             return Response("", 201)

@@ -10,7 +10,7 @@ from werkzeug import Response
 
 from maint.adapters.virtual_clusters.calls import Patience
 from maint.adapters.virtual_clusters.client import VirtualClusterClient
-from maint.errors import AnswerMissing, CannotReach, Conflict, Invalid, LoginRefused, WorkFailed
+from maint.errors import AnswerMissing, CannotReach, Conflict, Invalid, LoginRefused, Rejected, WorkFailed
 from maint.model.virtual_cluster import UNSCHEDULED
 from maint.ports.virtual_cluster import Start
 from tests.adapters.virtual_clusters.conftest import Bench, content, spark
@@ -63,6 +63,28 @@ def test_what_is_not_there_is_none(client: VirtualClusterClient) -> None:
 def test_deleting_what_is_gone_is_no_failure(api: Api, client: VirtualClusterClient) -> None:
     fill(api, ["a"])
     assert (client.delete_job("a"), client.delete_job("a"), client.delete_resource("a")) == (True, False, False)
+
+
+def test_killing_a_run_that_has_just_ended_or_gone_is_no_failure(api: Api, client: VirtualClusterClient) -> None:
+    fill(api, ["a"])
+    api.switches.states = ("running",)
+    ending, going, staying = (client.start_run(Start("a", one)) for one in "123")
+
+    def beforehand(run: dict[str, Any]) -> Response:
+        if run["id"] == going:
+            api.runs.remove(run)
+        elif run["id"] == ending:
+            run["status"] = "succeeded"
+        code = 404 if run["id"] == going else 400
+        return Response(json.dumps({"status": "error", "message": "no such run is active"}), code)
+
+    api.switches.before_kill = beforehand
+    client.kill(ending)
+    client.kill(going)
+    client.kill(going)
+    with pytest.raises(Rejected, match="no such run is active"):
+        client.kill(staying)
+    assert len([one for one in api.writes() if one.endswith("/kill")]) == 3
 
 
 @pytest.mark.parametrize("code", [409, 500])
