@@ -205,7 +205,9 @@ def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
     for job in cluster.jobs():
         if job.type != "airflow" or job.name == name:
             continue
-        dag = live_dag(cluster, job, cluster.resource)
+        dag = None
+        with suppress(WorkFailed):  # its file may go while it is looked for
+            dag = live_dag(cluster, job, cluster.resource)
         if dag is not None and name in dag.calls:
             found.append(job.name)
         elif dag is None or dag.unclear:

@@ -1,6 +1,7 @@
 """What is deleted from a virtual cluster is sealed before, others who use it are named, and it comes back."""
 
 import errno
+import json
 import os
 import random
 import re
@@ -89,6 +90,14 @@ def test_the_plan_of_a_deleted_job_names_the_dags_that_call_it(there):
     there.api.files["dags"]["nightly.py"] = b"no python ("
     said = there("job", "delete", "--name", "report", "--dry-run")
     assert "nightly (what its DAG calls cannot be told)" in said.out
+
+
+def test_a_dag_whose_file_goes_before_it_is_read_stops_no_deletion_of_another_job(there, monkeypatch):
+    gone = json.dumps({"status": "error", "message": "file not found"})
+    monkeypatch.setattr(there.api, "_file", lambda *_: Response(gone, 404))
+    said = there("job", "delete", "--name", "report", "--yes")
+    assert (said.code, "report" in there.api.jobs) == (0, False), said.err
+    assert "nightly (what its DAG calls cannot be told)" in said.err
 
 
 def test_a_deleted_job_comes_back_with_its_schedule_paused(there):
