@@ -7,30 +7,32 @@ from maint.deployment.secrets import readable, secret_name
 
 # What a server flags is a whole value. Where an advanced snippet, options of Java, an environment or an address holds a
 # password beside other things, nothing is flagged (M7.1), and only the name beside it says what it is.
-# Comments are followed for a while only: time grows with the length of the text.
-_BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,1000}+-->|<(?!name>|value>)\w++>[^<]*+</\w++>)*+"
+# Comments are followed for a while only: time grows with the length of the text. No group is repeated possessively, which
+# Python up to 3.11.4 does not match right.
+_BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
 _BESIDE = re.compile(
-    rf"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>{_BETWEEN}<value>(?:\s*+(?P<cdata><!\[CDATA\[))?+"
+    rf"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>{_BETWEEN}<value>(?:\s*+(?P<cdata><!\[CDATA\[))?"
     rf"|<value>(?=[^<]*+</value>{_BETWEEN}<name>\s*+(?P<after>[^<>\s]++)\s*+</name>)"
     r"|<(?P<element>[\w.:-]++)>(?=[^<]++</)"
     r"|(?<![\w.-])name=[\"'](?P<attribute>[\w.-]++)[\"']\s++value=(?P<opened>[\"'])"
-    r"|(?m:^)[ \t]*+(?:-[ \t]++)?+(?P<key>[\w.-]++)[ \t]*+:[ \t]++(?P<begun>[\"'])?+"
+    r"|(?m:^)[ \t]*+(?:-[ \t]++)?(?P<key>[\w.-]++)[ \t]*+:[ \t]++(?P<begun>[\"'])?"
     r"|(?<![\w.-])(?P<name>[\w.-]++)(?:\\?[\"']\s*+:\s*+|\\?[\"']?\s*+=\s*+)(?P<quote>\\?[\"'])?"
     r"|://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)"
 )
 _NAMES = ("snippet", "after", "element", "attribute", "key", "name")
 _COLON = re.compile(r"[\"'\s]:|:\s")
-_WORD = re.compile(r"(?:[^\s&;\"'<>]|[&;](?![\w.-]+=|\s|$))*+")  # a password may hold what parts it from the next one
-_LINE = re.compile(r"(?:[^\r\n\\]|\\(?:\r\n|.))*+", re.DOTALL)  # goes on behind a backslash
+# A password may hold what parts it from the next one.
+_WORD = re.compile(r"[^\s&;\"'<>]*(?:[&;](?![\w.-]+=|\s|$)[^\s&;\"'<>]*)*")
+_LINE = re.compile(r"[^\r\n\\]*(?:\\(?:\r\n|.)[^\r\n\\]*)*", re.DOTALL)  # goes on behind a backslash
 # Some passwords hold a bare @ although none belongs there: up to the last one before the host.
 _IN_ADDRESS = re.compile(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
 _IN_SNIPPET = re.compile(r"[^<]*")
-_IN_CDATA = re.compile(r"(?:(?!\]\]>).)*+", re.DOTALL)
+_IN_CDATA = re.compile(r".*?(?=\]\]>|\Z)", re.DOTALL)
 _IN_JSON = re.compile(r"[^\s,\]}]*")
 # By what opens it: the other quote may stand within.
 _QUOTED = {
-    '"': re.compile(r"(?:[^\"\\]|\\.)*", re.DOTALL),
-    "'": re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL),
+    '"': re.compile(r"[^\"\\]*(?:\\.[^\"\\]*)*", re.DOTALL),
+    "'": re.compile(r"[^'\\]*(?:\\.[^'\\]*)*", re.DOTALL),
     '\\"': re.compile(r"[^\"\\]*"),
     "\\'": re.compile(r"[^'\\]*"),
 }
