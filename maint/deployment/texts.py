@@ -7,8 +7,8 @@ from maint.deployment.secrets import readable, secret_name
 
 # What a server flags is a whole value. Where an advanced snippet, options of Java, an environment or an address holds a
 # password beside other things, nothing is flagged (M7.1), and only the name beside it says what it is.
-# Comments are followed for a while only: time grows with the length of the text. No group is repeated possessively, which
-# Python up to 3.11.4 does not match right.
+# Comments are followed for a while only: time grows with the length of the text. No group is repeated possessively:
+# Python up to 3.11.4 does not match that right.
 _BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
 _BESIDE = re.compile(
     rf"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>{_BETWEEN}<value>(?:\s*+(?P<cdata><!\[CDATA\[))?"
