@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -248,14 +248,14 @@ def identity(element: Mapping[str, object]) -> str:
 
 
 _FOLDED = frozenset({"roles", "roleConfigGroups", "hosts"})  # the lists that are long
+_by_name = itemgetter("name")
 _spelled = msgspec.json.Encoder(order="sorted").encode
 
 
 class Folded(str):
-    """The digest of a role, a group or a host; where two are equal, so are the trees."""
+    """The spelling of a role, a group or a host; where two are equal, so are the trees."""
 
-    __slots__ = ("content",)
-    content: bytes  # what it stands for, spelled
+    __slots__ = ()
 
 
 class Outline:
@@ -269,7 +269,7 @@ class Outline:
 
     def unfolded(self, folded: Folded) -> Tree:
         """Return the tree of what is folded here."""
-        return self._builder.element(msgspec.json.decode(folded.content), "")[1]
+        return self._builder.element(msgspec.json.decode(folded.encode()), "")[1]
 
 
 def unfold(before: Outline, after: Outline) -> None:
@@ -294,9 +294,7 @@ class _Folder(Builder):
     def element(self, element: Object, key: str) -> tuple[str, Tree]:
         if key not in _FOLDED or not (name := self._name(element)) or not (content := self._content(element)):
             return super().element(element, key)
-        digest = Folded(blake2b(content, digest_size=16).hexdigest())
-        digest.content = content
-        return name, digest
+        return name, Folded(content, "utf-8")
 
     def _name(self, element: Object) -> str:
         """Return the identity of what is surely known by its hostId or its name, else ""."""
@@ -308,15 +306,15 @@ class _Folder(Builder):
 
     def _content(self, element: Object) -> bytes:
         """Return a spelling that neither order nor secrets change; b"" of what is not of the usual form."""
+        if not SECRET_FIELDS.isdisjoint(element):
+            return b""
         for key, value in element.items():
             kind = value.__class__
-            if kind is dict and key in ITEM_HOLDERS:
-                usual = self._order(value)
-            elif kind is dict:
-                usual = SECRET_FIELDS.isdisjoint(value) and all(inner.__class__ is str for inner in value.values())
-            else:
-                usual = kind not in CONTAINERS and kind is not Number and key not in SECRET_FIELDS
-            if not usual:
+            if kind is dict:
+                usual = self._order(value) if key in ITEM_HOLDERS else _only_texts(value)
+                if not usual:
+                    return b""
+            elif kind in CONTAINERS or kind is Number:
                 return b""
         try:
             return _spelled(element)
@@ -326,13 +324,20 @@ class _Folder(Builder):
     def _order(self, holder: Object) -> bool:
         """Put config items in order, with fingerprints instead of secrets; whether that can be done."""
         items = holder.get("items")
-        if items.__class__ is not list or len(holder) != 1 or not all(one.__class__ is dict for one in items):
+        if items.__class__ is not list or len(holder) != 1:
             return False
-        for item in items:
-            name, value, flag = item.get("name"), item.get("value"), item.get("sensitive")
-            if name.__class__ is not str or value.__class__ is not str or value == REDACTED:
-                return False
-            if flag is not False and sensitive(name, flag):
-                item["value"] = self.fingerprint(value)
-        items.sort(key=itemgetter("name"))
+        try:
+            for item in items:
+                name, value, flag = item["name"], item["value"], item.get("sensitive")
+                if name.__class__ is not str or value.__class__ is not str or value == REDACTED:
+                    return False
+                if flag is not False and (flag is True or sensitive(name, flag)):
+                    item["value"] = self.fingerprint(value)
+        except (KeyError, TypeError):  # one has no name or no value, or is no object
+            return False
+        items.sort(key=_by_name)
         return True
+
+
+def _only_texts(fields: Object) -> bool:
+    return SECRET_FIELDS.isdisjoint(fields) and {str}.issuperset(map(type, fields.values()))

@@ -228,7 +228,7 @@ class Redactions:
             self._secrets.add(str(value))
 
 
-_MADE = r"fp:[0-9a-f]{16}"
+_made = re.compile(r"fp:[0-9a-f]{16}").fullmatch
 _LENGTH = 19  # characters of a fingerprint
 
 
@@ -240,7 +240,7 @@ class Fingerprint:
 
     def __call__(self, value: str) -> str:
         """Return `fp:` and 16 hex digits; a fingerprint stays as it is, so that redacted copies can be compared."""
-        if len(value) == _LENGTH and re.fullmatch(_MADE, value):
+        if len(value) == _LENGTH and _made(value):
             return value
         made = self._keyed.copy()
         made.update(value.encode(errors="surrogatepass"))

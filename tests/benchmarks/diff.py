@@ -23,23 +23,12 @@ def main() -> None:
     heading()
     folder = Path(tempfile.gettempdir()) / "maint-bench"
     before = Export(SIZE)
-    rows = (("two days apart", before.days_later(), 0.45, None), ("permuted", before.shuffled(), 0.1, None))
-    for what, after, wall, memory in rows:
-        pair = before.file(folder), after.file(folder)
-        inside, other = compared(
-            lambda: _inside(*pair),  # noqa: B023  # called at once
-            lambda: shell(f"diff <(jq -S . {pair[0]}) <(jq -S . {pair[1]}) >/dev/null"),  # noqa: B023
-        )
-        report(f"diff inside a process, {SIZE} MB, {what}", inside, other, wall=wall, memory=memory)
-        report(f"backup diff, {SIZE} MB, {what}", _command(*pair), other, wall=wall, memory=memory)
+    rows = (("two days apart", before.days_later(), 0.45), ("permuted", before.shuffled(), 0.1))
+    for what, after, wall in rows:
+        _row(what, before.file(folder), after.file(folder), wall)
 
 
-def _inside(before: Path, after: Path) -> Cost:
-    cost = run([sys.executable, "-m", "tests.benchmarks.diff", str(before), str(after)])
-    return Cost(float(cost.out.split()[-1]), cost.cpu, cost.memory, cost.out)
-
-
-def _command(before: Path, after: Path) -> Cost:
+def _row(what: str, before: Path, after: Path, wall: float) -> None:
     with tempfile.TemporaryDirectory(prefix="maint-bench-") as folder:
         ids = []
         for export in (before, after):
@@ -47,8 +36,18 @@ def _command(before: Path, after: Path) -> Cost:
                 place.maint("backup", "create")
                 ids.append(place.newest())
         # The second serving made a new identity and a new authority; the snapshots are compared by their copies.
-        runs = [place.maint("backup", "diff", *ids, "--redacted") for _ in range(5)]
-        return sorted(runs, key=lambda cost: cost.wall)[2]
+        inside, command, other = compared(
+            lambda: _inside(before, after),
+            lambda: place.maint("backup", "diff", *ids, "--redacted"),
+            lambda: shell(f"diff <(jq -S . {before}) <(jq -S . {after}) >/dev/null"),
+        )
+    report(f"diff inside a process, {SIZE} MB, {what}", inside, other, wall=wall)
+    report(f"backup diff, {SIZE} MB, {what}", command, other, wall=wall)
+
+
+def _inside(before: Path, after: Path) -> Cost:
+    cost = run([sys.executable, "-m", "tests.benchmarks.diff", str(before), str(after)])
+    return Cost(float(cost.out.split()[-1]), cost.cpu, cost.memory, cost.out)
 
 
 def side(path: Path, fingerprint: Fingerprint) -> Side:

@@ -82,22 +82,10 @@ def shell(script: str) -> Cost:
     return run(["bash", "-c", f"set -o pipefail; {script}"], accept=(0, 1))
 
 
-def medians(work: Callable[[], Cost], rounds: int = ROUNDS) -> Cost:
-    """Return the medians of some runs."""
-    costs = [work() for _ in range(rounds)]
-    return Cost(
-        statistics.median(cost.wall for cost in costs),
-        statistics.median(cost.cpu for cost in costs),
-        round(statistics.median(cost.memory for cost in costs)),
-        costs[-1].out,
-    )
-
-
-def compared(ours: Callable[[], Cost], theirs: Callable[[], Cost], rounds: int = ROUNDS) -> tuple[Cost, Cost]:
-    """Return the medians of both, taken in turns, so that whatever else the machine does meets both alike."""
-    pairs = [(ours(), theirs()) for _ in range(rounds)]
-    mine, other = iter([pair[0] for pair in pairs]), iter([pair[1] for pair in pairs])
-    return medians(lambda: next(mine), rounds), medians(lambda: next(other), rounds)
+def compared(*works: Callable[[], Cost]) -> tuple[Cost, ...]:
+    """Return the medians of each, taken in turns, so that whatever else the machine does meets all alike."""
+    turns = [[work() for work in works] for _ in range(ROUNDS)]
+    return tuple(_medians(costs) for costs in zip(*turns, strict=True))
 
 
 def report(what: str, ours: Cost, theirs: Cost, *, wall: float, memory: float | None = None) -> None:
@@ -112,6 +100,15 @@ def heading() -> None:
     print(f"{os.cpu_count()} cores, {model.partition(':')[2].strip()}, Python {sys.version.split()[0]}")
     print("| work | maint: wall, processor, memory | instead | wall, bar | memory, bar |")
     print("|---|---|---|---|---|", flush=True)
+
+
+def _medians(costs: Sequence[Cost]) -> Cost:
+    return Cost(
+        statistics.median(cost.wall for cost in costs),
+        statistics.median(cost.cpu for cost in costs),
+        round(statistics.median(cost.memory for cost in costs)),
+        costs[-1].out,
+    )
 
 
 def _spell(cost: Cost) -> str:

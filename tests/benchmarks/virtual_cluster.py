@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from maint.lab import control
 from maint.lab.manager.load import Options
 from tests.benchmarks.clusters import Size, client_of, content, fill
-from tests.benchmarks.measure import Cost, heading, medians, report, run
+from tests.benchmarks.measure import Cost, compared, heading, report, run
 from tests.benchmarks.place import MAINT
 
 SIZE = Size(
@@ -150,16 +150,6 @@ class Bench:
         return work()
 
 
-def in_turns(bench: Bench) -> tuple[Cost, Cost]:
-    """Return what ours and the shell took, medians of rounds in turns."""
-    ours, theirs = [], []
-    for _ in range(ROUNDS):
-        ours.append(bench.backup())
-        theirs.append(bench.shell())
-    mine, other = iter(ours), iter(theirs)
-    return medians(lambda: next(mine), ROUNDS), medians(lambda: next(other), ROUNDS)
-
-
 def flat(bench: Bench) -> None:
     """Say how much memory a backup takes for one file of 1 MB, and of 1 GB."""
     for name, size in (("small-file", 10**6), ("large-file", 10**9)):
@@ -195,7 +185,7 @@ def main() -> None:
             bench.look()
             bench.maint("vc", "status")  # compiles
             heading()
-            ours, theirs = in_turns(bench)
+            ours, theirs = compared(bench.backup, bench.shell)
             what = f"backup of {SIZE.jobs} jobs, {SIZE.resources} resources, {SIZE.bytes / 1e9:g} GB"
             report(f"{what}, against curl, zstd, age", ours, theirs, wall=0.9)
             unchanged(bench)
