@@ -21,7 +21,7 @@ TAKE_STOPS = {
     "maint.cli.command.LazyGroup.main": "before a command begins, and told as at its end",
     "maint.cli.completion.names.main": "where a signal ends the process",
     "maint.cli.hosts.check._carry_out": "a plugin's every end is a status",
-    "maint.cli.playbook.WithParameters.format_options": "where a signal ends the process",
+    "maint.cli.playbooks.commands.WithParameters.format_options": "where a signal ends the process",
     "maint.cli.playbooks.test.perform": "a limit is the playbook's own, which is what a test looks at",
     "maint.cli.run_playbook._follow": "raised again once the run's report is written",
     "maint.cli.run_playbook._watch": "thrown into the run, which ends by it",

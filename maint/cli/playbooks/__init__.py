@@ -1,1 +1,1 @@
-"""Further verbs of `maint playbook`: approve, diff, history, lint, new, schedule, test."""
+"""`maint playbook`: playbooks, and their runs."""

@@ -1,4 +1,4 @@
-"""`maint playbook`: list, show, lint, plan, run, resume, history, report."""
+"""`maint playbook`: list, show, plan, run, resume, dismiss, undo, report."""
 
 from collections.abc import Sequence
 from typing import Annotated
