@@ -23,6 +23,7 @@ STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 USUAL = "02:15"
 _AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
 _MOST_JITTER = 900.0
+_CRON_LONGEST = 998  # bytes of a command; cron passes over the whole file where one is longer (crontab(5))
 
 
 class Calendar(msgspec.Struct, frozen=True):
@@ -185,9 +186,15 @@ def _origin(job: ScheduledJob) -> dict[str, object]:
 
 
 def _cron_command(values: Mapping[str, object], job: ScheduledJob) -> str:
-    """Return a job's commands as a line for cron, to which a percent sign means a new line."""
+    """Return a job's commands as a line for cron, to which a percent sign means a new line; Refused: too long a one."""
     joined = " && ".join(shlex.join([*_call(values), *words, "--quiet"]) for words in job.commands)
-    return joined.replace("%", "\\%")
+    command = f"{joined} || test $? -eq 6".replace("%", "\\%")
+    if (length := len(command.encode(errors="surrogateescape"))) > _CRON_LONGEST:
+        raise Refused(
+            f"cron takes no command of more than {_CRON_LONGEST} bytes, and this one has {length}",
+            hint="`--form systemd` has no such limit; or write what is given to the playbook into a playbook of your own",
+        )
+    return command
 
 
 def _call(values: Mapping[str, object]) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """Any playbook runs by itself: what its runs are given is looked at when it is scheduled."""
 
 import json
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,6 +62,26 @@ def test_cron_gets_a_line_and_a_file_is_named_by_its_whole_path(type_: Scheduler
     text = (type_.units / "maint-playbook-mine-prod").read_text()
     assert "0 */6 * * * root " in text
     assert f"playbook run {book} --yes --quiet" in text
+
+
+def test_a_command_that_is_too_long_for_cron_is_refused_since_the_file_would_be_passed_over(
+    type_: Scheduler, tmp_path: Path
+) -> None:
+    def lines(cluster: str):
+        words = ("playbook", "schedule", "start-cluster", "--set", f"cluster={cluster}", "--every", "6h", "--form", "cron")
+        return maint(*words, "--user", "--dry-run", "-o", "json", "--config", type_.config)
+
+    def taken(text: str) -> bool:
+        (table := tmp_path / "crontab").write_text(text)
+        return subprocess.run(["crontab", "-n", str(table)], capture_output=True, check=False).returncode == 0
+
+    short = lines("b%").json["files"][0]["content"]
+    room = 998 - len(short.splitlines()[-1].removeprefix("0 */6 * * * "))
+    longest = lines("b%" + "x" * room).json["files"][0]["content"]
+    assert taken(longest)
+    assert not taken(longest.replace("b\\%", "b\\%x"))
+    said = lines("b%x" + "x" * room)
+    assert (said.code, "998 bytes, and this one has 999" in said.err) == (5, True), said.err
 
 
 def test_schedules_of_playbooks_and_of_backups_leave_each_other_alone(type_: Scheduler) -> None:
