@@ -192,7 +192,7 @@ def _cron_command(values: Mapping[str, object], job: ScheduledJob) -> str:
     if (length := len(command.encode(errors="surrogateescape"))) > _CRON_LONGEST:
         raise Refused(
             f"cron takes no command of more than {_CRON_LONGEST} bytes, and this one has {length}",
-            hint="`--form systemd` has no such limit; or write what is given into a playbook of your own, as its defaults",
+            hint="`--form systemd` has no such limit; or write what is given into a playbook of your own, as defaults",
         )
     return command
 

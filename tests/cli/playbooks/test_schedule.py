@@ -68,8 +68,8 @@ def test_a_command_that_is_too_long_for_cron_is_refused_since_the_file_would_be_
     type_: Scheduler, tmp_path: Path
 ) -> None:
     def lines(cluster: str):
-        words = ("start-cluster", "--set", f"cluster={cluster}", "--every", "6h", "--form", "cron", "--user", "--dry-run")
-        return maint("playbook", "schedule", *words, "-o", "json", "--config", type_.config)
+        words = ("start-cluster", "--set", f"cluster={cluster}", "--every", "6h", "--form", "cron", "--user")
+        return maint("playbook", "schedule", *words, "--dry-run", "-o", "json", "--config", type_.config)
 
     def taken(text: str) -> bool:
         (table := tmp_path / "crontab").write_text(text)
