@@ -110,7 +110,9 @@ def systemctl(*words: str, user: bool) -> str:
     """Call the service manager, and return what it answers; WorkFailed: it failed."""
     argv = ["systemctl", *(["--user"] if user else []), *words]
     try:
-        ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise WorkFailed("systemctl cannot be run", detail=[str(error)], hint="--folder DIR only writes") from error
     if ran.returncode:

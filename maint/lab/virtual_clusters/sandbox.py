@@ -1,4 +1,4 @@
-"""Run a command with a folder at /app/mount, seen by that command alone: `python cage.py ROOT MOUNT WORK COMMAND…`.
+"""Run a command with a folder at /app/mount, seen by that command alone: `python sandbox.py ROOT MOUNT WORK COMMAND…`.
 
 A private mount namespace gets a root of its own, in memory, on which the real one is bound; only there `/app/mount` is
 made. Ends with `REFUSED` where the system forbids it.

@@ -418,7 +418,7 @@ def manager(tmp_path, monkeypatch):
     """A service manager of a user that writes down what it is told."""
     program = tmp_path / "bin/systemctl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ntest ! -e {tmp_path}/broken\n')
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n')
     program.chmod(0o755)
     monkeypatch.setattr(files, "MANAGED", tmp_path)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
@@ -447,9 +447,9 @@ def test_the_timer_is_started_once_the_files_stand_and_stopped_before_they_go(co
 
 
 def test_what_the_service_manager_refuses_is_told(config, manager, tmp_path):
-    (tmp_path / "broken").touch()
+    (tmp_path / "broken").write_text("Verbindung unmöglich", "latin-1")  # the locale need not be ours
     said, _ = manager("install", config(store=str(tmp_path / "store")))
-    assert (said.code, "daemon-reload" in said.err) == (1, True)
+    assert (said.code, "daemon-reload" in said.err, "Verbindung unm" in said.err) == (1, True, True)
 
 
 def test_what_a_scheduled_run_will_not_have_is_warned_of(config, units):
