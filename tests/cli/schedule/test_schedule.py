@@ -418,7 +418,9 @@ def manager(tmp_path, monkeypatch):
     """A service manager of a user that writes down what it is told."""
     program = tmp_path / "bin/systemctl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/told\ncat {tmp_path}/broken >&2 2>/dev/null || exit 0\nexit 1\n'
+    )
     program.chmod(0o755)
     monkeypatch.setattr(files, "MANAGED", tmp_path)
     env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
