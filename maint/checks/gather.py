@@ -16,7 +16,7 @@ from maint.checks.facts import Answered, HostFacts, ManagerFacts, SiteFacts, Sit
 from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
-from maint.errors import Failure, Invalid, WorkFailed
+from maint.errors import Failure, WorkFailed
 from maint.model.fleet import HostReply
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
@@ -137,18 +137,6 @@ def _beside(work: Callable[[], T]) -> "Future[T]":
 
     Thread(target=carry_out, daemon=True).start()
     return future
-
-
-def authorities(settings: SiteSettings) -> str:
-    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
-    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
-    try:
-        return "\n".join(path.read_text("ascii").strip() for path in paths)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(
-            f"a virtual cluster's `ca` cannot be read: {getattr(error, 'strerror', None) or 'it is not PEM'}",
-            hint="`ca` must name a PEM file that this account may read",
-        ) from None
 
 
 def full_name(host: HostSettings) -> str:

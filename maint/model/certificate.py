@@ -5,12 +5,14 @@ The standard library tells that only of a server that was connected to and belie
 
 import base64
 import hashlib
+import re
 from datetime import UTC, datetime
 
 _UTC_TIME, _NAME_OF_DNS, _VERSION = 0x17, 0x82, 0xA0  # tags
 _ALTERNATIVES = bytes.fromhex("0603551d11")  # the identifier of subjectAltName, 2.5.29.17
 _CRITICAL = b"\x01\x01\xff"
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_PEM = re.compile(r"-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----[^-]+-----END \1-----")  # as OpenSSL reads them
 
 
 def first_of(chain: bytes) -> bytes:
@@ -19,6 +21,11 @@ def first_of(chain: bytes) -> bytes:
     if _BEGIN not in text or _END not in text:
         raise ValueError("no certificate in PEM form")
     return base64.decodebytes(text.partition(_BEGIN)[2].partition(_END)[0].encode("ascii"))
+
+
+def all_of(content: bytes) -> list[str]:
+    """Return the certificates of a PEM file as they stand there, without comments, keys and what else is in it."""
+    return [found[0] for found in _PEM.finditer(content.decode("ascii", "replace"))]
 
 
 def pem(der: bytes) -> str:

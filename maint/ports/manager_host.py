@@ -6,9 +6,7 @@ it either way, as where the API is silent or lets nobody in to ask, the host is 
 manager that is down must be startable. An entry of `accepted` for the check `cm.identity` lets another one through.
 """
 
-import hashlib
 import re
-from binascii import Error, a2b_base64
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
@@ -17,6 +15,7 @@ import msgspec
 
 from maint.config.schema import HostSettings
 from maint.errors import CannotReach, Failure, Invalid, Refused, TimedOut
+from maint.model.certificate import all_of, fingerprint, first_of
 from maint.model.manager import Door, Host, Instance
 from maint.ports import Sight
 
@@ -25,7 +24,6 @@ WHO = b"hostname; hostname -f; echo; { ip -4 -o addr show; ip -6 -o addr; } | gr
 _LIMIT = 20.0  # seconds for one host
 _AGENTS = "7182"  # where the server shows agents the same certificate, whatever stands in front of its API
 _USUAL = {Door.PLAIN: 7180, Door.TLS: 7183}
-_PEM = re.compile(r"-----BEGIN CERTIFICATE-----([^-]+)-----END CERTIFICATE-----")
 _CUT = "--- maint"
 _SERVER = """\
 PATH="$PATH:/usr/sbin:/sbin"
@@ -226,9 +224,9 @@ def _judged(sight: Sight, host: HostSettings, behind: _Behind) -> tuple[str, str
 
 
 def _digests(shown: str) -> Iterator[str]:
-    for body in _PEM.findall(shown):
-        with suppress(Error):  # no certificate, whatever stands there
-            yield hashlib.sha256(a2b_base64(body)).hexdigest()
+    for one in all_of(shown.encode(errors="replace")):
+        with suppress(ValueError):  # no certificate, whatever stands there
+            yield fingerprint(first_of(one.encode()))
 
 
 def _same_place(sight: Sight, host: HostSettings, itself: Itself, behind: _Behind) -> bool:

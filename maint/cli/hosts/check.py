@@ -14,7 +14,7 @@ from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import acceptances, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
-from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
+from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import CHECKS, must_exist, named, select
 from maint.checks.thresholds import matrix_of
 from maint.cli.command import command
@@ -33,6 +33,7 @@ from maint.model.fleet import Contact, Finding, HostReply, State
 from maint.model.formatting import tell_time
 from maint.model.json import Json
 from maint.report import checks as reports
+from maint.steps.hosts.check import authorities
 from maint.steps.hosts.selection import choose
 
 OUTPUTS = ("junit", "nagios")  # beside those of every command

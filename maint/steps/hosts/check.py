@@ -10,9 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from maint.checks.check import RUNNING, Check
 from maint.checks.evaluate import judge
 from maint.checks.facts import SiteFacts
-from maint.checks.gather import Enquiry, ask_site, authorities, profiles_of, setting_of
+from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import must_exist, select
-from maint.errors import UsageError, WorkFailed
+from maint.config.schema import SiteSettings
+from maint.errors import Invalid, UsageError, WorkFailed
+from maint.files import explaining, read_file
+from maint.model.certificate import all_of
 from maint.model.fleet import Finding, State
 from maint.model.formatting import show_count
 from maint.model.json import Json
@@ -165,3 +168,17 @@ def _value(facts: SiteFacts, findings: Sequence[Finding]) -> dict[str, Json]:
         "hosts": [host.name for host in facts.hosts if host.name in wrong],
         "findings": listed,
     }
+
+
+def authorities(settings: SiteSettings) -> str:
+    """Return the certificates of the authorities that the virtual clusters of a site are configured with."""
+    paths = dict.fromkeys(cluster.ca for cluster in settings.virtual_clusters if cluster.ca)
+    hint = "`ca` must name a PEM file that this account may read"
+    found = list[str]()
+    for path in paths:
+        with explaining(f"a virtual cluster's `ca`, {path}, cannot be read", hint):
+            certificates = all_of(read_file(path))
+        if not certificates:
+            raise Invalid(f"a virtual cluster's `ca`, {path}, holds no certificate in PEM form", hint=hint)
+        found += certificates
+    return "\n".join(found)

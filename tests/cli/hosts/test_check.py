@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from maint.cli.hosts import check as hosts_check
+from maint.config.precedence import ConfigFlags, load_settings
+from maint.config.schema import SiteSettings
+from maint.errors import Invalid
 from maint.lab.faults import AILMENTS
 from maint.model.fleet import HostReply
+from maint.steps.hosts.check import authorities
 from tests.steps.operator import Operator, environment, maint
 
 FIRST = "base-01.example.internal"
+
+
+def site_of(config: Path | str) -> SiteSettings:
+    return load_settings(ConfigFlags(config=str(config)), {}).site()
 
 
 def loud(said) -> dict[str, str]:
@@ -94,6 +104,33 @@ def test_what_ails_the_master_of_the_data_services_is_found_and_told_why(sick: O
     assert ON_MASTER[fault] in found["observed"]
     assert sick.lab.repair("ds-01.example.internal") == 1
     assert loud(sick("host", "check", "--group", "virtual-cluster", "-o", "json")) == {}
+
+
+def test_authorities_among_comments_in_any_encoding_are_believed_and_no_key_beside_them_leaves_this_machine(
+    sick: Operator,
+) -> None:
+    path = sick.lab._manager.bundle
+    before, key = path.read_bytes(), Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    sick.lab.break_("ds-01.example.internal", "untrusted-chain")
+    try:
+        # As Red Hat's bundle has it, and as an editor with another encoding.
+        path.write_bytes("# NetLock Arany (Class Gold) Főtanúsítvány\n# Z".encode() + b"\xfcrich\n" + pem + before)
+        said = sick("host", "check", "--check", "cde.endpoint", "-o", "json")
+        sent = authorities(site_of(sick.config))
+    finally:
+        path.write_bytes(before)
+    (found,) = [f for f in said.json["findings"] if f["state"] == "warn"]
+    assert "the configured `ca` vouches for the chain" in found["observed"]
+    assert (sent.count("BEGIN CERTIFICATE"), "PRIVATE" in sent) == (before.count(b"BEGIN CERTIFICATE"), False)
+
+
+def test_a_ca_without_a_certificate_is_told(sick: Operator, tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("nothing\n")
+    text = Path(sick.config).read_text()
+    (tmp_path / "config.yaml").write_text(re.sub(r"( ca: ).*", rf'\g<1>"{tmp_path}/ca"', text))
+    with pytest.raises(Invalid, match=r"ca`, .*/ca, holds no certificate in PEM form"):
+        authorities(site_of(tmp_path / "config.yaml"))
 
 
 def test_a_chain_of_another_authority_at_the_service_is_found(sick: Operator) -> None:
