@@ -10,6 +10,8 @@ import pytest
 from maint.config import yaml
 from maint.errors import TimedOut
 from maint.lab.create import SITE
+from maint.lab.http.messages import ApiError
+from maint.lab.manager import put_deployment
 from maint.steps.manager import server
 from maint.steps.restore import deployment
 from tests.steps.operator import Operator
@@ -82,3 +84,23 @@ def test_what_the_server_refused_can_no_longer_arrive(lost: Operator) -> None:
     assert (said.code, lost.puts) == (0, 2), said.err
     before, found, _ = said.err.partition("it was not applied and can no longer arrive; sending it again")
     assert found and "restarting" not in before, said.err
+
+
+@pytest.mark.parametrize("command", ["restore run --manager-only", "manager restore"])
+def test_an_error_that_is_answered_with_200_is_no_restore_and_is_told(
+    lost: Operator, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def denied(*_: object) -> None:
+        raise ApiError(200, "Cannot lock the database.")
+
+    assert lost("manager", "license", str(lost.lab.folder / "license.txt"), "--yes").code == 0
+    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
+    lost.forget_requests()
+    with monkeypatch.context() as patched:
+        patched.setattr(put_deployment, "_check_whole", denied)
+        said = lost(*command.split(), "--confirm", SITE)
+    assert (said.code, lost.puts) == (1, 1), said.err
+    assert "Cannot lock the database." in said.err and "it was not applied so far" in said.err
+    resumed = lost("playbook", "resume")
+    assert (resumed.code, lost.puts) == (0, 2), resumed.err
+    assert lost("cluster", "list", "-o", "json").json["clusters"][0]["name"] == "base"

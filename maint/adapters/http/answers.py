@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from maint.ports.streams import Cut
 
 _DEPTH = 100  # levels; the deepest real answers have about ten
 _DIGITS = 24  # of an integer; the longest real ones have 64 bits
+_SHORT = 1 << 16  # bytes; no error is longer
 _STREAMED = 1 << 40  # bytes of an answer that is read piece by piece
 _SHOWN = 2000  # characters of a server's words
 _BLANK = b" \t\r\n"
@@ -68,14 +70,18 @@ class Reply(Struct, frozen=True):
     def message(self) -> str | None:
         """The text of an error in the server's own form, causes included; None where the body is something else."""
         try:
-            value = parse(self.content)
+            return message_in(parse(self.content))
         except ValueError:
             return None
-        if not isinstance(value, Mapping) or not isinstance(value.get("message"), str):
-            return None
-        causes = value.get("causes")
-        further = [cause for cause in causes if isinstance(cause, str)] if isinstance(causes, list) else []
-        return scrub("; ".join((str(value["message"]), *further)))[:_SHOWN]
+
+
+def message_in(value: Json) -> str | None:
+    """Return the text of an error in the server's own form; None where it is none."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("message"), str):
+        return None
+    causes = value.get("causes")
+    further = [cause for cause in causes if isinstance(cause, str)] if isinstance(causes, list) else []
+    return scrub("; ".join((str(value["message"]), *further)))[:_SHOWN]
 
 
 def read_reply(answer: requests.Response) -> Reply:
@@ -158,9 +164,18 @@ class Streamed:
     Args:
         is_object: it must be a JSON object, whose last byte shows a cut where neither length nor chunks do (M7).
         empty: the hint for an empty body; only where it must be an object.
+        keys: of which a short object has at least one; else it is another one, such as an error.
     """
 
-    def __init__(self, answer: requests.Response, what: str, *, is_object: bool = False, empty: str = "") -> None:
+    def __init__(
+        self,
+        answer: requests.Response,
+        what: str,
+        *,
+        is_object: bool = False,
+        empty: str = "",
+        keys: Collection[str] = (),
+    ) -> None:
         self._answer = answer
         self._what = what
         self._is_object = is_object
@@ -168,6 +183,8 @@ class Streamed:
         self._count = 0
         self._begun = False
         self._last = b""
+        self._keys = frozenset(keys)
+        self._short: bytes | None = b"" if keys else None  # all that came, None once it is too long for an error
 
     @property
     def length(self) -> int | None:
@@ -217,11 +234,29 @@ class Streamed:
                 raise self._no_object(text)
         if text:
             self._last = text[-1:]
+        if self._short is not None:
+            self._short = self._short + block if self._count <= _SHORT else None
         if not block:
             if not self._begun:
                 raise WorkFailed(f"{self._what} is empty", hint=self._empty)
             if self._last != b"}":
                 raise self._cut("it does not end as JSON does")
+            if self._short is not None:
+                self._judge(self._short)
+
+    def _judge(self, content: bytes) -> None:
+        with suppress(ValueError):  # what is no JSON after all has none of the keys
+            value = parse(content)
+            if isinstance(value, Mapping) and not self._keys.isdisjoint(value):
+                return
+            if words := message_in(value):
+                status = self._answer.status_code
+                raise WorkFailed(f"{self._what} says, with {status}: {words}", hint="mend what it names")
+        raise WorkFailed(
+            f"{self._what} is JSON of another kind",
+            detail=(f"it begins with {beginning(content)!r}",),
+            hint="is there a proxy or a login page between us and the server?",
+        )
 
     def _cut(self, why: str) -> Cut:
         came = max(self._count, self._answer.raw.tell())  # the last bytes came, and were never handed out

@@ -176,6 +176,8 @@ class ManagerCalls:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
         if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
+        if reply.good and reply.message is not None:  # no result has such a key
+            raise lost(call, f"{reply.title} was answered, with an error: {reply.message}")
         if not reply.good:
             failed = refusal(call.what, reply, self.session.name)
             if isinstance(failed, Transient):  # a change is never tried again by those who count such failures

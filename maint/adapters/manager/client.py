@@ -38,6 +38,7 @@ from maint.ports.virtual_cluster import Content
 
 _PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 _JSON = re.compile(r'\s*(\{.*\}|\[.*\]|".*")\s*', re.DOTALL)
+_OF_DEPLOYMENTS = ("clusters", "hosts", "users", "versionInfo", "managerSettings")  # keys of which each has some (M7)
 _SINCE_TRUSTSTORE = 41  # M1, call 9
 _SINCE_CONTEXTS = 32  # M7.2
 _IN_MOTION = ("BUSY", "STARTING", "STOPPING")  # of a role (M10.3)
@@ -323,7 +324,7 @@ class ManagerClient:
         if not sending.whole:
             answer.close()
             raise lost(call, "it was answered before the whole document had left", whole=False)
-        return Streamed(answer, "the answer to the restore", is_object=True)
+        return Streamed(answer, "the answer to the restore", is_object=True, keys=_OF_DEPLOYMENTS)
 
     def _command(self, path: str, body: bytes | None = None) -> Json:
         call = self._calls.change("POST", f"{self._root()}{path}", body=body)

@@ -212,7 +212,7 @@ def send(site: Site, work: Work, out: Outgoing, evidence: Evidence, limit: float
         decided = yield from await_outcome(site, work, evidence, _patience(out))
         if decided is not PutOutcome.APPLIED:
             raise WorkFailed(
-                f"the deployment was sent, its answer never came, and it {_STANDING[decided]}",
+                f"the deployment was sent, no answer says what became of it, and it {_STANDING[decided]}",
                 detail=[error.message, *error.detail],
                 hint="`maint playbook resume` looks again, and sends it again only when it can no longer arrive",
             ) from error

@@ -25,7 +25,9 @@ def server(raw: Raw, interim: bytes, times: int = 1) -> tuple[int, list[str]]:
         length = next((int(line.split()[1]) for line in head.splitlines() if line.startswith("Content-Length")), 0)
         while length:
             length -= len(connection.recv(length))
-        body = b"v49" if "/api/version" in head else b'{"items": [], "id": 7, "name": "stop", "active": true}'
+        body = (
+            b"v49" if "/api/version" in head else b'{"users": [], "items": [], "id": 7, "name": "stop", "active": true}'
+        )
         connection.sendall(interim * times + answer("200 OK", body))
 
     return raw(serve), arrived

@@ -294,3 +294,36 @@ def test_an_invalid_licence_is_refused_in_the_servers_words(bench: Bench, server
 def test_a_closed_server_gets_no_change(bench: Bench) -> None:
     with pytest.raises(CannotReach):
         bench.client(plain_port=closed_port()).delete_cluster("c")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"message" : "Cannot lock the database.", "causes" : [ "a backup" ]}', "says, with 200: Cannot lock"),
+        ("{ }", "is JSON of another kind"),
+        ('{"status" : "queued"}\n', "is JSON of another kind"),
+        ('{"clusters" : 1} }', "is JSON of another kind"),
+    ],
+)
+def test_a_200_to_a_restore_that_is_no_deployment_says_nothing_of_what_became_of_it(
+    bench: Bench, server: HTTPServer, answer: str, words: str
+) -> None:
+    server.expect_request("/api/v49/cm/deployment", method="PUT").respond_with_data(answer)
+    told = put(bench)
+    with pytest.raises(WorkFailed, match=words):
+        told.read()
+
+
+def test_a_change_that_is_answered_200_with_an_error_is_left_open(bench: Bench, server: HTTPServer) -> None:
+    told = {"message": "It broke.", "causes": ["a disk"]}
+    place = Place("base")
+    for method, path in (("DELETE", ""), ("PUT", "/config"), ("POST", "/commands/stop")):
+        server.expect_request(f"/api/v45/clusters/base{path}", method=method).respond_with_json(told)
+    client = bench.client()
+    for change in (
+        lambda: client.delete_cluster("base"),
+        lambda: client.configure(place, "x", "1", "so"),
+        lambda: client.place_command(place, "stop"),
+    ):
+        with pytest.raises(AnswerMissing, match=r"200 OK was answered, with an error: It broke\.; a disk"):
+            change()
