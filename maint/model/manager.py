@@ -24,6 +24,13 @@ class Presence(msgspec.Struct, frozen=True):
     silent: bool = False  # whether the TLS port takes connections and does not answer, which may soon be otherwise
     remedy: str | None = None  # what to do about either
 
+    @property
+    def ready(self) -> bool:
+        """Whether the API answers, and does not say that it is starting."""
+        if self.door is Door.CLOSED or self.chain is not None or self.silent:
+            return False
+        return not (self.tls if self.door is Door.TLS else self.plain).startswith("answers 5")
+
 
 class Account(msgspec.Struct, frozen=True):
     """An account that was let in: its name, and whether it is the bootstrap account of the config."""

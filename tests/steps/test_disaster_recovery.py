@@ -125,6 +125,40 @@ def test_a_lost_answer_is_replaced_by_a_look_where_the_restored_password_is_the_
     assert operator.puts == 1
 
 
+@pytest.mark.parametrize("target", ["version", "export"])
+def test_one_answer_of_a_manager_that_is_not_ready_ends_no_restore(lost, target, monkeypatch):
+    kept = send_deployment.keep
+
+    def then_break(*told):
+        said = yield from kept(*told)
+        for _ in range(2):
+            lost.lab.break_(target, "unavailable-once")  # right before the PUT
+        return said
+
+    monkeypatch.setattr(send_deployment, "keep", then_break)
+    lost.forget_requests()
+    said = lost.restore()
+    assert (said.code, lost.puts) == (0, 1), said.err
+
+
+def test_a_manager_that_stays_unready_ends_a_restore_before_anything_is_sent_and_a_resume_goes_on(lost, monkeypatch):
+    kept = send_deployment.keep
+
+    def then_break(*told):
+        said = yield from kept(*told)
+        lost.lab.break_("export", "unavailable")
+        return said
+
+    monkeypatch.setattr(send_deployment, "keep", then_break)
+    lost.forget_requests()
+    said = lost.restore()
+    assert (said.code, "the manager answered 503" in said.err, lost.puts) == (1, True, 0), said.err
+    monkeypatch.undo()
+    lost.lab.repair()
+    resumed = lost("playbook", "resume")
+    assert (resumed.code, lost.puts) == (0, 1), resumed.err
+
+
 def test_a_slow_deployment_is_waited_for(lost):
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()

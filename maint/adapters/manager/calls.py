@@ -10,14 +10,16 @@ from maint.adapters.http.answers import NoAnswer, Reply, decode, read_reply, une
 from maint.adapters.http.request import JSON, HttpCall, Timeouts
 from maint.adapters.http.transport import NotSent, Transport, Untrusted
 from maint.adapters.manager.decoding import Fields, items
-from maint.adapters.manager.session import GATEWAY, PROXY, ManagerSession, peer_of, refusal
+from maint.adapters.manager.session import GATEWAY, LATER, PROXY, ManagerSession, peer_of, refusal
 from maint.config.schema import ManagerSettings
 from maint.errors import AnswerMissing, Transient, UsageError, WorkFailed
 from maint.model.json import Json
-from maint.model.manager import Place
+from maint.model.manager import Account, Place
 from maint.ports import Clock, Secrets
 
-_AGAIN = 2  # further tries of a read after a 401 to an account that was let in before, or a dropped connection (M2.2)
+# Further tries of a read after a dropped connection, a 401 to an account that was let in before (M2.2), or an answer of
+# what is not ready (M2.4).
+_AGAIN = 2
 _PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling (M2.2, M2.4)
 
 
@@ -57,6 +59,7 @@ class ManagerCalls:
 
     def root(self, pinned: int) -> str:
         """Return `/api/vN` for a pinned version; WorkFailed where the server knows only lower ones (M3)."""
+        self.account()
         known = self.session.api()
         if pinned > known:
             raise WorkFailed(
@@ -69,8 +72,12 @@ class ManagerCalls:
         """Let go of connections."""
         self._transport.close()
 
+    def account(self) -> Account:
+        """Return the account that is let in; the manager is asked again where it was not ready."""
+        return self._patiently(lambda _: self.session.account())
+
     def read(self, path: str) -> Reply:
-        """Return the answer to a GET, whatever it is; tried again after a moved port, a stray 401 or a dead line."""
+        """Return the answer to a GET, whatever it is; tried again after a moved port, and what `_AGAIN` names."""
         return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply)
 
     def poll(self, path: str) -> Reply | None:
@@ -141,8 +148,8 @@ class ManagerCalls:
         total: float | None = None,
     ) -> HttpCall:
         """Return a change to be sent; `total` is seconds for sending and waiting together."""
-        self.session.account()
-        url, read = self.session.address() + path, total or self.timeouts.write
+        self.account()
+        url, read = self._patiently(lambda _: self.session.address()) + path, total or self.timeouts.write
         return HttpCall(method, url, read=read, total=total, body=body, length=length, type=kind)
 
     def act(self, call: HttpCall) -> Reply:
@@ -195,15 +202,26 @@ class ManagerCalls:
         )
 
     def _again(self, path: str, read: float, total: float, take: Callable[[requests.Response], T]) -> T:
-        """Return what is taken from the answer to a GET, which is asked again after a stray 401 or a dead line."""
-        for tries_left in reversed(range(_AGAIN + 1)):
+        """Return what is taken from the answer to a GET, whatever it is at the last try."""
+
+        def ask(last: bool) -> T | None:
+            answer = self._once(path, read, total)
+            if last or answer.status_code not in (401, *LATER):
+                return take(answer)
+            answer.close()
+            return None
+
+        return self._patiently(ask)
+
+    def _patiently(self, ask: Callable[[bool], T | None]) -> T:
+        """Return what a read gives; `ask` learns whether it is the last time, and returns None for no answer yet."""
+        for last in (*(False,) * _AGAIN, True):
             try:
-                answer = self._once(path, read, total)
-                if answer.status_code != 401 or not tries_left:
-                    return take(answer)
-                answer.close()
-            except NoAnswer as failure:
-                if failure.late or not tries_left:
+                found = ask(last)
+                if found is not None:
+                    return found
+            except (NoAnswer, Transient) as failure:
+                if last or getattr(failure, "late", False):
                     raise
             self.clock.sleep(self._pause)
         raise AssertionError("the last try returns or raises")

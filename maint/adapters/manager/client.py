@@ -84,7 +84,7 @@ class ManagerClient:
         self._calls.session.allow_plain(use)
 
     def log_in(self) -> Account:
-        return self._calls.session.account()
+        return self._calls.account()
 
     def forget_login(self) -> None:
         self._calls.session.forget()

@@ -22,7 +22,7 @@ from maint.ports import Secrets
 
 PROXY = "is there a proxy or a login page between us and the manager?"
 GATEWAY = (502, 504)  # of what stands in front, in whatever words: what became of the request it does not know
-_LATER = (429, 503, *GATEWAY)  # a proxy's, or a server's that is starting (M2.4, M3)
+LATER = (429, 503, *GATEWAY)  # a proxy's, or a server's that is starting (M2.4, M3)
 _LOG = "see /var/log/cloudera-scm-server/cloudera-scm-server.log on the manager's host"
 
 
@@ -35,7 +35,7 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
         return LoginRefused(f"{what}: the account {account} is not let in any more", hint="were the users restored?")
     if code == 403:
         return WorkFailed(line, hint=_role(what, account))
-    if code in _LATER:
+    if code in LATER:
         return Transient(line, hint="the manager may be starting; ask again in a moment")
     if code == 413:
         return WorkFailed(line, hint=TOO_LARGE)
@@ -117,7 +117,12 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
 def _answer(transport: Transport, place: str) -> str:
     call = HttpCall("GET", place + _PATH, read=transport.timeouts.probe, total=transport.timeouts.probe)
     try:
-        reply = transport.fetch(call)
+        try:
+            reply = transport.fetch(call)
+        except NoAnswer as failure:
+            if failure.late:
+                raise
+            reply = transport.fetch(call)  # one dead line says nothing of the server
     except WorkFailed:  # longer than any answer to this call
         return "answers endlessly"
     return f"redirects ({reply.status})" if reply.redirects else f"answers {reply.status}"
@@ -177,7 +182,7 @@ class ManagerSession:
         if self._presence is not None:
             return self._presence
         found = probe(self._transport, self._settings)
-        if _settled(found):
+        if found.ready:
             self._presence = found
         if found.door is Door.TLS and not self._settings.allow_plain:
             self._plain = None  # it has TLS now, whatever closes that port later
@@ -259,7 +264,7 @@ class ManagerSession:
                 detail=(plain, *(found.chain or tls).split("; ")),
                 hint=found.remedy,
             )
-        if not _settled(found):
+        if not found.ready:
             raise Transient(f"{settings.host} is not ready", detail=(plain, tls), hint="it may be starting; ask again")
         if found.door is Door.PLAIN and settings.ca is not None and self._plain is None:
             raise Refused(
@@ -362,11 +367,3 @@ def version(content: bytes) -> int:
             f"GET {_PATH}: {text[:40]!r} is not a version such as v49", hint="is this port really the manager's?"
         )
     return int(found[1])
-
-
-def _settled(found: Presence) -> bool:
-    # Worth remembering is only a manager whose API answers, not one that says that it is starting.
-    if found.door is Door.CLOSED or found.chain is not None or found.silent:
-        return False
-    words = found.tls if found.door is Door.TLS else found.plain
-    return not words.startswith("answers 5")

@@ -199,7 +199,7 @@ def _answering(site: Site, limit: float, tls: bool, seen: list[str]) -> Generato
                 f"the certificate on the TLS port is not to be trusted: {presence.chain}", hint=_CHAIN_HINT
             )
         try:
-            if not presence.silent and presence.door in ((Door.TLS,) if tls else (Door.TLS, Door.PLAIN)):
+            if presence.ready and presence.door in ((Door.TLS,) if tls else (Door.TLS, Door.PLAIN)):
                 return site.manager.api_version()
             seen.append(f"plain port {presence.plain}, TLS port {presence.tls}")
         except LoginRefused:

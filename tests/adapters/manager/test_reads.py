@@ -1,4 +1,6 @@
 import json
+import re
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from maint.adapters.manager import decoding
 from maint.config.schema import Api
 from maint.errors import CannotReach, LoginRefused, Transient, UsageError, WorkFailed
 from maint.model.json import Json
+from maint.model.manager import Place
 from tests.adapters.manager.conftest import Bench
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -290,3 +293,40 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
             assert decode(item) == decode(item)
         assert not decoding.made_of(item, "base", ())
     assert isinstance(decoding.settings(listed), dict)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@pytest.mark.parametrize("at", ["/api/version", "/api/v45/cm/commands", "/api/v49/cm/license"])
+def test_a_manager_that_is_not_ready_for_a_moment_is_asked_again_at_any_read_and_before_a_change(
+    bench: Bench, plain: HTTPServer, status: int, at: str
+) -> None:
+    left = {at: 2}
+
+    def answered(request: Request) -> Response:
+        if left.get(request.path, 0):
+            left[request.path] -= 1
+            return Response('{"message": "Try later."}', status)
+        if request.path == "/api/version":
+            return Response("v49")
+        return Response('{"items": [], "owner": "Example"}')
+
+    plain.expect_request(re.compile("/api/.*")).respond_with_handler(answered)
+    client = bench.client()
+    if at == "/api/version":
+        client.configure(Place("base"), "x", "1", "so")
+        assert [request.method for request, _ in plain.log].count("PUT") == 1
+    else:
+        assert client.license() and not client.active_commands()
+    assert left == {at: 0} and set(bench.clock.pauses) == {3}
+
+
+def test_a_line_that_dies_at_the_knock_is_no_manager_that_is_down(bench: Bench, plain: HTTPServer) -> None:
+    dead = [True]
+
+    def answered(request: Request) -> Response:
+        if dead.pop() if dead else False:
+            request.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        return Response("v49")
+
+    plain.expect_request("/api/version").respond_with_handler(answered)
+    assert bench.client().api_version() == 49
