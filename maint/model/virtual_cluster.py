@@ -120,6 +120,13 @@ class Resource(msgspec.Struct, frozen=True):
         """Return one of the files that were asked for, None where there is none of that path."""
         return next((file for file in self.files if file.path == path), None)
 
+    @property
+    def partly_listed(self) -> bool:
+        """Whether its signature, where it has one, speaks of other files than those that were shown (J5.3)."""
+        return bool(self.signature) and self.signature != joint_signature(
+            (one.path, one.signature) for one in self.files
+        )
+
 
 class Job(msgspec.Struct, frozen=True):
     """A definition of what can be run."""

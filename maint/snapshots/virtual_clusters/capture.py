@@ -13,7 +13,7 @@ from maint.errors import CannotReach, Invalid, StoreFailed, WorkFailed
 from maint.model.formatting import show_count, show_size, show_time
 from maint.model.json import objects_of
 from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, Snapshot, StoredFile
-from maint.model.virtual_cluster import File, Job, Resource, joint_signature, part_of, text_of
+from maint.model.virtual_cluster import File, Job, Resource, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
 from maint.snapshots.catalogue import entries, sweep
@@ -373,8 +373,7 @@ class _Reading:
         """Name what could not be read."""
         found = [f"{resource}/{path}: {words}" for (resource, path), words in sorted(self._unread.items())]
         for resource in self.resources.values():
-            signature = joint_signature((file.path, file.signature) for file in resource.files)
-            if resource.signature and signature != resource.signature:
+            if resource.partly_listed:
                 found.append(f"resource {resource.name}: its files are not those that its signature speaks of")
             if resource.type == "python-env" and resource.signature and resource.file(_REQUIREMENTS) is None:
                 found.append(f"environment {resource.name}: the API shows no {_REQUIREMENTS}, from which it is built")

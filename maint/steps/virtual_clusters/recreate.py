@@ -23,8 +23,8 @@ from maint.steps.virtual_clusters.safety_net import (
     net,
     remember,
     rest_made,
+    seal_all,
     seal_before,
-    seal_files,
     sealed_in,
     signatures,
     unsealed,
@@ -64,7 +64,7 @@ class KeepJob(VcStep[KeepArguments]):
         drop_unfinished(site, work)
         try:
             if resource is not None:
-                files = yield from seal_files(site, work, cluster, resource, resource.files)
+                files = yield from seal_all(site, work, cluster, resource)
         except (WorkFailed, OSError) as error:
             drop_unfinished(site, work)
             if not (waived := str(action.arguments["no_safety_net"])):

@@ -314,7 +314,8 @@ def _sealed(
         raw["files"] = [dict(file.raw) for file in going]
         if (paths and not going) or _known(site, work, cluster, "resource", raw):
             return way_back(site.state, work.run)
-        kept = yield from seal_files(site, work, cluster, live, going)
+        sealing = seal_files(site, work, cluster, live, going) if paths else seal_all(site, work, cluster, live)
+        kept = yield from sealing
     elif _known(site, work, cluster, "job", raw):
         return way_back(site.state, work.run)
     what = "job" if isinstance(live, Job) else "resource"
@@ -375,6 +376,19 @@ def drop_unnamed(site: Site, run: str, names: Iterable[str]) -> None:
     for name in names:
         if name not in named:
             site.undo.drop(name)
+
+
+def seal_all(
+    site: Site, work: Work, cluster: VirtualClusterSight, resource: Resource
+) -> Generator[str, None, list[KeptFile]]:
+    """Seal all files of a resource; WorkFailed where the API does not show them all."""
+    if resource.partly_listed:
+        shown = show_count(len(resource.files), "file")
+        raise WorkFailed(
+            f"the API shows {shown} of resource {resource.name}, and its signature speaks of others",
+            hint=f"`maint vc resource describe --name {quote(resource.name)}` lists what is shown",
+        )
+    return (yield from seal_files(site, work, cluster, resource, resource.files))
 
 
 def seal_files(

@@ -94,6 +94,8 @@ class ReplacedObjects(msgspec.Struct, frozen=True):
     def _lost_files(self, live: Resource) -> Sequence[str]:
         if self.safety is None or all(one.name != live.name for one in self.safety.resources):
             return (f"resource {live.name}",)
+        if live.partly_listed:
+            return (f"files of resource {live.name} that the API does not show",)
         comes = [file for one in self.document.resources if one.name == live.name for file in one.files]
         back = {(file.path, file.signature) for file in comes if self.document.stored(file) is not None}
         return [

@@ -14,6 +14,7 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.errors import NotKept, NotWritten
+from maint.model.virtual_cluster import joint_signature
 from maint.steps.virtual_clusters import recreate
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import Api
@@ -207,6 +208,13 @@ def test_a_file_that_is_not_what_its_signature_says_keeps_all_as_it_is(there, mo
     assert (there.api.writes(), there.sealed) == ([], [])
     assert there.maint(*words(there), "--no-safety-net", "it is in git").code == 0
     assert there.api.files["code"] == {"new.py": b'print("new")\n'}
+
+
+def test_a_resource_of_which_the_api_shows_some_files_only_is_not_made_anew(there):
+    there.api.resources["code"]["signature"] = joint_signature([("old.py", "1" * 40), ("page-2.py", "2" * 40)])
+    said = there.maint(*words(there))
+    assert (said.code, there.api.writes(), there.sealed) == (5, [], []), said.err
+    assert "the API shows 3 files of resource code, and its signature speaks of others" in said.err
 
 
 @pytest.mark.parametrize("waiver", [[], ["--no-safety-net", "it is in git"]])

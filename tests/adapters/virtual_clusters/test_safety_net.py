@@ -16,6 +16,7 @@ from werkzeug import Response
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.errors import NotWritten
+from maint.model.virtual_cluster import joint_signature
 from maint.steps import undo_records
 from maint.steps.virtual_clusters import safety_net
 from tests.adapters.virtual_clusters.operator import VcOperator, written
@@ -144,6 +145,17 @@ def test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given(there,
     said = there("resource", "delete", "--name", "code", "--yes", "--no-safety-net", "it is in git")
     assert (said.code, "code" in there.api.files, there.sealed) == (0, False, [])
     assert "without a safety net (it is in git)" in said.err
+
+
+def test_a_resource_of_which_the_api_shows_some_files_only_is_not_deleted_as_if_all_were_sealed(there):
+    there.api.resources["code"]["signature"] = joint_signature([("app.py", "1" * 40), ("page-2.py", "2" * 40)])
+    said = there("resource", "delete", "--name", "code", "--yes")
+    assert (said.code, there.api.writes(), there.sealed) == (5, [], []), said.err
+    assert "the API shows 2 files of resource code, and its signature speaks of others" in said.err
+    said = there("resource", "delete-file", "--name", "code", "--resource-path", "app.py", "--yes")
+    assert (said.code, there.api.writes()) == (0, ["DELETE /resources/code/app.py"]), said.err
+    said = there("resource", "delete", "--name", "code", "--yes", "--no-safety-net", "it is in git")
+    assert (said.code, "code" in there.api.files) == (0, False), said.err
 
 
 @pytest.mark.parametrize("what", DELETED)

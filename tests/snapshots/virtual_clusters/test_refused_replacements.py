@@ -216,3 +216,22 @@ def test_a_store_that_takes_no_safety_snapshot_stops_a_replacing_with_the_way_th
         run(RestoreCluster().apply(action, ground, work))
     assert "begun anew with `--no-safety-net REASON`" in str(caught.value.hint)
     assert "spark" not in api.jobs["remote-pi"]
+
+
+def test_a_resource_of_which_the_api_shows_some_files_only_is_not_replaced(
+    ground: Ground, api: Api, run: Run, work: Notes, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = type(api)._resource
+
+    def first_page(self: Api, name: str, *, with_files: bool) -> Any:
+        shown = whole(self, name, with_files=with_files)
+        return {**shown, "files": shown["files"][:1]} if with_files else shown
+
+    monkeypatch.setattr(type(api), "_resource", first_page)
+    api.add_file("etl-scripts", "basket.py", b"my basket", hidden=True)
+    api.add_file("etl-scripts", "page-2.py", b"mine")
+    action = plan(ground, on_conflict="replace")
+    with pytest.raises(Refused, match="the safety snapshot does not hold") as caught:
+        run(RestoreCluster().apply(action, ground, work))
+    assert "files of resource etl-scripts that the API does not show" in caught.value.detail
+    assert api.writes() == []
