@@ -1,7 +1,9 @@
 """Taking a snapshot: all of it or nothing, sealed, signed and read back."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -358,6 +360,27 @@ def test_the_stock_tool_verifies_the_manifest_as_the_recipe_says(place: Any, run
     assert subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, check=False).returncode == 0
     (folder / "manifest.json").write_bytes((folder / "manifest.json").read_bytes() + b" ")
     assert subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs the stock tool")
+def test_a_recipe_changed_by_one_who_writes_to_the_store_does_not_pass_its_own_checks(place: Any, run: Run) -> None:
+    folder = place.folder(run(take(place)).snapshot.id)
+    recipe, part = folder / "RESTORE.txt", folder / DEPLOYMENT
+    (folder / "allowed").write_text(f"maint {place.sign.public_key}\n")
+    assert all(word in {"Good", "OK"} for word in checked(folder))
+    was = hashlib.sha256(part.read_bytes()).hexdigest()
+    part.write_bytes(b"an administrator of somebody's own")
+    recipe.write_text(recipe.read_text().replace(was, hashlib.sha256(part.read_bytes()).hexdigest()))
+    assert "another" in checked(folder)
+
+
+def checked(folder: Path) -> list[str]:
+    """Type the first chapter of a recipe, and return the word by which each check says how it went."""
+    chapter = (folder / "RESTORE.txt").read_text().split("\n\n2. ")[0]
+    sums = chapter[chapter.index("\nsha256sum -c") :].partition("\nEND\n")[0].splitlines()
+    lines = [line for line in chapter.splitlines() if line.startswith("       ")] + [*sums, "END"]
+    done = subprocess.run(["sh", "-c", "\n".join(lines)], cwd=folder, capture_output=True, text=True, check=False)
+    return [re.sub(r".*: (OK|FAILED)", r"\1", line).split()[0] for line in done.stdout.splitlines()]
 
 
 def test_a_folder_that_only_looks_like_a_snapshot_is_passed_over(place: Any, run: Run) -> None:

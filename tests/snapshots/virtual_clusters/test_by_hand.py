@@ -1,0 +1,107 @@
+"""A virtual cluster that comes back as RESTORE.txt says, by stock tools alone."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.lab.manager.load import Options
+from maint.lab.running import Lab
+from tests.snapshots.virtual_clusters.test_lab import VC, asleep, state, wipe
+from tests.steps.operator import Operator
+
+pytestmark = pytest.mark.skipif(
+    not all(shutil.which(tool) for tool in ("age", "zstd", "curl", "sha1sum")), reason="needs the stock tools"
+)
+TAKE = {"with the manager": ("backup", "create", "--open-window", "--yes"), "alone": ("vc", "backup")}
+SERVERS = {"created", "modified", "lastUsed", "latestRunInfo", "status", "signature", "pythonEnvInfo", "files"}
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    """An operator at a lab whose environments are built at once."""
+    with Lab(tmp_path / "lab", Options(switches={"vc-env-seconds": "0.2", "vc-dag-seconds": "0.1"})) as lab:
+        yield Operator(lab)
+
+
+class Hand:
+    """One who types what the text of a snapshot says, in a copy of it."""
+
+    def __init__(self, operator: Operator, work: Path) -> None:
+        site = operator.lab.folder / "backups" / "lab"
+        (folder,) = [path for path in site.iterdir() if (path / "RESTORE.txt").is_file()]
+        shutil.copytree(folder, work / "copy")
+        shutil.copytree(site / "objects", work / "objects")
+        self.folder = work / "copy"
+        shutil.copy(operator.lab.folder / "identity", self.folder / "identity")
+        shutil.copy(operator.lab.folder / "ca" / "bundle.pem", self.folder / "apps-ca.pem")
+        self.text = re.sub(r" \|\n +", " | ", (self.folder / "RESTORE.txt").read_text())
+        config = Path(operator.config).read_text()
+        self.lines = [f"{name}={self._of(config, key)}" for name, key in (("api", "base_url"), ("gateway", "auth_url"))]
+        self.password = Path(self._of(config, f'- name: "{VC}".*?password').removeprefix("file:")).read_text().strip()
+        self.at = self._of(config, "connect_to")
+
+    def __call__(self, words: str, **filled: str) -> str:
+        """Type the one line that holds the words, with its names filled in, and return what it said."""
+        chapter = self.text[self.text.index(f"   Virtual cluster {VC}") :]
+        line = next(line.strip() for line in chapter.splitlines() if line.startswith("       ") and words in line)
+        line = line.replace("-u USER", f'-u "etl_user:{self.password}"')
+        for name, value in filled.items():
+            line = line.replace(name, value)
+        (self.folder / ".curlrc").write_text(f'connect-to = "::{self.at}"\n')
+        done = subprocess.run(
+            ["sh", "-euc", "\n".join([*self.lines, line])],
+            cwd=self.folder,
+            env={"PATH": "/usr/bin:/bin", "CURL_HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, line + done.stderr
+        return done.stdout
+
+    def put(self, name: str, fields: dict[str, Any]) -> None:
+        """Write what is sent into a file, without what only the server sets."""
+        (self.folder / name).write_text(json.dumps({key: value for key, value in fields.items() if key not in SERVERS}))
+
+    @staticmethod
+    def _of(config: str, key: str) -> str:
+        found = re.search(rf'{key}: "(.*?)"', config, re.DOTALL)
+        assert found
+        return found[1]
+
+
+@pytest.mark.parametrize("taken", TAKE)
+def test_a_virtual_cluster_comes_back_by_the_calls_that_the_snapshot_tells(
+    operator: Operator, tmp_path: Path, taken: str
+) -> None:
+    before = state(operator)
+    assert operator(*TAKE[taken]).code == 0
+    wipe(operator)
+    hand = Hand(operator, tmp_path)
+    hand("> Default-VC")
+    document = json.loads((hand.folder / f"{VC}.json").read_text())
+    hand("> token")
+    for resource in document["resources"]:
+        hand.put("resource", resource)
+        hand("@resource")
+        for file in resource["files"]:
+            found = document["objects"][file["signature"]]
+            assert hand("sha1sum -c", ID=found, SIGNATURE=file["signature"]) == "file: OK\n"
+            hand("file=@file", NAME=resource["name"], PATH=file["path"])
+    while '"status":"ready"' not in hand('NAME"', NAME="analytics-env"):
+        pass
+    for job in sorted(document["jobs"], key=lambda job: str(job["type"] == "airflow")):
+        schedule = {key: value for key, value in job["schedule"].items() if key not in ("user", "nextExecution")}
+        airflow = {"airflow": {**job["airflow"], "dagID": ""}} if "airflow" in job else {}
+        hand.put("job", {**job, **airflow, "schedule": {**schedule, "paused": True}})
+        hand("@job")
+        if airflow:
+            hand("schedule/pause", NAME=job["name"])
+    assert state(operator) == before
+    assert asleep(operator)
