@@ -52,6 +52,8 @@ _OPTIONS = {
     "backup.identity": "--identity",
     "backup.s3": "--s3",
 }  # which option a mistake in such a key is told of
+_MANIFEST = "/manifest.json"
+_BELOW = 2  # SITE/ID/manifest.json: what stands below a site in the name of a manifest
 _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
@@ -87,8 +89,7 @@ def settings_from_options(flags: Flags) -> Settings:
             f"--signed-by {strange[0]!r} is not a public key",
             hint="its value is the line itself, in quotes: --signed-by 'ssh-ed25519 AAAA…'",
         )
-    site = flags.site or _only_site(flags, connection)
-    return _loaded(flags, connection, site)
+    return _loaded(flags, connection, _site_in_store(flags, connection))
 
 
 def insist_on_manager(connection: Connection) -> None:
@@ -99,8 +100,8 @@ def insist_on_manager(connection: Connection) -> None:
         raise UsageError(f"without a config, a restore needs {', '.join(absent)}", hint="maint help bare-host")
 
 
-def _only_site(flags: Flags, connection: Connection) -> str:
-    """Return the name of the one site in the store."""
+def _site_in_store(flags: Flags, connection: Connection) -> str:
+    """Return the name of the site that is meant, or of the only one in the store; Invalid: it is not there."""
     from maint.adapters.stores import Access, open_store  # few calls are without a config
     from maint.snapshots.parts import names_in
 
@@ -111,9 +112,18 @@ def _only_site(flags: Flags, connection: Connection) -> str:
     secrets = ReferencedSecrets(Path.cwd(), os.environ)
     assert settings.backup is not None  # the document below has it
     store = open_store(settings.backup.store, Access(settings.backup, settings.ssh, secrets))
-    sites = sorted({name.split("/")[0] for name in names_in(store, "") if name.endswith("/manifest.json")})
+    if flags.site and any(name.endswith(_MANIFEST) for name in names_in(store, flags.site)):
+        return flags.site
+    manifests = {tuple(name.split("/")) for name in names_in(store, "") if f"/{name}".endswith(_MANIFEST)}
+    sites = sorted({site for site, *below in manifests if len(below) == _BELOW})
+    if not sites and manifests:
+        nearest = min(manifests, key=len)
+        where = "above that of the site" if len(nearest) <= _BELOW else "/".join(nearest[: -1 - _BELOW]) + " in it"
+        raise Invalid(f"there is no site in {store.location}", hint=f"--store: the store is the folder {where}")
     if not sites:
         raise Invalid(f"there is no snapshot in {store.location}", hint="is it the right folder?")
+    if flags.site:
+        raise Invalid(f"there is no snapshot of {flags.site} in {store.location}", hint=f"--site {sites[0]}")
     if len(sites) > 1:
         raise UsageError(f"{store.location} holds several sites", detail=sites, hint=f"choose one: --site {sites[0]}")
     return sites[0]

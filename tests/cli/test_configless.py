@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,22 @@ def test_several_sites_in_a_store_must_be_told_apart(bare: Bare) -> None:
 def test_an_empty_store_is_told(bare: Bare, tmp_path: Path) -> None:
     said = bare("backup", "list", "--store", str(tmp_path / "nothing"), *bare.trust, "-o", "json")
     assert (said.code, "no snapshot" in said.error["message"]) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("below", "hint"),
+    [("backups/lab", "above that of the site"), ("backups/lab/2*", "above that of the site"), ("", "backups in it")],
+)
+def test_a_folder_above_or_below_the_store_is_no_empty_store(bare: Bare, below: str, hint: str, tmp_path: Path) -> None:
+    shutil.copytree(bare.folder / "backups", tmp_path / "disk/backups")
+    (folder,) = (tmp_path / "disk").glob(below) if below else [tmp_path / "disk"]
+    said = bare("backup", "list", "--store", str(folder), *bare.trust, "-o", "json")
+    assert (said.code, hint in said.error["hint"]) == (3, True), said.err
+
+
+def test_a_site_that_the_store_does_not_hold_is_no_empty_list(bare: Bare) -> None:
+    said = bare("backup", "list", *bare.store, *bare.trust, "--site", "prod", "-o", "json")
+    assert (said.code, said.error["hint"]) == (3, f"--site {SITE}")
 
 
 @pytest.mark.parametrize("manager", ["cm:1:2:3", "cm:x", ":7180", "[::1]:a"])
