@@ -62,7 +62,7 @@ def opened(
     screen, settings = flags.screen(), settings_of(flags)
     client = client_site(os.environ) if flags.vendor and not settings.path else None
     found = client or settings.site()
-    warn_of_broken(screen, settings)
+    warn_of_settings(screen, settings)
     if flags.insecure or flags.allow_plain:
         manager = found.manager.unverified() if flags.insecure else found.manager
         manager = manager.in_clear() if flags.allow_plain else manager
@@ -130,13 +130,21 @@ def completed(hint: str, option: str) -> str:
     return _COMMAND.sub(lambda found: f"`{whole(found[1])}`", hint)
 
 
-def warn_of_broken(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:
-    """Say which sites of the config cannot be used, but for those that are told anyway; one of many says nothing."""
-    if not (left := [name for name in settings.broken if name not in told]):
+def warn_of_settings(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:
+    """Say which variables seem misspelt, and which sites cannot be used but for those that are told anyway.
+
+    One of many says nothing.
+    """
+    misspelt, left = settings.misspelt(), [name for name in settings.broken if name not in told]
+    if not (misspelt or left):
         return
     from maint.cli.estate.processes import ONE_OF_MANY  # few configs are broken
 
-    if ONE_OF_MANY not in os.environ:
+    if ONE_OF_MANY in os.environ:
+        return
+    for given, known in misspelt.items():
+        screen.warn(f"the variable {given} says nothing to maint; did you mean {known}?")
+    if left:
         words = (
             f"cannot be used, since the config is wrong there: {', '.join(left)} ({settings.broken[left[0]].message})"
         )

@@ -1,5 +1,6 @@
 """Where configuration comes from, in order: flags, the environment, a file, defaults; never the working folder."""
 
+import difflib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,9 @@ _OVERRIDABLE = (
 )  # fmt: skip
 OVERRIDES = {f"MAINT_{key.upper().replace('.', '_')}": key for key in _OVERRIDABLE}
 """Variables that replace one key of the site at hand; a password is still a reference, never the value."""
+
+_OURS = "MAINT_"
+_ALIKE = 0.75  # from here on two names are one, misspelt
 
 _NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
 
@@ -184,6 +188,15 @@ class Settings:
         found = [str(value) for _, value in _leaves(self._loaded.document.data, ())] if self._loaded else []
         return frozenset(text.removeprefix("env:") for text in found if text.startswith("env:"))
 
+    def misspelt(self) -> Mapping[str, str]:
+        """Return the variables that nothing reads, and which of maint's each was probably meant to be."""
+        known = {name.removeprefix(_OURS) for name in (*GENERAL, *OVERRIDES)}
+        given = {name.removeprefix(_OURS) for name, value in self._environ.items() if name.startswith(_OURS) and value}
+        said = [str(value) for _, value in _leaves(self._loaded.document.data, ())] if self._loaded else []
+        strange = {name for name in given - known if not any(_OURS + name in text for text in said)}
+        close = {name: difflib.get_close_matches(name, known, 1, _ALIKE) for name in sorted(strange)}
+        return {_OURS + name: _OURS + found[0] for name, found in close.items() if found}
+
     def origins(self) -> list[Origin]:
         """Return every key of the configuration, its value, and where that came from; Invalid where there is none."""
         loaded = self._required()
@@ -205,6 +218,7 @@ class Settings:
     def _required(self) -> _Loaded:
         if self._loaded is None:
             looked = [f"looked for {path}" for path in self._looked]
+            looked += [f"{given} says nothing; {known} would" for given, known in self.misspelt().items()]
             raise Invalid("there is no configuration", detail=looked, hint=_NO_CONFIG_HINT)
         return self._loaded
 

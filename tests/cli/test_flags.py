@@ -88,6 +88,11 @@ def test_the_output_may_come_from_the_environment(folder):
     assert folder("cluster", "list", MAINT_OUTPUT="json").json["schema"] == "maint/1"
 
 
+def test_a_misspelt_variable_is_warned_of_once(folder):
+    said = folder("cluster", "list", MAINT_SIET="prod")
+    assert (said.code, said.err.count("did you mean MAINT_SITE?")) == (0, 1), said.err
+
+
 def test_quiet_leaves_only_data_and_errors(folder):
     assert folder("playbook", "lint", "-q").err == ""
     assert folder("playbook", "run", "probe", "-q").err == ""

@@ -87,6 +87,32 @@ def test_without_a_configuration_the_way_to_one_is_named(tmp_path: Path) -> None
     assert "maint lab up" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("MAINT_CONFGI", "MAINT_CONFIG"),
+        ("MAINT_SIET", "MAINT_SITE"),
+        ("MAINT_MANGER_HOST", "MAINT_MANAGER_HOST"),
+        ("MAINT_BACKUP_STOER", "MAINT_BACKUP_STORE"),
+    ],
+)
+def test_a_misspelt_variable_is_told(given: str, meant: str, tmp_path: Path) -> None:
+    found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {given: "x"})
+    assert found.misspelt() == {given: meant}
+    with pytest.raises(Invalid) as caught:
+        load_settings(ConfigFlags(), {"HOME": str(tmp_path), given: "x"}).site()
+    assert f"{given} says nothing; {meant} would" in caught.value.detail
+
+
+def test_variables_of_others_are_none_of_ours(tmp_path: Path) -> None:
+    text = ONE.replace("MANAGER_PASSWORD", "MAINT_MANAGER_PASSWOR")
+    environ = dict.fromkeys((*OVERRIDES, "MAINT_MANAGER_PASSWOR", "MAINT_LAB", "MAINT_CM_PW", "MAINT_TESTS"), "")
+    found = load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", text))), environ | {"MAINT_CM_PW": "x"})
+    assert found.misspelt() == {}
+    environ |= {"MAINT_MANAGER_PASSWOR": "x", "MAINT_LAB": "/tmp/lab", "MAINT_TESTS": "1", "MAINT_ONE_OF_MANY": "1"}
+    assert load_settings(ConfigFlags(config=str(tmp_path / "c.yaml")), environ).misspelt() == {}
+
+
 def test_the_only_site_needs_no_name(tmp_path: Path) -> None:
     assert load_settings(ConfigFlags(config=str(write(tmp_path / "c.yaml", ONE))), {}).site().name == "prod"
 

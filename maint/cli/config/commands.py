@@ -4,7 +4,7 @@ from typing import Annotated
 
 from maint.cli.command import command
 from maint.cli.configless import settings_of
-from maint.cli.open_site import warn_of_broken
+from maint.cli.open_site import warn_of_settings
 from maint.cli.options import Flags, option
 from maint.cli.screen import table
 from maint.config.error_messages import together
@@ -18,7 +18,7 @@ def show(flags: Flags, origin: Annotated[bool, option("--origin", "Where each va
     settings = settings_of(flags)
     found = settings.origins()
     settings.refuse_unknown(settings.chosen)
-    warn_of_broken(flags.screen(), settings)
+    warn_of_settings(flags.screen(), settings)
     values = [{"key": item.key, "value": item.value, **({"origin": item.origin} if origin else {})} for item in found]
     rows = [[item.key, spelled(item.value), *([item.origin] if origin else [])] for item in found]
     flags.screen().emit({"values": values}, table(["KEY", "VALUE", *(["ORIGIN"] if origin else [])], rows))

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from maint.cli.boundary import EXIT_CODES, OUTPUTS
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ProcessEnd, Processes, SiteCall
-from maint.cli.open_site import limit_of, warn_of_broken
+from maint.cli.open_site import limit_of, warn_of_settings
 from maint.cli.options import Connection, Flags, Said, Several, pairs_of
 from maint.cli.screen import Screen, ask_change, error_object, table
 from maint.config.paths import absolute
@@ -133,7 +133,7 @@ def for_each(flags: Flags, several: Several, said: Said) -> int:
     _refuse(flags, several, said)
     settings = settings_of(flags)
     names = chosen(settings, flags)
-    warn_of_broken(screen, settings, names)
+    warn_of_settings(screen, settings, names)
     sites = [site for site in settings.sites if site.name in names]
     changes = several.asks and not flags.dry_run
     if changes and sites:

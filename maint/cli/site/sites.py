@@ -6,7 +6,7 @@ from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.monitoring.outcomes import SUMMARY, Summary
-from maint.cli.open_site import opened, warn_of_broken
+from maint.cli.open_site import opened, warn_of_settings
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, error_object, table
 from maint.engine.lease import newest
@@ -37,7 +37,7 @@ def list_sites(flags: Flags) -> None:
         })  # fmt: skip
     headings = ["SITE", "MANAGER", "STORE", "LABELS", "SNAPSHOTS", "LAST VERIFIED", "SEEN"]
     flags.screen().emit({"sites": found}, table(headings, rows))
-    warn_of_broken(flags.screen(), settings)
+    warn_of_settings(flags.screen(), settings)
 
 
 def _seen(summary: Summary | None, now: datetime) -> list[str]:
