@@ -1,6 +1,5 @@
 """Open the site that a command works on, and close it afterwards."""
 
-import getpass
 import os
 import re
 import select
@@ -18,6 +17,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import client_site, connected_hint, kept_config, settings_of, with_kept_config
 from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
+from maint.cli.typed_secret import ask_secret
 from maint.config.actor import actor
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
@@ -70,7 +70,7 @@ def opened(
     secrets = ReferencedSecrets(
         settings.folder if settings.path else Path("/"),
         os.environ,
-        ask=getpass.getpass if sys.stdin.isatty() else None,
+        ask=ask_secret if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
     named: Callable[[str], str] = partial(named_in, site=found.name) if len(settings.names) > 1 else str

@@ -4,10 +4,12 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,7 @@ QUESTIONS = {
     "Password: ": ("cluster", "list", "--config", "typed.yaml"),
     "; go on? [y/N]": ("lab", "up", "--new", "--folder"),
 }
-CTRL_C, CTRL_D = b"\x03", b"\x04"
+CTRL_C, CTRL_D, CTRL_QUIT = b"\x03", b"\x04", b"\x1c"
 HALF = "ü".encode()[:1] + b"\n"  # as Backspace leaves it where the terminal does not know of UTF-8
 LIMIT = 60.0  # seconds
 
@@ -28,8 +30,7 @@ LIMIT = 60.0  # seconds
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_who_leaves_a_question_or_mistypes_has_done_nothing(loaded, tmp_path, question, keys, codes):
     words = [*QUESTIONS[question], *([str(loaded.lab.folder)] if "--folder" in QUESTIONS[question] else [])]
-    text = (loaded.lab.folder / "config.yaml").read_text()
-    (tmp_path / "typed.yaml").write_text(re.sub(r"(?m)^      password: .*$", "      password: prompt", text, count=1))
+    asks_password(loaded, tmp_path)
     asked = loaded.sent
     code, told, echoes = typed_at({question: keys}, words, tmp_path, MAINT_CONFIG=loaded.config)
     assert (code in codes, echoes, loaded.sent[len(asked) :]) == (True, True, []), told
@@ -53,6 +54,48 @@ def typed_at(answers, words, folder, **env):
     os.close(theirs)
     os.close(ours)
     return process.returncode, told.decode(errors="replace"), echoes
+
+
+def test_who_quits_at_a_password_gets_the_echo_back(loaded, tmp_path):
+    code, told, echoes = typed_at({"Password: ": CTRL_QUIT}, asks_password(loaded, tmp_path), tmp_path)
+    assert (code, echoes) == (-signal.SIGQUIT, True), told
+
+
+def test_a_password_is_not_shown_after_ctrl_z_and_fg(loaded, tmp_path):
+    words = [sys.executable, "-c", "'from maint.cli.start import main; main()'", *asks_password(loaded, tmp_path)]
+    shell, ours = pty.fork()
+    if not shell:
+        os.execvpe("bash", ["bash", "--norc", "--noediting", "-i"], environment(PS1="at the shell: "))
+    told = b""
+
+    def type_after(question, keys):
+        nonlocal told
+        shown, end = b"", time.monotonic() + LIMIT
+        while question not in shown:
+            assert time.monotonic() < end, shown
+            if select.select([ours], [], [], 0.1)[0]:
+                shown += os.read(ours, 4096)
+        told += shown
+        os.write(ours, keys)
+
+    try:
+        type_after(b"at the shell: ", " ".join(words).encode() + b"\n")
+        type_after(b"Password: ", b"\x1a")
+        type_after(b"at the shell: ", b"fg\n")
+        type_after(b"Password: ", b"Canary-Typed\n")
+        type_after(b"at the shell: ", b"exit\n")
+    finally:
+        os.kill(shell, signal.SIGKILL)
+        os.waitpid(shell, 0)
+        os.close(ours)
+    assert (b"Stopped" in told, b"Canary" in told) == (True, False), told
+
+
+def asks_password(loaded, folder):
+    """Return the words of a command that asks for the manager's password."""
+    text = Path(loaded.config).read_text()
+    (folder / "typed.yaml").write_text(re.sub(r"(?m)^      password: .*$", "      password: prompt", text, count=1))
+    return ["cluster", "list", "--config", str(folder / "typed.yaml")]
 
 
 BOOK = """

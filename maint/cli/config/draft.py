@@ -1,6 +1,5 @@
 """A configuration that is being made: what was answered so far, tried from a private folder before anything is kept."""
 
-import getpass
 import json
 import os
 import re
@@ -12,6 +11,7 @@ from pathlib import Path
 from maint import files
 from maint.cli.composition import ConfiguredSite
 from maint.cli.screen import Screen
+from maint.cli.typed_secret import ask_secret
 from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import filled
 from maint.config.secrets import ReferencedSecrets
@@ -44,7 +44,7 @@ class Draft:
 
     def forget_secrets(self) -> None:
         """Have each secret looked up, or typed, anew."""
-        ask = getpass.getpass if sys.stdin.isatty() else None
+        ask = ask_secret if sys.stdin.isatty() else None
         self._secrets = ReferencedSecrets(self.folder, os.environ, ask=ask)  # it may name any variable, MAINT_… too
 
     def add(self, section: str, **values: Json) -> None:
