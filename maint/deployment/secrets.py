@@ -105,13 +105,12 @@ SECRET_FIELDS = frozenset({"password", "pwHash", "pwSalt"})
 _SHOWN = 3
 
 _SECRET = (
-    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$"
-    r"|(?:private|api|access|encryption|fernet)_?key$|(?:^|_|my)pwd$|(?:^|_|store|key|require)pass$|(?:bind|root)pw$|authtok$|(?:^|_)sig$"
+    r"pass(?:word|wd|phrase|code)|secret|(?:^|_)pw(?:$|_)|token$|credentials?$|(?:private|api|access)_?key$"
     r"|account_?key"  # of Azure's storage: fs.azure.account.key.ACCOUNT
 )
 # Names that speak about a secret without being one: where it lies, how long it lasts, that a warning is suppressed.
 _ABOUT = (
-    r"suppression|_(?:alias|path|file|location|dir|url|user|username|type|algorithm|enabled|interval|length|lifetime"
+    r"suppression|_(?:path|file|location|dir|url|user|username|type|algorithm|enabled|interval|length|lifetime"
     r"|expiry|policy|name|script|provider)$"
 )
 

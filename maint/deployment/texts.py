@@ -3,65 +3,116 @@
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from maint.deployment.secrets import readable, secret_name
+
+
+def _value(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)
+
+
+_LINE = _value(r"[^\r\n\\]*(?:\\(?:\r\n|.)[^\r\n\\]*)*")  # goes on behind a backslash
+# A password may hold what parts it from the next one.
+_WORD = _value(r"[^\s&;\"'<>]*(?:[&;](?!(?:amp;)?[\w.-]+=|\s|$)[^\s&;\"'<>]*)*")
+_ELEMENT = _value(r"[^<]*")
+_OF_JSON = _value(r"[^\s,\]}]*")
+# Some passwords hold a bare @ although none belongs there: up to the last one before the host.
+_OF_ADDRESS = _value(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
+# By what opens it: the other quote may stand within; YAML and SQL double the one that opened it.
+_QUOTED = {
+    '"': _value(r"[^\"\\]*(?:\\.[^\"\\]*)*"),
+    "'": _value(r"[^'\\]*(?:(?:\\.|'')[^'\\]*)*"),
+    '\\"': _value(r"[^\"\\]*"),
+    "\\'": _value(r"[^'\\]*"),
+}
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """What stands before a secret, and what the secret is made of.
+
+    Attributes:
+        lead: its group `name`, where it has one, must be that of a secret; `opens` is the quote before the secret,
+            `flow` says that it is one of several in a line, `block` that it takes lines of its own, as deep as YAML has
+            them, below `indent`.
+        value: the secret, where no such group tells.
+        within: what the text must hold besides.
+        whole: what has another name is passed over up to its value; else further names may stand in that.
+    """
+
+    lead: str
+    value: re.Pattern[str] = _LINE
+    within: str = ""
+    whole: bool = False
+
 
 # What a server flags is a whole value. Where an advanced snippet, options of Java, an environment or an address holds a
 # password beside other things, nothing is flagged (M7.1), and only the name beside it says what it is.
 # Comments are followed for a while only: time grows with the length of the text. No group is repeated possessively:
 # Python up to 3.11.4 does not match that right.
+_Q = r"\\*+[\"']"  # a quote, within quoted text, too
+_LEFT = r"(?<![\w.-])"
 _BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
-_ESCAPED = r"\\*+[\"']"  # a quote, within quoted text, too
 _ATTRIBUTES = r"(?:\s++(?!value=)[\w:-]++=(?:\"[^\"<>]*+\"|'[^'<>]*+')){0,4}"
-_BESIDE = re.compile(
-    rf"<name>\s*+(?P<snippet>[^<>\s]++)\s*+</name>{_BETWEEN}<value>(?:\s*+(?P<cdata><!\[CDATA\[))?"
-    rf"|<value>(?=[^<]*+</value>{_BETWEEN}<name>\s*+(?P<after>[^<>\s]++)\s*+</name>)"
-    r"|<(?P<element>[\w.:-]++)(?:\s[^<>]*+)?>(?=[^<]++</)"
-    rf"|(?<![\w.-])(?:name|key)=[\"'](?P<attribute>[\w.-]++)[\"']{_ATTRIBUTES}\s++value=(?P<opened>[\"'])"
-    r"|(?<![\w.-])(?:name|key)=[\"'](?P<titled>[\w.-]++)[\"'][^<>]{0,200}+(?<!/)>"
-    r"|(?<![\w.-])value=(?P<ahead>[\"'])(?=[^\"'<>]{0,500}+[\"']\s++(?:name|key)=[\"'](?P<behind>[\w.-]++)[\"'])"
-    rf"|(?:(?m:^)[ \t]*+(?:-[ \t]++)?|(?<![\w.-]))(?:name|key)(?:{_ESCAPED})?\s*+:\s*+(?:{_ESCAPED})?"
-    rf"(?P<entry>[\w.-]++)(?:{_ESCAPED})?\s*+(?P<comma>,)?\s*+(?:{_ESCAPED})?value(?:{_ESCAPED})?\s*+:\s*+(?P<given>{_ESCAPED})?"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?P<pem>-----)"
-    r"|(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/]++(?P<curl>:)"
-    r"|(?:(?P<indent>(?m:^)[ \t]*+(?:-[ \t]++)?)|(?P<flow>[{,][ \t]*+))(?P<key>[\w.-]++)[ \t]*+::?[ \t]++"
-    r"(?:(?P<block>[|>][-+\d]{0,2}[ \t]*+\r?\n[ \t]*+)|(?P<begun>[\"']))?"
-    r"|(?m:^)[ \t]*+(?P<dotted>[\w-]++\.[\w.-]++)[ \t]++(?![:=])"
-    rf"|(?<![\w.-])(?P<name>[\w.-]++)(?:{_ESCAPED}\s*+:\s*+|(?:{_ESCAPED})?\s*+:?=>?\s*+)(?P<quote>{_ESCAPED})?"
-    rf"|(?<![\w.-])(?P<option>--?[\w.-]++)[ \t]++(?!-)(?P<worded>{_ESCAPED})?"
-    r"|(?<![\w.-])(?i:identified\s++by|password)[ \t]++(?P<sql>')"
-    rf"|(?<=uthorization)(?:{_ESCAPED})?\s*+[:=]\s*+(?:{_ESCAPED})?(?i:basic|bearer)(?P<scheme>[ \t]++)"
-    r"|(?i:oracle:(?:thin|oci8?):)[^\s/:@\"'<>]*+/(?=[^\s/@\"'<>]++@)"
-    r"|://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)"
+_TITLE = rf"{_LEFT}(?:name|key)=[\"'](?P<name>[\w.-]++)[\"']"
+_ITEM = r"(?m:^)[ \t]*+(?:-[ \t]++)?"
+_FORMS = (
+    # <name>password</name><value>x</value>, and the other way round; <password>x</password>
+    _Form(
+        rf"<name>\s*+(?P<name>[^<>\s]++)\s*+</name>{_BETWEEN}<value>\s*+<!\[CDATA\[",
+        _value(r".*?(?=\]\]>|\Z)"),
+        whole=True,
+    ),
+    _Form(rf"<name>\s*+(?P<name>[^<>\s]++)\s*+</name>{_BETWEEN}<value>", _ELEMENT, whole=True),
+    _Form(rf"<value>(?=[^<]*+</value>{_BETWEEN}<name>\s*+(?P<name>[^<>\s]++)\s*+</name>)", _ELEMENT),
+    _Form(r"<(?P<name>[\w.:-]++)(?:\s[^<>]*+)?>(?=[^<]++</)", _ELEMENT),
+    # <property name="password" value="x"/>, and the other way round; <property name="password">x</property>
+    _Form(rf"{_TITLE}{_ATTRIBUTES}\s++value=(?P<opens>[\"'])", whole=True),
+    _Form(rf"{_TITLE}[^<>]{{0,200}}+(?<!/)>", _ELEMENT),
+    _Form(rf"{_LEFT}value=(?P<opens>[\"'])(?=[^\"'<>]{{0,500}}+[\"']\s++(?:name|key)=[\"'](?P<name>[\w.-]++)[\"'])"),
+    # {"name": "password", "value": "x"}, also as YAML
+    _Form(
+        rf"(?:{_ITEM}|{_LEFT})(?:name|key)(?:{_Q})?\s*+:\s*+(?:{_Q})?(?P<name>[\w.-]++)(?:{_Q})?\s*+(?P<flow>,)?\s*+"
+        rf"(?:{_Q})?value(?:{_Q})?\s*+:\s*+(?P<opens>{_Q})?"
+    ),
+    _Form(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----", _value(r".*?(?=-----END|\Z)")),
+    # curl -u user:x
+    _Form(r"(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/]++:", _value(r"[^\s\"']*"), within="curl"),
+    # password: x, as YAML
+    _Form(
+        rf"(?:(?P<indent>{_ITEM})|(?P<flow>[{{,][ \t]*+))(?P<name>[\w.-]++)[ \t]*+::?[ \t]++"
+        r"(?:(?P<block>[|>][-+\d]{0,2}[ \t]*+\r?\n[ \t]*+)|(?P<opens>[\"']))?"
+    ),
+    # spark.password x
+    _Form(r"(?m:^)[ \t]*+(?P<name>[\w-]++\.[\w.-]++)[ \t]++(?![:=])"),
+    # "password": "x"; password=x, alone in its line or not
+    _Form(rf"{_LEFT}(?P<name>[\w.-]++){_Q}\s*+:\s*+(?P<opens>{_Q})?", _OF_JSON),
+    _Form(
+        rf"(?m:^)[ \t]*+(?:(?:export|set)[ \t]++)?(?P<name>[\w.][\w.-]*+)(?:{_Q})?\s*+:?=>?\s*+(?P<opens>{_Q})?",
+    ),
+    _Form(rf"{_LEFT}(?P<name>[\w.-]++)(?:{_Q})?\s*+:?=>?\s*+(?P<opens>{_Q})?", _WORD),
+    # --password x
+    _Form(rf"{_LEFT}(?P<name>--?[\w.-]++)[ \t]++(?!-)(?P<opens>{_Q})?", _WORD),
+    # IDENTIFIED BY 'x'
+    _Form(rf"{_LEFT}(?i:identified\s++by|password)[ \t]++(?P<opens>')"),
+    # Authorization: Basic x
+    _Form(rf"(?<=uthorization)(?:{_Q})?\s*+[:=]\s*+(?:{_Q})?(?i:basic|bearer)[ \t]++", _value(r"[^\s\"'\\,;]*")),
+    # jdbc:oracle:thin:user/x@host; https://user:x@host
+    _Form(r"(?i:oracle:(?:thin|oci8?):)[^\s/:@\"'<>]*+/(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
+    _Form(r"://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
 )
-_IN_XML = ("snippet", "after", "element", "titled")
-_NAMES = (*_IN_XML, "attribute", "behind", "entry", "key", "dotted", "name", "option")
-_OWN = ("snippet", "attribute")
-_QUOTES = ("quote", "opened", "ahead", "begun", "given", "worded", "sql")
+_BESIDE = re.compile(
+    "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
+)
 _COLON = re.compile(r"[\"'\s]:|:\s")
 _WORDS = re.compile(r"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl)")
-# A password may hold what parts it from the next one.
-_WORD = re.compile(r"[^\s&;\"'<>]*(?:[&;](?!(?:amp;)?[\w.-]+=|\s|$)[^\s&;\"'<>]*)*")
-_LINE = re.compile(r"[^\r\n\\]*(?:\\(?:\r\n|.)[^\r\n\\]*)*", re.DOTALL)  # goes on behind a backslash
-# Some passwords hold a bare @ although none belongs there: up to the last one before the host.
-_IN_ADDRESS = re.compile(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
-_IN_SNIPPET = re.compile(r"[^<]*")
-_IN_CDATA = re.compile(r".*?(?=\]\]>|\Z)", re.DOTALL)
-_IN_JSON = re.compile(r"[^\s,\]}]*")
-_IN_HEADER = re.compile(r"[^\s\"'\\,;]*")
-_IN_ARGUMENT = re.compile(r"[^\s\"']*")
-_IN_PEM = re.compile(r".*?(?=-----END|\Z)", re.DOTALL)
-_NOTHING = re.compile("")
-# By what opens it: the other quote may stand within; YAML and SQL double the one that opened it.
-_QUOTED = {
-    '"': re.compile(r"[^\"\\]*(?:\\.[^\"\\]*)*", re.DOTALL),
-    "'": re.compile(r"[^'\\]*(?:(?:\\.|'')[^'\\]*)*", re.DOTALL),
-    '\\"': re.compile(r"[^\"\\]*"),
-    "\\'": re.compile(r"[^'\\]*"),
-}
+# Beside those of `secret_name`, of which the counts of stored snapshots are made.
+_SHORT_NAME = re.compile(
+    r"(?:encryption|fernet)_?key$|(?:^|_|my)pwd$|(?:^|_|store|key|require)pass$|(?:bind|root)pw$|authtok$|(?:^|_)sig$"
+)
 _NO_SECRET = re.compile(
     r"(?i:true|false|none|null|yes|no|)|\$(?:\{[^{}]*\}?|\([^()]*\)?)\s*|/(?:etc|opt|var|home|usr|run|tmp|root)/\S*|\s+"
 ).fullmatch
-_LEAD = 80  # characters before a name that are looked at: a line may be as long as the text, and full of names
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
 
 
@@ -77,19 +128,16 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
     ):
         return text
     pieces, at, after = [], 0, 0
-    users = "LoginModule" in text  # names each user's password after the user
-    fetches = "curl" in text
+    users = "LoginModule" in text  # of JAAS, which names a user's password after the user: user_ann="x"
     while found := _BESIDE.search(text, after):
-        kind, name = next(((one, found[one]) for one in _NAMES if found[one]), ("", ""))
-        if kind and not secret_name(_HUMP.sub("_", name)) and not (users and name.startswith("user_")):
-            # What follows a name may hold further ones, but for a value that has found its own.
-            after = found.end() if kind in _OWN else min(found.end(kind), found.end())
+        form = _FORMS[int(str(found.lastgroup).removeprefix("form"))]
+        if (name := _part(found, "name")) and not (_of_secret(name) or (users and name.startswith("user_"))):
+            after = found.end() if form.whole else min(_further(found), found.end())
             continue
-        start = found.end()
-        after = start
-        if found["curl"] and not fetches:
+        start = after = found.end()
+        if form.within not in text:
             continue
-        end = _pattern(found, name, text).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
+        end = _pattern(found, form).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
         value = text[start:end]
         if readable(value) and not _NO_SECRET(value):
             pieces += [text[at:start], veil(value)]
@@ -97,35 +145,34 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
     return "".join(pieces) + text[at:] if pieces else text
 
 
-def _pattern(found: re.Match[str], name: str, text: str) -> re.Pattern[str]:
-    if found["cdata"]:
-        return _IN_CDATA
-    if any(found[one] for one in _IN_XML):
-        return _IN_SNIPPET
-    if quote := next((found[one] for one in _QUOTES if found[one]), ""):
+def _part(found: re.Match[str], what: str) -> str:
+    # "" where the form that was found has no such group.
+    name = f"{found.lastgroup}_{what}"
+    return found[name] or "" if name in found.re.groupindex else ""
+
+
+def _further(found: re.Match[str]) -> int:
+    # What begins before a name, such as with the line, may have hidden another form that begins with it.
+    begin, end = found.span(f"{found.lastgroup}_name")
+    return begin if begin > found.start() else end
+
+
+def _of_secret(name: str) -> bool:
+    spelled = _HUMP.sub("_", name).lower()
+    return not spelled.endswith("_alias") and (secret_name(spelled) or _SHORT_NAME.search(spelled) is not None)
+
+
+def _pattern(found: re.Match[str], form: _Form) -> re.Pattern[str]:
+    if quote := _part(found, "opens"):
         return _QUOTED[quote[-2:]]
-    if found["pem"]:
-        return _IN_PEM
-    if not name:
-        return _IN_HEADER if found["scheme"] else _IN_ARGUMENT if found["curl"] else _IN_ADDRESS
-    if found["block"]:
-        return _block(found["indent"] or "", found["block"])
-    if found["flow"] or found["comma"]:
-        return _IN_JSON
-    if found["key"] or found["entry"] or found["dotted"]:
-        return _LINE
-    if found["option"]:
-        return _WORD
-    if ":" in found[0] and "=" not in found[0]:
-        return _IN_JSON
-    lead = text[max(found.start() - _LEAD, 0) : found.start()]
-    before = lead[lead.rfind("\n") + 1 :].strip()
-    return _LINE if before in ("", "export", "set") and name[0] != "-" else _WORD
+    if block := _part(found, "block"):
+        return _block(_part(found, "indent"), block)
+    return _OF_JSON if _part(found, "flow") else form.value
 
 
 def _block(indent: str, block: str) -> re.Pattern[str]:
     # Of YAML: all lines that are indented as the first one is; none where that is not more than its key.
     depth = len(block) - block.rfind("\n") - 1
     if depth <= len(indent) - len(indent.lstrip(" \t")):
-        return _NOTHING
-    return re.compile(rf"[^\n]*(?:\n(?:[ \t]{{{depth}}}[^\n]*|[ \t]*(?=\n)))*")
+        return _value("")
+    return _value(rf"[^\n]*(?:\n(?:[ \t]{{{depth}}}[^\n]*|[ \t]*(?=\n)))*")
