@@ -33,6 +33,7 @@ from maint.cli.run_report import action_json, command_to_resume, report_of, show
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
+from maint.deployment.texts import shown
 from maint.engine import journal, last_command, past_runs
 from maint.engine.history import actions_left
 from maint.engine.load import library
@@ -218,13 +219,13 @@ def _hook_lines(around: Mapping[str, Sequence[str]]) -> str:
 
 
 def plan_json(plan: Plan) -> dict[str, Json]:
-    """Return a plan as commands print it, with the lines that are for readers alone."""
+    """Return a plan as commands print it: with the lines that are for readers alone, without secrets within texts."""
     actions: list[Json] = [
         {**action.to_json(), **({"shown": list(action.shown)} if action.shown else {})} for action in plan.actions
     ]
     limit: dict[str, Json] = {"limit": list(plan.limit)} if plan.limit else {}
     whole: Json = {**plan.to_json(), **limit, "actions": actions}
-    return {"plan": whole, "digest": plan.digest, "fingerprint": plan.fingerprint}
+    return {"plan": shown(whole), "digest": plan.digest, "fingerprint": plan.fingerprint}
 
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
@@ -284,9 +285,9 @@ def _show_left(site: ConfiguredSite, screen: Screen, past: journal.RunState) -> 
     """Show what resuming a run would still do."""
     remaining = [(as_found_now(site, action), state) for action, state in actions_left(past)]
     rows = [f"  {action.effect.name:7} {action.summary} [{state}]" for action, state in remaining]
-    shown: list[Json] = [{**action.to_json(), "state": state} for action, state in remaining]
+    left = shown([{**action.to_json(), "state": state} for action, state in remaining])
     what = f"run {past.id} ({past.plan.source}, begun {tell_times(past.started)}) is {past.state}; left to do:"
-    screen.emit({"run": past.id, "playbook": past.plan.source, "left": shown}, "\n".join([what, *rows]))
+    screen.emit({"run": past.id, "playbook": past.plan.source, "left": left}, "\n".join([what, *rows]))
 
 
 def _only_one(site: ConfiguredSite, said: Mapping[str, object]) -> journal.RunState | None:

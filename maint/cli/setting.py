@@ -11,10 +11,11 @@ from maint.cli.options import Flags, argument, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
 from maint.config.error_messages import typed
+from maint.deployment.texts import without_secrets
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve
-from maint.steps.services.change_setting import is_hidden, is_secret, shown_value, without_secrets
+from maint.steps.services.change_setting import is_hidden, is_secret, shown_value
 from maint.steps.services.places import SettingPlaceArguments, find_place
 
 ServiceName = Annotated[str, argument("Its name, such as hdfs.")]

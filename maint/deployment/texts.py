@@ -1,30 +1,28 @@
 """Secrets within texts that are none as a whole: what stands beside the name of a secret."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
-from maint.deployment.secrets import readable, secret_name
+from maint.deployment.secrets import SecretIndex, readable, secret_name
+from maint.model.json import Json
+from maint.model.secret import MASK
 
-
-def _value(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.DOTALL)
-
-
-_LINE = _value(r"[^\r\n\\]*(?:\\(?:\r\n|.)[^\r\n\\]*)*")  # goes on behind a backslash
+_LINE = r"[^\r\n\\]*(?:\\(?:\r\n|.)[^\r\n\\]*)*"  # goes on behind a backslash
 # A password may hold what parts it from the next one.
-_WORD = _value(r"[^\s&;\"'<>]*(?:[&;](?!(?:amp;)?[\w.-]+=|\s|$)[^\s&;\"'<>]*)*")
-_ELEMENT = _value(r"[^<]*")
-_OF_JSON = _value(r"[^\s,\]}]*")
+_WORD = r"[^\s&;\"'<>]*(?:[&;](?!(?:amp;)?[\w.-]+=|\s|$)[^\s&;\"'<>]*)*"
+_ELEMENT = r"[^<]*"
+_OF_JSON = r"[^\s,\]}]*"
 # Some passwords hold a bare @ although none belongs there: up to the last one before the host.
-_OF_ADDRESS = _value(r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*")
+_OF_ADDRESS = r"[^@]*(?:@[^\s/@\"'<>,;&?#]*(?=@))*"
 # By what opens it: the other quote may stand within; YAML and SQL double the one that opened it.
 _QUOTED = {
-    '"': _value(r"[^\"\\]*(?:\\.[^\"\\]*)*"),
-    "'": _value(r"[^'\\]*(?:(?:\\.|'')[^'\\]*)*"),
-    '\\"': _value(r"[^\"\\]*"),
-    "\\'": _value(r"[^'\\]*"),
+    '"': r"[^\"\\]*(?:\\.[^\"\\]*)*",
+    "'": r"[^'\\]*(?:(?:\\.|'')[^'\\]*)*",
+    '\\"': r"[^\"\\]*",
+    "\\'": r"[^'\\]*",
 }
 
 
@@ -41,7 +39,7 @@ class _Form(msgspec.Struct, frozen=True):
     """
 
     lead: str
-    value: re.Pattern[str] = _LINE
+    value: str = _LINE
     within: str = ""
     whole: bool = False
 
@@ -60,7 +58,7 @@ _FORMS = (
     # <name>password</name><value>x</value>, and the other way round; <password>x</password>
     _Form(
         rf"<name>\s*+(?P<name>[^<>\s]++)\s*+</name>{_BETWEEN}<value>\s*+<!\[CDATA\[",
-        _value(r".*?(?=\]\]>|\Z)"),
+        r".*?(?=\]\]>|\Z)",
         whole=True,
     ),
     _Form(rf"<name>\s*+(?P<name>[^<>\s]++)\s*+</name>{_BETWEEN}<value>", _ELEMENT, whole=True),
@@ -75,9 +73,9 @@ _FORMS = (
         rf"(?:{_ITEM}|{_LEFT})(?:name|key)(?:{_Q})?\s*+:\s*+(?:{_Q})?(?P<name>[\w.-]++)(?:{_Q})?\s*+(?P<flow>,)?\s*+"
         rf"(?:{_Q})?value(?:{_Q})?\s*+:\s*+(?P<opens>{_Q})?"
     ),
-    _Form(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----", _value(r".*?(?=-----END|\Z)")),
+    _Form(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----", r".*?(?=-----END|\Z)"),
     # curl -u user:x
-    _Form(r"(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/]++:", _value(r"[^\s\"']*"), within="curl"),
+    _Form(r"(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/]++:", r"[^\s\"']*", within="curl"),
     # password: x, as YAML
     _Form(
         rf"(?:(?P<indent>{_ITEM})|(?P<flow>[{{,][ \t]*+))(?P<name>[\w.-]++)[ \t]*+::?[ \t]++"
@@ -96,14 +94,12 @@ _FORMS = (
     # IDENTIFIED BY 'x'
     _Form(rf"{_LEFT}(?i:identified\s++by|password)[ \t]++(?P<opens>')"),
     # Authorization: Basic x
-    _Form(rf"(?<=uthorization)(?:{_Q})?\s*+[:=]\s*+(?:{_Q})?(?i:basic|bearer)[ \t]++", _value(r"[^\s\"'\\,;]*")),
+    _Form(rf"(?<=uthorization)(?:{_Q})?\s*+[:=]\s*+(?:{_Q})?(?i:basic|bearer)[ \t]++", r"[^\s\"'\\,;]*"),
     # jdbc:oracle:thin:user/x@host; https://user:x@host
     _Form(r"(?i:oracle:(?:thin|oci8?):)[^\s/:@\"'<>]*+/(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
     _Form(r"://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
 )
-_BESIDE = re.compile(
-    "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
-)
+_BESIDE = "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
 _COLON = re.compile(r"[\"'\s]:|:\s")
 _WORDS = re.compile(r"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl)")
 # Beside those of `secret_name`, of which the counts of stored snapshots are made.
@@ -114,6 +110,11 @@ _NO_SECRET = re.compile(
     r"(?i:true|false|none|null|yes|no|)|\$(?:\{[^{}]*\}?|\([^()]*\)?)\s*|/(?:etc|opt|var|home|usr|run|tmp|root)/\S*|\s+"
 ).fullmatch
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[.-]+")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)  # on first use: it takes a while
 
 
 def veiled(text: str, veil: Callable[[str], str]) -> str:
@@ -129,7 +130,8 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
         return text
     pieces, at, after = [], 0, 0
     users = "LoginModule" in text  # of JAAS, which names a user's password after the user: user_ann="x"
-    while found := _BESIDE.search(text, after):
+    search = _compiled(_BESIDE).search
+    while found := search(text, after):
         form = _FORMS[int(str(found.lastgroup).removeprefix("form"))]
         if (name := _part(found, "name")) and not (_of_secret(name) or (users and name.startswith("user_"))):
             after = found.end() if form.whole else min(_further(found), found.end())
@@ -137,12 +139,32 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
         start = after = found.end()
         if form.within not in text:
             continue
-        end = _pattern(found, form).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
+        end = _compiled(_pattern(found, form)).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too
         value = text[start:end]
         if readable(value) and not _NO_SECRET(value):
             pieces += [text[at:start], veil(value)]
             at = after = end
     return "".join(pieces) + text[at:] if pieces else text
+
+
+def without_secrets(text: str) -> str:
+    """Return a text as it may be shown: dots stand for the secrets in it."""
+    return veiled(text, lambda _: MASK)
+
+
+def shown(value: Json) -> Json:
+    """Return a value as it may be shown: dots stand for the secrets in its texts, wherever else in it they stand."""
+    found = SecretIndex()
+    veil = found.noting(lambda _: MASK)
+    return _each_text(_each_text(value, lambda text: veiled(text, veil)), lambda text: found.masked(text, veil))
+
+
+def _each_text(value: Json, change: Callable[[str], str]) -> Json:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: _each_text(one, change) for key, one in value.items()}
+    return [_each_text(one, change) for one in value] if isinstance(value, Sequence) else value
 
 
 def _part(found: re.Match[str], what: str) -> str:
@@ -162,7 +184,7 @@ def _of_secret(name: str) -> bool:
     return not spelled.endswith("_alias") and (secret_name(spelled) or _SHORT_NAME.search(spelled) is not None)
 
 
-def _pattern(found: re.Match[str], form: _Form) -> re.Pattern[str]:
+def _pattern(found: re.Match[str], form: _Form) -> str:
     if quote := _part(found, "opens"):
         return _QUOTED[quote[-2:]]
     if block := _part(found, "block"):
@@ -170,9 +192,9 @@ def _pattern(found: re.Match[str], form: _Form) -> re.Pattern[str]:
     return _OF_JSON if _part(found, "flow") else form.value
 
 
-def _block(indent: str, block: str) -> re.Pattern[str]:
+def _block(indent: str, block: str) -> str:
     # Of YAML: all lines that are indented as the first one is; none where that is not more than its key.
     depth = len(block) - block.rfind("\n") - 1
     if depth <= len(indent) - len(indent.lstrip(" \t")):
-        return _value("")
-    return _value(rf"[^\n]*(?:\n(?:[ \t]{{{depth}}}[^\n]*|[ \t]*(?=\n)))*")
+        return ""
+    return rf"[^\n]*(?:\n(?:[ \t]{{{depth}}}[^\n]*|[ \t]*(?=\n)))*"

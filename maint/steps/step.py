@@ -5,6 +5,7 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from maint.deployment.texts import without_secrets
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Outcome, Result
 from maint.ports import Sight, Site, Work
@@ -106,7 +107,7 @@ class Step(Generic[A]):
             kind=self.kind,
             target=target,
             effect=self.effect if effect is None else effect,
-            summary=summary,
+            summary=without_secrets(summary),
             arguments=arguments or {},
             undo=undo,
             facts=facts or {},

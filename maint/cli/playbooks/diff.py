@@ -24,8 +24,10 @@ def diff(
     exit_code: Annotated[bool, option("--exit-code", "End with 8 where they differ.")] = False,
 ) -> None:
     """Show which actions two saved plans do not share, and what differs in those that they do."""
-    first, second = _read(before), _read(after)
+    (first, one), (second, other) = _read(before), _read(after)
     found = list(_differences(first, second))
+    if not found and one != other:  # a secret within a text: printed plans show none
+        found = [_changed("plan", "digest", one, other)]
     lines = list(_lines(found)) or [_line(one) for one in found]
     same = f"both plans of {second.source} would do the same"
     flags.screen().emit({"differences": list(found)}, "\n".join(lines) or same)
@@ -84,14 +86,16 @@ def _shown(value: Json) -> str:
     return '""' if value == "" else spelled(value)
 
 
-def _read(name: str) -> Plan:
+def _read(name: str) -> tuple[Plan, str]:
+    """Return a saved plan and its digest."""
     try:
         document = decoded(read_file(Path(name)), dict[str, object])
         plan = document.get("plan", document)
         if not isinstance(plan, Mapping):
             raise TypeError
         actions = [{key: value for key, value in one.items() if key != "shown"} for one in plan["actions"]]
-        return Plan.from_json({**plan, "actions": actions})
+        found = Plan.from_json({**plan, "actions": actions})
+        return found, str(document.get("digest", found.digest))
     except OSError as error:
         raise Invalid(f"{name} cannot be read: {error.strerror}", hint=_HINT) from None
     except (Damaged, KeyError, TypeError, ValueError, AttributeError):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 from pydantic import Field, model_validator
 
+from maint.deployment.texts import veiled
 from maint.errors import Refused, WorkFailed
 from maint.files import opened, reading, written
 from maint.model.formatting import show_count, show_size
@@ -46,8 +47,7 @@ def difference(old: bytes | None, new: bytes) -> Sequence[str]:
     texts = [_text(content) for content in (old, new)]
     if any(text is None for text in texts):
         return ["not shown: too large, not text, or a private key"]
-    before, after = ([] if text is None else text.splitlines() for text in texts)
-    lines = list(_lines(before, after))
+    lines = list(_lines(*(text or "" for text in texts)))
     more = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"… and {show_count(more, 'more line')}"] if more > 0 else [])] or [
         "only the end of its last line"
@@ -63,8 +63,9 @@ def _text(content: bytes) -> str | None:
         return None
 
 
-def _lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    shown = [list(masked(before)), list(masked(after))]
+def _lines(old: str, new: str) -> Iterator[str]:
+    before, after = old.splitlines(), new.splitlines()
+    shown = [list(masked(veiled(text, _veil).splitlines())) for text in (old, new)]
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         yield f"@@ line {group[0][1] + 1} @@"
@@ -74,6 +75,11 @@ def _lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
                 continue
             yield from (f"-{line}" for line in shown[0][old_first:old_end])
             yield from (f"+{line}" for line in shown[1][new_first:new_end])
+
+
+def _veil(secret: str) -> str:
+    # As many lines as before: each is shown beside its own.
+    return "\n".join([_HIDDEN] * len(f"{secret}.".splitlines()))
 
 
 def masked(lines: Sequence[str]) -> Iterator[str]:

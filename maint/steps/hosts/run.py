@@ -7,6 +7,7 @@ from threading import Lock
 
 from pydantic import Field
 
+from maint.deployment.texts import without_secrets
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
@@ -71,8 +72,9 @@ class RunCommand(Step[RunCommandArguments]):
         left = [host for host in needed if args.unless or host not in ended]
         begun = [host for host in texts(work.noted("begun")) if host in left and host not in ended]
         if begun and not (args.reads or args.repeatable or args.unless):
+            command = without_secrets(args.command)
             raise WorkFailed(
-                f"nobody saw whether `{args.command}` ended on {host_list(begun)}, so it is not run again",
+                f"nobody saw whether `{command}` ended on {host_list(begun)}, so it is not run again",
                 hint="look there; `unless: COMMAND` in its step says where it is done, `repeatable: true` lets it run",
             )
         open_, ran, touched = list(left), dict[str, Ran](), Touched()

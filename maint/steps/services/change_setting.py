@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from maint.config.suggestions import meant
 from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
-from maint.deployment.texts import veiled
+from maint.deployment.texts import veiled, without_secrets
 from maint.errors import AnswerMissing, NotKept, Refused, UnknownName, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Moment
 from maint.model.manager import Place, Setting
 from maint.model.plan import Action
-from maint.model.secret import MASK, Secret
+from maint.model.secret import MASK, Secret, know
 from maint.ports import ManagerSight, Sight, Site, Undo, Work
 from maint.restore.payload import settings_in
 from maint.restore.select_snapshot import chosen
@@ -49,8 +49,8 @@ class SettingChange(msgspec.Struct, frozen=True):
 def planned(action: Action, wanted: str | None) -> SettingChange:
     """Return the change that an action stands for."""
     secret = action.facts["secret"] is True
-    if secret and wanted is not None:
-        Secret(wanted)  # so that no answer of the manager shows it
+    if wanted is not None:  # so that no answer of the manager shows a secret
+        know(wanted) if secret else veiled(wanted, _known)
     return SettingChange(
         place_from(action.arguments),
         str(action.arguments["name"]),
@@ -59,6 +59,11 @@ def planned(action: Action, wanted: str | None) -> SettingChange:
         str(action.facts["before"]),
         str(action.facts["source"]),
     )
+
+
+def _known(secret: str) -> str:
+    know(secret)
+    return MASK
 
 
 def setting_of(manager: ManagerSight, place: Place, name: str) -> Setting:
@@ -111,11 +116,6 @@ def shown_value(value: str | None, *, secret: bool, default: str | None = None) 
     if len(value) > _LONGEST or "\n" in value:
         return f"{show_count(len(value), 'character')} in {show_count(len(value.splitlines()) or 1, 'line')}"
     return repr(value)
-
-
-def without_secrets(value: str) -> str:
-    """Return a value that is no secret as it may be shown: dots stand for the secrets in it."""
-    return veiled(value, lambda _: MASK)
 
 
 def difference(live: Setting, wanted: str | None, *, secret: bool, new: str) -> tuple[str, str]:

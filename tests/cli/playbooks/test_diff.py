@@ -103,3 +103,11 @@ def test_what_is_no_saved_plan_is_refused_with_how_to_save_one(tmp_path: Path, c
 def test_what_has_no_end_is_no_saved_plan_and_is_not_read_on() -> None:
     said = maint("playbook", "diff", "/dev/zero", "/dev/zero")
     assert said.code == 3 and "/dev/zero cannot be read: it is a device" in said.err, said.err
+
+
+def test_plans_that_differ_in_what_they_do_not_show_differ(save) -> None:
+    book = BOOK + "  - {name: B, do: approve, with: {question: 'is a.password=%s right'}}\n"
+    first, second = save("a", book % "hunter-one"), save("b", book % "hunter-two")
+    said = maint("playbook", "diff", first, second, "--exit-code")
+    assert (said.code, said.out.startswith("~ plan: digest "), "hunter" in said.out) == (8, True, False)
+    assert "hunter" not in Path(first).read_text()

@@ -15,6 +15,10 @@ SECRETS = [
     "AWS_SECRET_ACCESS_KEY=hunter2",
     "passphrase hunter2",
     "x_pw=hunter2",
+    "0 1 * * * curl -u a:hunter2 https://h",
+    "jdbc:oracle:thin:a/hunter2@h:1521:b",
+    "bind: |\n  x\npassphrase: |\n  hunter2",
+    'PlainLoginModule required user_a="hunter2";',
 ]
 
 
@@ -74,3 +78,10 @@ def test_a_new_file_and_one_that_only_changes_its_mode_are_told_as_such(hosts):
     assert "a new file of 1 line" in planned(hosts, put(hosts, b"one\n"))
     assert hosts.play(put(hosts, b"one\n")).code == 0
     assert "owner, group or mode alone" in planned(hosts, put(hosts, b"one\n", mode="0640"))
+
+
+def test_a_password_in_a_command_is_shown_neither_in_the_plan_nor_while_it_runs(hosts):
+    step = {"do": "host.run", "with": {"hosts": list(hosts.names), "command": "echo --password hunter-two"}}
+    said, ran = hosts.plan(step), hosts.play(step)
+    assert (said.code, "echo --password •••" in said.out, ran.code) == (0, True, 0), said
+    assert "hunter" not in said.out + said.err + ran.err

@@ -429,3 +429,24 @@ def test_a_secret_within_a_text_is_shown_nowhere_comes_back_whole_and_no_dots_ar
     assert change(loaded, name, "OPTS=-Dx=z", *place).code == 0
     assert loaded("playbook", "undo", run_id(loaded), "--yes").code == 0
     assert live(name) == text
+
+
+def test_a_secret_within_a_text_of_a_playbook_is_shown_by_no_plan_and_no_answer_and_is_set_as_it_stands(
+    loaded, live, tmp_path
+):
+    name, book = "hdfs_service_env_safety_valve", tmp_path / "own.yaml"
+    given = f"{{service: hdfs, name: {name}, value: 'OPTS=-Dssl.password={{{{ pw }}}} -Dx=y'}}"
+    steps = f"steps:\n  - {{name: A, do: config.set, with: {given}}}\n"
+    asked = "parameters: {pw: {type: string, help: A.}, url: {type: string, help: B.}}"
+    book.write_text(f"name: own\nsummary: One.\n{asked}\n{steps}")
+    words = (str(book), "--set", "pw=hunter-two", "--set", "url=https://a:hunter-two@h/x")
+    planned = loaded("playbook", "plan", *words, "-o", "json")
+    assert planned.code == 0, planned.err
+    (action,) = planned.json["plan"]["actions"]
+    assert action["arguments"]["value"] == "OPTS=-Dssl.password=••• -Dx=y"
+    assert planned.json["plan"]["parameters"] == {"pw": "•••", "url": "https://a:•••@h/x"}
+    ran = loaded("playbook", "run", *words, "--yes")
+    assert (ran.code, live(name)) == (0, "OPTS=-Dssl.password=hunter-two -Dx=y"), ran.err
+    assert "hunter" not in planned.out + ran.out + ran.err
+    said = change(loaded, "dfs_replication", "db.password=hunter-three", "--service", "hdfs")
+    assert (said.code, "Could not parse" in said.err, "hunter" in said.err) == (1, True, False), said.err
