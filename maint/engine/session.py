@@ -175,7 +175,7 @@ class RunSession:
     def _refuse_overtaken(self) -> None:
         if self._past is not None:  # it may have been taken up by another process before the lock was ours
             now = past_runs.find(self._site.state, self._past.id)
-            if self._shared is not None:
+            if self._shared is not None or now.state == "dismissed":
                 _refuse_ended(self._past, now)
             self._past = _as_known(self._past, now)
         else:

@@ -6,6 +6,7 @@ from maint.cli.boundary import guarded
 from maint.cli.screen import Screen
 from maint.engine import past_runs
 from maint.engine.history import actions_left
+from maint.engine.journal import dismiss
 from maint.engine.session import RunSession
 from maint.errors import (
     CannotReach,
@@ -313,6 +314,17 @@ def test_a_run_taken_up_twice_is_done_once(bench):
     before = bench.did
     bench.run(past.plan, past=past)  # a second operator read the journal before the first took the lock
     assert bench.did[len(before) :] == ["closed"]
+
+
+def test_a_run_that_somebody_gave_up_meanwhile_is_not_taken_up(bench):
+    bench.fails(failing("once"))
+    past = past_runs.unfinished(bench.site.state)[0]
+    dismiss(bench.site.state, past, bench.site.clock.now(), "the host is gone")
+    before = bench.did
+    error = bench.fails(past.plan, past=past)  # the journal was read before that
+    assert (error.exit_code, bench.did) == (5, before)
+    assert f"run {past.id} is dismissed by now" in error.message
+    assert past_runs.find(bench.site.state, past.id).state == "dismissed"
 
 
 def test_errors_keep_their_place_in_the_tree():
