@@ -410,7 +410,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
 
 
 def _watch(events: Generator[Event | str, None, None], show: Callable[[Event | str], None]) -> None:
-    """Show each event; a signal or a limit that strikes while showing is the run's own, so that it puts things back."""
+    """Show each event; a signal, limit or bug that strikes meanwhile is the run's own, so that it puts things back."""
     struck: BaseException | None = None
     while True:
         try:
@@ -426,6 +426,10 @@ def _watch(events: Generator[Event | str, None, None], show: Callable[[Event | s
             if getgeneratorstate(events) == GEN_CLOSED:
                 raise
             struck = error
+        except Exception as error:
+            if getgeneratorstate(events) == GEN_CLOSED:
+                raise
+            struck, show = error, _unseen  # else it would strike what puts things back, too
 
 
 def _unseen(event: Event | str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from maint.cli.boundary import guarded
+from maint.cli.run_playbook import _watch as watch
 from maint.cli.screen import Screen
 from maint.engine import past_runs
 from maint.engine.history import actions_left
@@ -325,6 +326,16 @@ def test_a_run_that_somebody_gave_up_meanwhile_is_not_taken_up(bench):
     assert (error.exit_code, bench.did) == (5, before)
     assert f"run {past.id} is dismissed by now" in error.message
     assert past_runs.find(bench.site.state, past.id).state == "dismissed"
+
+
+def test_a_bug_in_what_shows_a_run_does_not_keep_it_from_putting_things_back(bench):
+    def show(event: Event | str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        watch(RunSession(bench.site, bench.plan(HEAD + "steps:\n" + A + B + TAIL), {}).events(), show)
+    assert bench.did == ["mended", "closed"]
+    assert past_runs.history(bench.site.state)[0].detail == "a bug in maint: ZeroDivisionError"
 
 
 def test_errors_keep_their_place_in_the_tree():
