@@ -16,7 +16,7 @@ from maint.deployment.judge import Judge
 from maint.deployment.normalize import normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
-from maint.deployment.secrets import Fingerprint, SecretIndex, masked
+from maint.deployment.secrets import Fingerprint, SecretIndex, masked, secret_name
 from maint.deployment.texts import veiled
 
 FINGERPRINT = Fingerprint(b"k" * 32)
@@ -270,6 +270,7 @@ WITHIN_TEXTS = [
     '<password encrypted="no">[x1]</password><user a="b">c</user>',
     '<property value="[x1]" name="password"/><property value="a" name="b"/>',
     '<property name="password" type="c" value="[x1]"/>',
+    '<param\n  name="password" value="[x1]"/>',
     "export DB_PASS=[x1]",
     "password := [x1]",
     "userPassword:: [eDE=]",
@@ -370,3 +371,9 @@ def test_of_a_long_line_full_of_passwords_only_what_is_near_each_is_looked_at() 
     text = _Counted("x password=y " * 2_000)
     veiled(text, lambda _: "")
     assert text.taken < 100 * 2_000
+
+
+def test_what_names_a_secret_within_a_text_alone_changes_no_count_of_older_manifests() -> None:
+    text = "DB_PASS=x1;PWD=x1;bindpw=x1"
+    assert "x1" not in veiled(text, lambda _: "")
+    assert not any(secret_name(name) for name in ("db_pass", "pwd", "bindpw", "sig", "encryption_key"))
