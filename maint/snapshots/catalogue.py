@@ -310,8 +310,11 @@ def files(sight: Sight, snapshot_id: str) -> set[str]:
 
 
 def committed_ids(sight: Sight) -> list[str]:
-    """Return the ids of the snapshots that were written to their end, the oldest first."""
-    return sorted(one for one, files in folders(sight).items() if MANIFEST in files)
+    """Return the ids of the snapshots that were written to their end, the oldest first; StoreFailed: all are gone."""
+    found = sorted(one for one, files in folders(sight).items() if MANIFEST in files)
+    if not found:
+        records.insist_there(sight)
+    return found
 
 
 def folders(sight: Sight) -> dict[str, set[str]]:

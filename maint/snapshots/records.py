@@ -57,8 +57,10 @@ def write_record(site: Site, kind: str, snapshot_id: str, facts: Mapping[str, Js
     """Sign and store what happened (`at`: now); return its name. Where its millisecond is taken, it takes the next.
 
     Raises:
-        StoreFailed: it was not stored, also where the store says of each name that it is taken.
+        StoreFailed: it was not stored, as where all that was is gone, or the store says of each name that it is taken.
     """
+    if kind != MISSED:
+        insist_there(site)
     at, head = at or site.clock.now(), {"format": FORMAT, "kind": kind, "snapshot": snapshot_id}
     here, last = site.store.location, _last(site)
     after = {"after": {"store": here, "name": last[here]}} if here in last else {}

@@ -159,6 +159,25 @@ def test_a_manager_that_stays_unready_ends_a_restore_before_anything_is_sent_and
     assert (resumed.code, lost.puts) == (0, 1), resumed.err
 
 
+def test_a_store_that_is_gone_in_the_middle_is_named_and_no_wrong_usage(loaded, monkeypatch):
+    back_up(loaded)
+    loaded.lab.lose_database()
+    upload, store, away = server.UploadLicense.apply, loaded.lab.folder / "backups", loaded.lab.folder / "away"
+
+    def then_unmounted(*told):
+        ended = yield from upload(*told)
+        store.rename(away)
+        return ended
+
+    monkeypatch.setattr(server.UploadLicense, "apply", then_unmounted)
+    loaded.forget_requests()
+    for said in (loaded.restore(), loaded("playbook", "resume")):
+        assert (said.code, loaded.puts, "is its disk mounted?" in said.err) == (1, 0, True), said.err
+    away.rename(store)
+    resumed = loaded("playbook", "resume")
+    assert (resumed.code, loaded.puts) == (0, 1), resumed.err
+
+
 def test_a_slow_deployment_is_waited_for(lost):
     lost.lab.break_("restore", "put-slow")
     lost.forget_requests()

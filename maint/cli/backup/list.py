@@ -21,7 +21,7 @@ from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
-from maint.snapshots.catalogue import Entry, Verified, entries, find, last_verification, sweep
+from maint.snapshots.catalogue import Entry, Verified, entries, find, folders, last_verification, sweep
 from maint.snapshots.holds import words_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
@@ -126,6 +126,8 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
     failed = list[str]()
     with followed(site, screen, "backup list") as begin, at_work(site, "backup list, rebuilding", screen.say):
         begin()
+        if not folders(site):  # nothing is left that is to be read first
+            _tell_lost(site, screen)
         sweep(site)
         for entry in entries(site):
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
@@ -138,9 +140,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED or judged.unread else []
-        if gone := lost(site):
-            screen.warn(f"{site.store.location} has lost {show_count(len(gone), 'record')}: {', '.join(gone)}")
-            write_record(site, MISSED, named(gone[-1])[1], {"names": [*gone]})
+        _tell_lost(site, screen)
         _list(site, screen)
         if failed:
             raise WorkFailed(
@@ -148,6 +148,12 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
                 detail=failed,
                 hint="`maint backup verify ID` says what is wrong",
             )
+
+
+def _tell_lost(site: ConfiguredSite, screen: Screen) -> None:
+    if gone := lost(site):
+        screen.warn(f"{site.store.location} has lost {show_count(len(gone), 'record')}: {', '.join(gone)}")
+        write_record(site, MISSED, named(gone[-1])[1], {"names": [*gone]})
 
 
 def _row(entry: Entry, now: datetime) -> list[str]:

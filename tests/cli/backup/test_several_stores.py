@@ -101,6 +101,29 @@ def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says
     assert len(stores.ids(folder)) > 0
 
 
+@pytest.mark.parametrize("mounted", ["no", "empty"])
+def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stores: Stores, mounted: str) -> None:
+    assert stores.create().code == 0
+    operator, (_, known) = stores.operator, sorted(stores.ids(stores.first))
+    stores.first.rename(away := stores.first.with_name("not-mounted"))
+    if mounted == "empty":
+        stores.first.mkdir()
+    for line in (
+        "backup list", f"backup show {known}", "backup verify", f"backup verify {known}", "backup diff latest latest",
+        "backup drift", "backup drill", "restore plan --manager-only",
+        f"restore plan --manager-only --snapshot {known}",
+        "manager restore --dry-run", "vc drift", "vc restore --dry-run", "cluster stop base --dry-run",
+        "cluster delete ecs-01 --dry-run",
+    ):  # fmt: skip
+        said = operator(*line.split())
+        assert (said.code, "is its disk mounted?" in said.err, said.out) == (1, True, ""), (line, said)
+    assert operator("cluster", "stop", "base", "--dry-run", "--no-safety-net", "it is lost").code == 0
+    if mounted == "empty":
+        stores.first.rmdir()
+    away.rename(stores.first)
+    assert operator("backup", "show", known).code == 0
+
+
 def test_without_a_copy_nothing_is_stored_in_the_place_of_a_disk_that_is_not_mounted(loaded: Any) -> None:
     store = loaded.lab.folder / "backups"
     loaded("backup", "create")

@@ -237,6 +237,7 @@ def new_copy(operator):
     config.write_text(config.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
 
 
+UNTOLD = ("backup", "snapshots", "clock", "recipient")  # what nobody can tell without the store
 # What breaks it, and the lines that then are not well; the hint of the first is followed, and all are well again.
 MENDED = [
     (open_key, {"keys": "can be read by others"}),
@@ -249,7 +250,7 @@ MENDED = [
     (lost_host_keys, {"known hosts": "names no hosts", f"host {HOST}": "its host key is not known"}),
     (failed_run, {"runs": "has failed"}),
     (lost_records, {"snapshots": "is lost", "backup": "no verified restorable backup"}),
-    (lost_store, {"store": "holds nothing of lab any more", "backup": "no verified restorable backup", "snapshots": "is lost"}),
+    (lost_store, {"store": "holds nothing of lab any more", **dict.fromkeys(UNTOLD, "for the reason of `store`")}),
     (new_copy, {"copy": "it lacks 1 of the first store"}),
 ]  # fmt: skip
 
