@@ -57,7 +57,8 @@ class Listing(Struct, frozen=True):
     ) -> tuple[list[Object], bool]:
         """Return one page, and whether there are more: as `hasNext` says, else if it is full; all filters must match.
 
-        An answer that is not a list is WorkFailed: an empty one, or the last one, is never assumed.
+        It is full by the server's own `limit` where that is less than what was asked for. An answer that is not a list,
+        or hides all of its items, is WorkFailed: an empty one, or the last one, is never assumed.
         """
         query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
         answer = calls.json(self.place, query=query)
@@ -67,10 +68,14 @@ class Listing(Struct, frozen=True):
         found = items if isinstance(items, list) else []
         if not all(isinstance(item, dict) for item in found):
             raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
-        more = part_of(answer, "meta").get("hasNext")
+        meta = part_of(answer, "meta")
+        more, own = meta.get("hasNext"), meta.get("limit")
         if not isinstance(more, bool | None):
             raise unexpected(f"GET /{self.place}", 'true or false under "hasNext"', more)
-        return cast(list[Object], found), len(found) >= limit if more is None else more
+        if more and not found and not offset:
+            raise unexpected(f"GET /{self.place}", "an item on a page behind which there are more", cast(Json, answer))
+        full = min(limit, own) if isinstance(own, int) and own > 0 else limit
+        return cast(list[Object], found), len(found) >= full if more is None else more
 
     def whole(self, calls: ServiceCalls, filters: Sequence[str]) -> list[Object]:
         """Return all items, each once, in the list's order; WorkFailed where it changes faster than it can be read."""

@@ -45,6 +45,27 @@ def test_a_list_that_says_unreadably_whether_it_goes_on_is_not_taken_for_whole(
         bench.client().jobs()
 
 
+def test_a_first_page_that_shows_nothing_of_more_is_no_empty_list(bench: Bench, scripted: HTTPServer) -> None:
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_json({"jobs": [], "meta": {"hasNext": True}})
+    with pytest.raises(WorkFailed, match="an item on a page behind which there are more") as failure:
+        bench.client().jobs()
+    assert failure.value.hint
+
+
+def test_a_server_with_shorter_pages_that_does_not_say_whether_a_list_goes_on_is_read_to_its_end(
+    bench: Bench, scripted: HTTPServer
+) -> None:
+    names = [f"job-{number:03}" for number in range(130)]
+
+    def shown(request: Request) -> Response:
+        offset, limit = int(request.args["offset"]), min(50, int(request.args["limit"]))
+        jobs = [{"name": name} for name in names[offset : offset + limit]]
+        return Response(json.dumps({"jobs": jobs, "meta": {"limit": limit, "offset": offset}}))
+
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_handler(shown)
+    assert [job.name for job in bench.client().jobs()] == names
+
+
 @pytest.mark.parametrize("body", [{"jobs": []}, {"jobs": None, "meta": {}}, {"meta": {"hasNext": False}}])
 def test_an_empty_list_is_one(bench: Bench, scripted: HTTPServer, body: Any) -> None:
     scripted.expect_request("/dex/api/v1/jobs").respond_with_json(body)
