@@ -1,15 +1,17 @@
 """All checks and all questions, by id; a new subject is one line here, or an entry point of an installed package."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 
 import msgspec
+from msgspec.structs import replace
 
 from maint import plugins
 from maint.checks import clock, database, disks, ecs, java, kerberos, network, plan, server, service, system, tls
-from maint.checks.check import PHASES, PROFILES, Check
+from maint.checks.check import PHASES, PROFILES, SOURCES, Check, Verdict
+from maint.checks.facts import CouldNotTell, NotApplicable
 from maint.config.suggestions import meant
-from maint.errors import UsageError
+from maint.errors import Stopped, UsageError
 
 _SUBJECTS = (system, java, network, clock, disks, server, tls, database, kerberos, ecs, service, plan)
 OWN: dict[str, Check] = {
@@ -82,9 +84,43 @@ def _read(module: object, entry: EntryPoint) -> Subject | None:
         all(name.startswith(f"{entry.name}.") and name not in OWN for name in checks),
         all(str(name).startswith(f"{entry.name}_") for name in questions),
         asked <= {*questions, *QUESTIONS},
+        all(key in SOURCES for one in checks.values() for key in one.source.split()),
         all((one.rule is None) != (one.site_rule is None) for one in checks.values()),
     )
-    return Subject(checks, questions) if all(kept) else None
+    if not all(kept):
+        return None
+    told = _Told(plugins.package_of(entry), str(getattr(module, "__file__", None) or ""))
+    return Subject({name: told.check(one) for name, one in checks.items()}, questions)
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """Whose rules these are: what goes wrong within one is told as its package's, and the other checks go on."""
+
+    package: str
+    file: str
+
+    def check(self, check: Check) -> Check:
+        """Return the check with a rule that fails with words."""
+        of_host, of_site = check.rule, check.site_rule
+        if of_host is not None:
+            return replace(check, rule=lambda facts: self._said(lambda: {"": of_host(facts)})[""])
+        assert of_site is not None  # as `_read` has seen
+        return replace(check, site_rule=lambda facts: self._said(lambda: of_site(facts)))
+
+    def _said(self, ask: Callable[[], Mapping[str, Verdict]]) -> Mapping[str, Verdict]:
+        try:
+            verdicts = dict(ask())
+        except (Stopped, CouldNotTell, NotApplicable):
+            raise
+        except (Exception, SystemExit) as error:  # whatever a package of somebody else does
+            raise self._wrong(f"failed: {plugins.where_failed(error, self.file)}") from error
+        if not all(isinstance(one, Verdict) for one in verdicts.values()):
+            raise self._wrong("gives what is no verdict")
+        return verdicts
+
+    def _wrong(self, words: str) -> CouldNotTell:
+        remedy = f"# tell whoever wrote {self.package}; nothing of maint itself is broken"
+        return CouldNotTell(f"the rule of the package {self.package} {words}", remedy)
 
 
 CHECKS = Checks()

@@ -44,6 +44,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     CHECKS.forget("greeting")
     sys.modules.pop("greeting", None)
     sys.modules.pop("greeting.checks", None)
+    sys.modules.pop("greeting.broken_checks", None)
     sys.modules.pop("greeting.notices", None)
 
 
@@ -146,6 +147,34 @@ def test_its_checks_are_listed_chosen_asked_and_judged_like_those_of_maint(insta
     assert found == {"wn01": ("warn", "/etc/motd greets nobody"), "wn02": ("pass", "hello")}
     said = maint("host", "check", "--facts", str(kept), "--check", "greeting.mtd")
     assert "did you mean 'greeting.motd'?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raise", "failed: RuntimeError at broken_checks.py:"),
+        ("read", "failed: ValueError at broken_checks.py:"),
+        ("leave", "failed: SystemExit at broken_checks.py:"),
+        ("nothing", "gives what is no verdict"),
+    ],
+)
+def test_what_a_check_of_it_does_wrong_is_told_as_the_failure_of_its_package(
+    installed, tmp_path: Path, how: str, words: str
+) -> None:
+    installed("maint.checks", greeting="greeting.broken_checks")
+    facts = SiteFacts(NOW, setting=SiteSetting("cm", 1, 2))
+    for name, said in (("wn01", how), ("wn02", "fine")):
+        host({"greeting_motd": Answered(0, said)}, name=name, site=facts)
+    kept = tmp_path / "facts.json"
+    checks = ["greeting.host", "greeting.all"]
+    kept.write_text(json.dumps(to_json(facts, {"site": "prod", "checks": checks, "accepted": []})))
+    said = maint("host", "check", "--facts", str(kept), "-o", "json")
+    assert (said.code, "a bug" in said.err, "hunter2" in said.out) == (7, False, False), said.err
+    found = {(one["check"], tuple(one["hosts"])): (one["state"], one["observed"]) for one in said.json["findings"]}
+    for name in checks:
+        state, observed = found[name, ("wn01",)]
+        assert (state, observed.startswith(f"the rule of the package greeting {words}")) == ("error", True), observed
+        assert found[name, ("wn02",)] == ("pass", "fine")
 
 
 def test_a_way_of_telling_of_its_own_is_told_and_trouble_with_it_is_only_said(installed, tmp_path: Path) -> None:
