@@ -33,6 +33,7 @@ class MaintError(Exception):
         return self.hint or self.otherwise or None
 
 
+TEMPORARY_ROOM = "make room in the folder for temporary files (/tmp), or name another one in TMPDIR"
 BUG = 70  # the exit code of a failure that nobody foresaw
 
 

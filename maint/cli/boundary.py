@@ -19,7 +19,7 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import COLORS, LOG_FORMATS, Screen
-from maint.errors import BUG, Interrupted, MaintError, Stopped, UsageError, WorkFailed, shortage
+from maint.errors import BUG, TEMPORARY_ROOM, Interrupted, MaintError, Stopped, UsageError, WorkFailed, shortage
 
 
 class ExitCode(msgspec.Struct, frozen=True):
@@ -195,7 +195,7 @@ def _without_room(error: BaseException) -> MaintError | None:
     if not (isinstance(error, OSError) and frames and frames[-1].filename == tempfile.__file__):
         return None
     words = f"nothing temporary can be made: {error.strerror or error}"
-    return WorkFailed(words, hint="make room in the folder for temporary files (/tmp), or name another one in TMPDIR")
+    return WorkFailed(words, hint=TEMPORARY_ROOM)
 
 
 def _bug(error: BaseException) -> MaintError:

@@ -1,10 +1,12 @@
 """`maint generate constraints|bundle|container`: how what was tested gets to another machine."""
 
 import base64
+import errno
 import gzip
 import hashlib
 import importlib.metadata
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +23,7 @@ import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option
 from maint.config.paths import absolute
-from maint.errors import Refused, UsageError, WorkFailed
+from maint.errors import TEMPORARY_ROOM, Refused, UsageError, WorkFailed
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
@@ -83,8 +85,7 @@ def bundle(
     if flags.dry_run:
         flags.screen().emit({"path": str(target)}, f"would fetch {len(tested().splitlines())} wheels into {target}")
         return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as name, writing(folder := Path(name), TEMPORARY_ROOM):
         (folder / "constraints.txt").write_text(tested(hashes=True))
         _fetch(folder, python)
         own = own_wheel(folder / "wheels")
@@ -110,9 +111,16 @@ def _fetch(folder: Path, python: str) -> None:
     except subprocess.TimeoutExpired:
         raise WorkFailed(f"pip took longer than {_LIMIT} s", hint="look at its index: pip config list") from None
     if ran.returncode:
+        _insist_on_room(ran.stderr, folder)
         told = [line for line in ran.stderr.strip().splitlines() if not line.startswith("WARNING")][-3:]
         hint = "pip is needed here, with an index that it reaches; --python names another Python than this one"
         raise WorkFailed("pip could not fetch what was tested", detail=told, hint=hint)
+
+
+def _insist_on_room(said: str, folder: Path) -> None:
+    """Raise WorkFailed where pip stopped since the disk is full: it says so below a dozen lines of its own code."""
+    if (full := os.strerror(errno.ENOSPC)) in said:
+        raise WorkFailed(f"{folder} cannot be written: {full}", hint=TEMPORARY_ROOM)
 
 
 def own_wheel(folder: Path) -> Path:
@@ -155,6 +163,7 @@ def _built(source: Path, folder: Path) -> Path:
     )
     ran = subprocess.run([*words, *isolated, str(source)], capture_output=True, text=True, timeout=_LIMIT, check=False)
     if ran.returncode:
+        _insist_on_room(ran.stderr, folder)
         told = ran.stderr.strip().splitlines()[-3:]
         raise WorkFailed("the wheel could not be built", detail=told, hint=f"pip wheel {source} says more")
     return next(folder.glob("maint-*.whl"))

@@ -1,6 +1,7 @@
 """The DAG that is printed: Python that says what was asked for, with no Airflow at hand."""
 
 import ast
+import shlex
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def test_it_says_when_where_and_how_many_at_once() -> None:
     assert '"--close-window", "--yes", site=site, trigger_rule="all_done"' in text
     assert "WHERE = {'config': '/etc/c.yaml'}" in dag("--config", "/etc/c.yaml")
     assert "WHERE = {'maint_conn_id': 'prod'}" in dag("--connection", "prod")
+
+
+@pytest.mark.parametrize("pool", ["two words", 'my """pool""" \\N{x}', "it's; rm"])
+def test_a_pool_of_any_name_is_made_by_the_line_that_the_dag_tells(pool: str) -> None:
+    text = dag("--pool", pool)
+    told = ast.get_docstring(ast.parse(text)) or ""
+    (line,) = [line for line in told.splitlines() if "airflow pools set" in line]
+    assert shlex.split(line.partition("at once: ")[2]) == ["airflow", "pools", "set", pool, "8", "maint"]
 
 
 def test_without_maint_beside_airflow_it_holds_all_that_it_needs() -> None:

@@ -183,6 +183,20 @@ def test_without_an_index_a_bundle_says_what_pip_said(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("size", ["8k", "300k"])  # what maint writes itself, and what pip writes
+def test_a_full_disk_is_told_as_that_and_not_as_trouble_with_pip(tmp_path: Path, size: str):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", tmp_path]).returncode:
+        pytest.skip("this account may not mount a file system")
+    try:
+        words = [sys.executable, "-m", "maint", "generate", "bundle", "--to", "b.tar.gz"]
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        said = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+    assert (said.returncode, "No space left on device" in said.stderr, "TMPDIR" in said.stderr) == (1, True, True)
+    assert "pip could not" not in said.stderr, said.stderr
+
+
 def test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python(tmp_path: Path):
     script, sums = tmp_path / "install.sh", tmp_path / "SHA256SUMS"
     script.write_text(from_file("install.sh.j2", {"version": "1", "wheel": "maint-1-py3-none-any.whl"}))
