@@ -32,6 +32,7 @@ from maint.retry import heeded
 
 # A connection cut within a handshake is the second for Python 3.11.2, the first for later ones.
 _DROPPED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
+_NO_CERTIFICATE = "maint shows no certificate of its own: name a port that asks for none, or have this one ask for none"
 _PORTS = {"http": 80, "https": 443}
 _SLICE, _SOON = 0.5, 0.001  # seconds between looks at whether a thread's work is over; as good as none
 _GRACE = 1.0  # seconds by which a command's own limit goes off before a socket's
@@ -161,10 +162,7 @@ class Transport:
         if proxy:
             words += f", through the proxy {named(proxy)}"
         if connected:
-            lost = NoAnswer(
-                f"{call.origin}: {words}",
-                hint="`maint site status` shows who answers now; a change that was sent may have been carried out",
-            )
+            lost = NoAnswer(f"{call.origin}: {words}", hint=_lost_hint(call, root))
             lost.words, lost.late = words, isinstance(root, TimeoutError)
             return lost
         hint = root.hint if isinstance(root, ProxyFailed) else _tls_hint(call, root) or self.peer.unreachable(root)
@@ -405,11 +403,28 @@ def _address(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
+def _lost_hint(call: HttpCall, root: BaseException) -> str:
+    if _asks_certificate(root):
+        return _NO_CERTIFICATE
+    if call.method != "GET":
+        return "`maint site status` shows who answers now; a change that was sent may have been carried out"
+    again = "ask again; where it stays so, the server's log says why"
+    # With TLS 1.3 the handshake is over for us before the server has missed our certificate.
+    demands = call.url.startswith("https:") and isinstance(root, _DROPPED)
+    return f"{again}, such as that it asks clients for a certificate: maint shows none" if demands else again
+
+
+def _asks_certificate(root: BaseException) -> bool:
+    return isinstance(root, ssl.SSLError) and str(root.reason).endswith(("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE"))
+
+
 def _tls_hint(call: HttpCall, root: BaseException) -> str | None:
+    if _asks_certificate(root):
+        return _NO_CERTIFICATE
     if call.url.startswith("https:") and isinstance(root, _DROPPED):
         return "the port closed the connection before TLS stood: see the server's log; a proxy may do it, too"
     if isinstance(root, ssl.SSLError):
-        return "is this the port for TLS, and does the server allow TLS 1.2 or later?"
+        return "is this the port for TLS? It must allow TLS 1.2 or later, and ask clients for no certificate"
     return None
 
 
@@ -424,6 +439,8 @@ def _words(root: BaseException, seconds: float) -> str:
         return f"no answer in {show_duration(seconds)}"
     if isinstance(root, _DROPPED):
         return "closed the connection without an answer"
+    if _asks_certificate(root):
+        return "asks clients for a certificate"
     if isinstance(root, ssl.SSLError):
         return f"does not speak TLS as we do ({root.reason or 'no reason given'})"
     if isinstance(root, OSError) and root.strerror:

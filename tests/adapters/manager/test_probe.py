@@ -2,6 +2,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -132,6 +133,24 @@ def test_a_tls_port_that_does_not_speak_tls_is_told(bench: Bench, raw: Callable[
     found = bench.client(tls_port=port, plain_port=closed_port()).presence()
     assert (found.door, found.silent, found.chain) == (Door.TLS, True, None)
     assert "does not speak TLS" in found.tls
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_tls_port_that_asks_for_a_certificate_of_ours_is_told(
+    bench: Bench, raw: Callable[..., int], authority: trustme.CA, ca_file: Path, version: ssl.TLSVersion
+) -> None:
+    demanding = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(demanding)
+    authority.configure_trust(demanding)
+    demanding.verify_mode, demanding.maximum_version = ssl.CERT_REQUIRED, version
+
+    def serve(connection: socket.socket) -> None:
+        with suppress(OSError):
+            demanding.wrap_socket(connection, server_side=True).recv(4096)
+
+    found = bench.client(tls_port=raw(serve), plain_port=closed_port(), ca=ca_file).presence()
+    assert (found.door, found.chain, "site status" in str(found.remedy)) == (Door.TLS, None, False), found
+    assert "certificate" in f"{found.tls} {found.remedy}", found
 
 
 def test_a_plain_port_that_answers_garbage_serves_nobody(bench: Bench, raw: Callable[..., int]) -> None:
