@@ -399,6 +399,8 @@ class _Guard:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error.__cause__, Stopped):  # Jinja2 makes a mistake in the text of it
+            raise error.__cause__
         if isinstance(error, Exception) and not isinstance(error, Invalid | Stopped):
             self._translate(error)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from maint import render
 from maint.config import paths
 from maint.engine import parameters
-from maint.errors import DeadlinePassed, Invalid, Position
+from maint.errors import DeadlinePassed, Interrupted, Invalid, Position
 from maint.model.json import Json
 
 VALUES: dict[str, Json] = {
@@ -408,3 +408,23 @@ def test_a_file_that_is_not_there_is_named(templates: Path) -> None:
 
 def test_json_is_indented_by_eight_columns_at_most() -> None:
     assert render.template("{{ [1] | tojson(10 ** 9) }}").render({}) == "[\n        1\n]"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: render.template("{{ 'a text of its own' }}"),
+        lambda: render.expression("name == 'another text'"),
+        lambda: render.from_file("RESTORE.txt.j2", {}),
+    ],
+)
+def test_a_signal_while_a_template_is_read_is_no_mistake_in_it(
+    read: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(_lexer: object, _text: str) -> str:
+        raise Interrupted(2)
+
+    render._files.cache_clear()
+    monkeypatch.setattr("jinja2.lexer.Lexer._normalize_newlines", stopped)  # while a constant is read
+    with pytest.raises(Interrupted):
+        read()
