@@ -75,14 +75,14 @@ _FORMS = (
     ),
     _Form(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----", r".*?(?=-----END|\Z)"),
     # curl -u user:x
-    _Form(r"(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/]++:", r"[^\s\"']*", within="curl"),
+    _Form(r"(?<!\S)--?(?:u|(?:proxy-)?user)[ \t=]*+[\"']?(?!jdbc:)[^\s:\"'/<>=]++:", r"[^\s\"']*", within="curl"),
     # password: x, as YAML
     _Form(
         rf"(?:(?P<indent>{_ITEM})|(?P<flow>[{{,][ \t]*+))(?P<name>[\w.-]++)[ \t]*+::?[ \t]++"
         r"(?:(?P<block>[|>][-+\d]{0,2}[ \t]*+\r?\n[ \t]*+)|(?P<opens>[\"']))?"
     ),
     # spark.password x
-    _Form(r"(?m:^)[ \t]*+(?P<name>[\w-]++\.[\w.-]++)[ \t]++(?![:=])"),
+    _Form(r"(?m:^)[ \t]*+(?P<name>\w[\w-]*+\.[\w.-]++)[ \t]++(?![:=])"),
     # "password": "x"; password=x, alone in its line or not
     _Form(rf"{_LEFT}(?P<name>[\w.-]++){_Q}\s*+:\s*+(?P<opens>{_Q})?", _OF_JSON),
     _Form(
@@ -97,7 +97,7 @@ _FORMS = (
     _Form(rf"(?<=uthorization)(?:{_Q})?\s*+[:=]\s*+(?:{_Q})?(?i:basic|bearer)[ \t]++", r"[^\s\"'\\,;]*"),
     # jdbc:oracle:thin:user/x@host; https://user:x@host
     _Form(r"(?i:oracle:(?:thin|oci8?):)[^\s/:@\"'<>]*+/(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
-    _Form(r"://[^\s/:@\"'<>]*+:(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
+    _Form(r"://[^\s/:@\"'<>;=]*+:(?=[^\s/@\"'<>]++@)", _OF_ADDRESS),
 )
 _BESIDE = "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
 _COLON = re.compile(r"[\"'\s]:|:\s")

@@ -259,6 +259,8 @@ WITHIN_TEXTS = [
     'PlainLoginModule required username="a" user_b="[x1]";',
     '{"Authorization": "Basic [YTpi]", "b": "c"}',
     "0 1 * * * curl -sf -u 'a:[x1]' https://h/x",
+    "curl --user password=[x1] b",
+    "--a.password [://b] c",
     "-----BEGIN PRIVATE KEY-----[\nMIIE\n]-----END PRIVATE KEY-----",
     "db:\n  password: |\n    [x 1\n\n    x2]\n  user: b",
     "db:\n  password: '[it''s]'\n  user: b",
