@@ -22,6 +22,12 @@ class MaintError(Exception):
         self.detail = tuple(detail)
         self.hint = hint
 
+    def beside(self, what: str, error: BaseException) -> "MaintError":
+        """Tell, too, of what failed after this, such as a step that puts things back; return this."""
+        if isinstance(error, MaintError):
+            self.detail = (*self.detail, f"also: {what}: {error.message}")
+        return self
+
     @property
     def in_a_line(self) -> str:
         """What failed and why."""

@@ -304,9 +304,9 @@ class Runner:
                 try:
                     yield from self._carry_out(index, action)
                     break
-                except (Exception, KeyboardInterrupt) as error:
-                    failure = failure or error
-                    if not again or not isinstance(error, Interrupted | KeyboardInterrupt):
+                except (Exception, KeyboardInterrupt) as more:
+                    failure = failure.beside(action.name, more) if isinstance(failure, MaintError) else failure or more
+                    if not again or not isinstance(more, Interrupted | KeyboardInterrupt):
                         break
         return failure
 

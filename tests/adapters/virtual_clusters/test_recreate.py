@@ -17,7 +17,7 @@ from maint.errors import NotKept, NotWritten
 from maint.model.virtual_cluster import joint_signature
 from maint.steps.virtual_clusters import recreate
 from tests.adapters.virtual_clusters.operator import VcOperator, written
-from tests.adapters.virtual_clusters.server import Api
+from tests.adapters.virtual_clusters.server import Api, _error
 from tests.adapters.virtual_clusters.test_temporary import killed_when
 from tests.steps.operator import environment
 from tests.steps.test_shared_state import lapse
@@ -215,6 +215,23 @@ def test_a_resource_of_which_the_api_shows_some_files_only_is_not_made_anew(ther
     said = there.maint(*words(there))
     assert (said.code, there.api.writes(), there.sealed) == (5, [], []), said.err
     assert "the API shows 3 files of resource code, and its signature speaks of others" in said.err
+
+
+def test_where_the_old_job_could_not_be_put_back_either_the_last_words_say_so(there, monkeypatch):
+    plain = Api._routed
+
+    def closing(api, request, path, body):
+        if request.method != "GET" and "code" not in api.files:
+            return _error(403, "no role")
+        return plain(api, request, path, body)
+
+    monkeypatch.setattr(Api, "_routed", closing)
+    said = there.maint(*words(there))
+    assert (said.code, there.api.jobs) == (1, {}), said.err
+    _, _, last = said.err.partition("\nerror: ")
+    assert "also: Put the old job back: " in last, said.err
+    monkeypatch.undo()
+    assert there.maint("playbook", "resume").code == 0
 
 
 @pytest.mark.parametrize("waiver", [[], ["--no-safety-net", "it is in git"]])
