@@ -93,7 +93,7 @@ def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
                 write_record(target, WINDOW, run, facts)
         except (WorkFailed, CannotReach, Invalid, Refused) as refused:
             problems.append(
-                f"{target.store.location} still says that the window of run {run} is open: {refused.in_a_line}"
+                f"{target.store.location} could not be told that the window of run {run} is closed: {refused.in_a_line}"
             )
     return problems
 

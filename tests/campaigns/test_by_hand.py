@@ -18,7 +18,7 @@ import requests
 from maint.lab.manager import kerberos
 
 TOOLS = ("age", "zstd", "tar", "curl", "ssh-keygen", "sha256sum", "shred", "ssh")
-FIRST = r"(?:umask|age|echo|curl|ssh-keygen|shred|sha256sum) "
+FIRST = r"(?:umask|age|echo|grep|curl|ssh-keygen|shred|sha256sum) "
 
 
 def need_tools() -> None:
@@ -116,7 +116,9 @@ def hands(lost: Any, tmp_path: Path) -> Hands:
 
 
 def told(hands: Hands) -> list[str]:
-    return commands((hands.folder / "RESTORE.txt").read_text())
+    """Return the commands for the manager; tests/snapshots/virtual_clusters types those for virtual clusters."""
+    found = commands((hands.folder / "RESTORE.txt").read_text())
+    return [one for one in found if not re.search(r"\b(NAME|SIGNATURE|SERVICEID|USER|job|resource|token)\b", one)]
 
 
 def carry_out(hands: Hands, operator: Any) -> None:
@@ -153,7 +155,7 @@ def see_it_succeed(hands: Hands, command: str, said: str, password: str) -> None
 
 def test_the_text_names_every_tool_and_the_order_of_calls(hands: Hands) -> None:
     typed = told(hands)
-    kinds = ["sha256sum", "ssh-keygen", "age -d", "/api/version", "license=@", "-T deployment", "--cacert"]
+    kinds = ["ssh-keygen", "sha256sum", "age -d", "/api/version", "license=@", "-T deployment", "--cacert"]
     kinds += ["-K kdc", "cm/commands/generateCredentials", "shred"]
     places = [next(i for i, command in enumerate(typed) if kind in command) for kind in kinds]
     assert places == sorted(places)

@@ -43,7 +43,7 @@ def test_a_window_is_told_by_the_first_store_that_takes_the_record_until_it_is_c
     assert "run run-1" in window.words
     assert [one for one in told.doubts if "could not be asked" in one]
     (problem,) = close_announced(place, "run-1", window.opened_at)
-    assert "still says that the window of run run-1 is open" in problem
+    assert "could not be told that the window of run run-1 is closed" in problem
     assert announced(place).open == []
 
 

@@ -160,7 +160,7 @@ def test_a_window_closes_where_the_store_is_away_and_the_next_one_says_so_in_it(
     folder.write_text("no folder")
     said = here("manager", "export", "--close-window", "--yes")
     assert said.code == 0, said.err
-    assert "still says that the window" in said.err
+    assert "could not be told that the window" in said.err
     assert (here.options.read_bytes(), here.window, redacts(here)) == (before, False, True)
     folder.unlink()
     (here.lab.folder / "away").rename(folder)
