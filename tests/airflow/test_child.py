@@ -12,10 +12,12 @@ from maint.airflow.child import Child, report_in
 
 SLOW = """
 import os, signal, sys, time
+def say(words):
+    os.write(2, words + b"\\n")  # the signal may come while the words before it are being written
 def close(*_):
-    print("asked", file=sys.stderr, flush=True); time.sleep(0.2); print("closed", file=sys.stderr); sys.exit(143)
+    say(b"asked"); time.sleep(0.2); say(b"closed"); sys.exit(143)
 signal.signal(signal.SIGTERM, close)
-print("opened", os.getsid(0) == os.getpid(), file=sys.stderr, flush=True)
+say(b"opened True" if os.getsid(0) == os.getpid() else b"opened False")
 time.sleep(60)
 """
 

@@ -24,6 +24,7 @@ QUESTIONS = {
 CTRL_C, CTRL_D, CTRL_QUIT = b"\x03", b"\x04", b"\x1c"
 HALF = "ü".encode()[:1] + b"\n"  # as Backspace leaves it where the terminal does not know of UTF-8
 LIMIT = 60.0  # seconds
+PAUSE = 0.2  # seconds, as people take: a signal between a prompt's last letter and the reading is noticed at the next key
 PAUSE = (
     0.2  # seconds, as people take: a signal between a prompt's last letter and the reading is noticed at the next key
 )
@@ -43,7 +44,8 @@ def test_who_leaves_a_question_or_mistypes_has_done_nothing(loaded, tmp_path, qu
 def typed_at(answers, words, folder, **env):
     """Press keys after the words in `answers`; return exit code, all that was shown, and whether keys are echoed."""
     ours, theirs = pty.openpty()
-    program = ["setsid", "--ctty", sys.executable, "-c", "from maint.cli.start import main; main()", *words]
+    usual = "import signal; signal.signal(signal.SIGQUIT, signal.SIG_DFL)"  # what began in the background ignores it
+    program = ["setsid", "--ctty", sys.executable, "-c", f"{usual}; from maint.cli.start import main; main()", *words]
     env = environment(PYTHONIOENCODING="utf-8:strict", COLUMNS="200", **env)  # as in most locales
     process = subprocess.Popen(program, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=folder)
     told, end = b"", time.monotonic() + LIMIT
