@@ -24,10 +24,7 @@ QUESTIONS = {
 CTRL_C, CTRL_D, CTRL_QUIT = b"\x03", b"\x04", b"\x1c"
 HALF = "ü".encode()[:1] + b"\n"  # as Backspace leaves it where the terminal does not know of UTF-8
 LIMIT = 60.0  # seconds
-PAUSE = 0.2  # seconds, as people take: a signal between a prompt's last letter and the reading is noticed at the next key
-PAUSE = (
-    0.2  # seconds, as people take: a signal between a prompt's last letter and the reading is noticed at the next key
-)
+PAUSE = 0.2  # seconds, as people take: a signal just before the reading begins is noticed at the next key only
 
 
 @pytest.mark.parametrize(("keys", "codes"), [(CTRL_C, {130}), (CTRL_D, {5}), (HALF, {3, 5})])
