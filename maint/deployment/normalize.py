@@ -273,7 +273,7 @@ class Outline:
 
 
 def unfold(before: Outline, after: Outline) -> None:
-    """Put trees in the place of the digests wherever two outlines differ, so that they can be compared."""
+    """Put trees in the place of what is folded wherever two outlines differ, so that they can be compared."""
     _unfold(before, before.tree, after, after.tree)
 
 
