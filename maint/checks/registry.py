@@ -27,7 +27,10 @@ QUESTIONS: dict[str, str] = {
 }
 
 
-_RULE = 'its module has checks whose ids begin with "{name}.", and `QUESTIONS` whose names begin with "{name}_"'
+_RULE = (
+    'its module has checks whose ids begin with "{name}." and whose sources are known, '
+    'and `QUESTIONS` whose names begin with "{name}_": `maint help checks`'
+)
 
 
 class Subject(msgspec.Struct, frozen=True):

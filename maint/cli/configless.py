@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +29,7 @@ from maint.files import remove, visible, writing
 from maint.files import replace as write_file
 from maint.model.json import Json
 from maint.model.virtual_cluster import is_cluster_name
+from maint.ports import StoreSight
 
 _UNSAID = "unsaid"  # stands for a site's name until the store has told it
 _NOWHERE = "manager.invalid"  # for commands that only look at a store: a name that never leads anywhere
@@ -103,7 +104,6 @@ def insist_on_manager(connection: Connection) -> None:
 def _site_in_store(flags: Flags, connection: Connection) -> str:
     """Return the name of the site that is meant, or of the only one in the store; Invalid: it is not there."""
     from maint.adapters.stores import Access, open_store  # few calls are without a config
-    from maint.snapshots.parts import names_in
 
     unsaid = _loaded(flags, connection, _UNSAID)
     settings = unsaid.site()
@@ -112,10 +112,10 @@ def _site_in_store(flags: Flags, connection: Connection) -> str:
     secrets = ReferencedSecrets(Path.cwd(), os.environ)
     assert settings.backup is not None  # the document below has it
     store = open_store(settings.backup.store, Access(settings.backup, settings.ssh, secrets))
-    if flags.site and any(name.endswith(_MANIFEST) for name in names_in(store, flags.site)):
+    if flags.site and _sites(_manifests(store, _named(flags.site))):
         return flags.site
-    manifests = {tuple(name.split("/")) for name in names_in(store, "") if f"/{name}".endswith(_MANIFEST)}
-    sites = sorted({site for site, *below in manifests if len(below) == _BELOW})
+    manifests = _manifests(store, "")
+    sites = _sites(manifests)
     if not sites and manifests:
         nearest = min(manifests, key=len)
         where = "above that of the site" if len(nearest) <= _BELOW else "/".join(nearest[: -1 - _BELOW]) + " in it"
@@ -129,10 +129,25 @@ def _site_in_store(flags: Flags, connection: Connection) -> str:
     return sites[0]
 
 
-def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
-    home, path = state_home() / "bare", kept_config(site)
+def _manifests(store: StoreSight, folder: str) -> set[tuple[str, ...]]:
+    from maint.snapshots.parts import names_in
+
+    return {tuple(name.split("/")) for name in names_in(store, folder) if f"/{name}".endswith(_MANIFEST)}
+
+
+def _sites(manifests: Iterable[tuple[str, ...]]) -> list[str]:
+    return sorted({site for site, *below in manifests if len(below) == _BELOW})
+
+
+def _named(site: str) -> str:
+    """Return a site's name; UsageError where it is none."""
     if "/" in site or site.startswith("."):
         raise UsageError(f"{site!r} is not a name of a site", hint="small letters, digits and dashes, such as prod-1")
+    return site
+
+
+def _loaded(flags: Flags, connection: Connection, site: str) -> Settings:
+    home, path = state_home() / "bare", kept_config(_named(site))
     settings = _site(connection)
     given = {f"{group}.{key}": value for group, part in settings.items() for key, value in part.items()}
     named = ConfigFlags(site=site, values={key: (given[key], _OPTIONS[key]) for key in given.keys() & _OPTIONS.keys()})

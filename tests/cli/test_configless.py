@@ -187,6 +187,16 @@ def test_a_site_that_the_store_does_not_hold_is_no_empty_list(bare: Bare) -> Non
     assert (said.code, said.error["hint"]) == (3, f"--site {SITE}")
 
 
+@pytest.mark.parametrize(("site", "code", "words"), [("backups", 3, "backups in it"), ("../other", 2, "not a name")])
+def test_what_is_named_as_a_site_and_is_none_is_refused(
+    bare: Bare, tmp_path: Path, site: str, code: int, words: str
+) -> None:
+    shutil.copytree(bare.folder / "backups", tmp_path / "disk/backups")
+    shutil.copytree(bare.folder / "backups", tmp_path / "other")
+    said = bare("backup", "list", "--store", str(tmp_path / "disk"), *bare.trust, "--site", site, "-o", "json")
+    assert (said.code, words in f"{said.error}") == (code, True), said.err
+
+
 @pytest.mark.parametrize("manager", ["cm:1:2:3", "cm:x", ":7180", "[::1]:a"])
 def test_a_manager_that_makes_no_sense_is_refused(bare: Bare, manager: str) -> None:
     flags = bare.everything

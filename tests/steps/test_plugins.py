@@ -1,10 +1,12 @@
 """An installed package offers step kinds, checks and notices of its own; a broken one breaks nothing else."""
 
+import importlib
 import json
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from maint.checks.facts import Answered, SiteFacts, SiteSetting
 from maint.checks.facts_file import to_json
@@ -202,3 +204,11 @@ def test_checks_that_cannot_be_loaded_name_their_package(installed, place: str) 
     said = maint("host", "check", "--list")
     assert (said.code, "the package greeting" in said.err) == (3, True)
     assert [check.id for check in named(["os.thp"])] == ["os.thp"]
+
+
+def test_a_check_whose_source_nobody_knows_names_its_package(installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("maint.checks", greeting="greeting.checks")
+    checks = importlib.import_module("greeting.checks")
+    monkeypatch.setattr(checks, "motd", replace(checks.motd, source="hearsay"))
+    said = maint("host", "check", "--list")
+    assert (said.code, "the package greeting" in said.err, "sources are known" in said.err) == (3, True, True)

@@ -184,7 +184,7 @@ class ManagerCalls:
         if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):
             raise lost(call, f"{reply.title} was answered, which is not the manager's own answer")
         if reply.good and reply.message is not None:  # no result has such a key
-            raise lost(call, f"{reply.title} was answered, with an error: {reply.message}")
+            raise lost(call, f"{reply.title}, with an error: {reply.message}", answer="is no clear one")
         if not reply.good:
             failed = refusal(call.what, reply, self.session.name)
             if isinstance(failed, Transient):  # a change is never tried again by those who count such failures
@@ -256,10 +256,10 @@ class ManagerCalls:
         return found
 
 
-def lost(call: HttpCall, words: str, *, whole: bool = True) -> AnswerMissing:
-    """Return the failure of a change whose answer did not come."""
+def lost(call: HttpCall, words: str, *, whole: bool = True, answer: str = "is missing") -> AnswerMissing:
+    """Return the failure of a change whose answer did not come, or tells nothing of what became of it."""
     return AnswerMissing(
-        f"{call.what} was sent once, and its answer is missing: {words}",
+        f"{call.what} was sent once, and its answer {answer}: {words}",
         whole=whole,
         hint="it may have been done all the same: look before anything is repeated",
     )
