@@ -287,8 +287,8 @@ def test_no_canary_shows_when_all_goes_well(site: Site) -> None:
     [
         ("restore", "put-fails", ["restore", "run", "--confirm", SITE]),
         ("restore", "put-answer-lost", ["restore", "run", "--confirm", SITE]),
-        ("export", "error-500-once", ["backup", "create"]),
-        ("export", "error-500-once", ["backup", "create", "--open-window", "--yes", "-o", "json"]),
+        ("export", "error-500", ["backup", "create"]),
+        ("export", "error-500", ["backup", "create", "--open-window", "--yes", "-o", "json"]),
     ],
 )
 def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, words: list[str]) -> None:

@@ -131,7 +131,6 @@ def test_a_host_that_runs_no_manager_is_not_the_managers(loaded):
 
 
 def test_a_config_that_names_another_host_by_now_does_not_close_a_window_there(loaded, stranger):
-    loaded.lab.break_("export", "error-500-once")
     left = json.dumps({"run": "r", "opened_at": "2026-11-28T00:00:00Z", "hosts": {
         loaded.lab.manager_host: {"original": "0" * 32, "before": "absent", "after": "0" * 64}}})  # fmt: skip
     (loaded.state / "window.json").write_text(left)

@@ -123,7 +123,7 @@ def test_where_somebody_switched_redaction_off_for_good_it_stays_so(loaded):
 
 def test_a_failing_export_closes_the_window(loaded):
     before = loaded.options.read_bytes()
-    loaded.lab.break_("export", "error-500-once")
+    loaded.lab.break_("export", "error-500")
     said = export(loaded)
     assert said.code == 1, said.err
     assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])
@@ -176,8 +176,9 @@ def test_the_limit_of_the_command_does_not_keep_the_window_open(loaded):
 
 def test_the_steps_after_a_resume_open_and_close_it_once_more(loaded):
     before = loaded.options.read_bytes()
-    loaded.lab.break_("export", "error-500-once")
+    loaded.lab.break_("export", "error-500")
     assert export(loaded).code == 1
+    loaded.lab.repair()
     said = loaded("playbook", "resume")
     assert said.code == 0, said.err
     assert (loaded.options.read_bytes(), loaded.window, loaded.kept) == (before, False, [])

@@ -17,10 +17,8 @@ from maint.model.json import Json
 from maint.model.manager import Account, Place
 from maint.ports import Clock, Secrets
 
-# Further tries of a read after a dropped connection, a 401 to an account that was let in before (M2.2), or an answer of
-# what is not ready (M2.4).
-_AGAIN = 2
-_PASSING = (400, 401, 500, 502, 503, 504)  # go away by themselves while polling (M2.2, M2.4)
+_AGAIN = 2  # further tries of a read after a dropped connection, or an answer that may pass
+_PASSING = (400, 401, 500, *LATER)  # go away by themselves; 401 to an account that was let in before (M2.2, M2.4)
 
 
 T = TypeVar("T")
@@ -206,7 +204,7 @@ class ManagerCalls:
 
         def ask(last: bool) -> T | None:
             answer = self._once(path, read, total)
-            if last or answer.status_code not in (401, *LATER):
+            if last or answer.status_code not in _PASSING:
                 return take(answer)
             answer.close()
             return None

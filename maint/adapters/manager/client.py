@@ -49,7 +49,7 @@ class ManagerClient:
     """Talks to a manager; implements `ports.Manager`; warns where a certificate is not verified.
 
     Args:
-        pause: seconds before a read is asked again after a stray 401 or a dropped connection.
+        pause: seconds before a read is asked again after a dropped connection, or an answer that may pass (M2.4).
     """
 
     def __init__(

@@ -56,7 +56,7 @@ def test_an_unknown_command_is_none(bench: Bench, server: HTTPServer) -> None:
     assert bench.client().command(7) is None
 
 
-@pytest.mark.parametrize("status", [400, 401, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 502, 503, 504])
 def test_polling_tells_passing_failures_apart(bench: Bench, server: HTTPServer, status: int) -> None:
     server.expect_request("/api/v45/commands/7").respond_with_data("<html>no</html>", status=status)
     client = bench.client()

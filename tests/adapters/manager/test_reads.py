@@ -295,9 +295,9 @@ def test_no_json_stops_the_decoding(value: Json) -> None:
     assert isinstance(decoding.settings(listed), dict)
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@pytest.mark.parametrize("status", [400, 429, 500, 502, 503, 504])
 @pytest.mark.parametrize("at", ["/api/version", "/api/v45/cm/commands", "/api/v49/cm/license"])
-def test_a_manager_that_is_not_ready_for_a_moment_is_asked_again_at_any_read_and_before_a_change(
+def test_a_failure_that_passes_is_asked_again_at_any_read_and_before_a_change(
     bench: Bench, plain: HTTPServer, status: int, at: str
 ) -> None:
     left = {at: 2}

@@ -291,7 +291,7 @@ def test_every_metric_says_what_it_is_once(measured):
 
 
 def test_a_run_that_fails_is_told_too(measured):
-    measured.lab.break_("export", "error-500-once")
+    measured.lab.break_("export", "error-500")
     assert measured("backup", "create").code != 0
     found = samples(measured)
     assert found["maint_last_run_state", 'playbook="export",state="failed"'] == 1

@@ -49,7 +49,7 @@ def events(told: Path) -> list[tuple[str, str, int]]:
 
 def test_a_failure_is_told_then_what_recovered_then_each_success(loaded: Operator) -> None:
     told = listening(loaded)
-    loaded.lab.break_("export", "error-500-once")
+    loaded.lab.break_("export", "error-500")
     failed = loaded("backup", "create")
     loaded.lab.repair()
     assert failed.code not in (0, 7)
@@ -89,7 +89,7 @@ def test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing(load
     told = listening(loaded)
     configured(loaded, "    metrics: m/maint.prom\n")
     metrics = loaded.lab.folder / "m/maint.prom"
-    loaded.lab.break_("export", "error-500-once")
+    loaded.lab.break_("export", "error-500")
     loaded("backup", "create")
     assert re.search(r'maint_verb_exit_code\{site="lab",verb="backup create"\} [1-9]', metrics.read_text())
     run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]

@@ -250,7 +250,7 @@ def test_a_resumed_delete_proves_no_less(loaded):
 
 def test_a_store_that_takes_nothing_stops_the_delete(loaded):
     assert loaded("cluster", "stop", "ecs-01", "--yes").code == 0
-    loaded.lab.break_("export", "error-500-once")
+    loaded.lab.break_("export", "error-500")
     said = delete(loaded)
     assert said.code in (1, 4), said.err
     assert loaded.sent == []
