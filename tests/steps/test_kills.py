@@ -31,9 +31,9 @@ def runs(operator):
 
 def kill_at(operator, process, lines):
     """Kill a command once its journal has so many lines; return whether it was still at work."""
-    known = operator.known
+    journal = None
     while process.poll() is None:
-        journal = next(iter(runs(operator) - known), None)
+        journal = journal or next(iter(runs(operator) - operator.known), None)
         if journal is not None and journal.read_bytes().count(b"\n") >= lines:
             break
         time.sleep(0.0005 if journal else 0.002)
