@@ -172,7 +172,7 @@ def newest_restorable(sight: Sight) -> Snapshot:
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]), *more],
-        hint=_way_on(listed) + "".join(f"; or look into a copy: --store {copy}" for copy in _copies(sight)[:1]),
+        hint=_way_on(listed) + records.a_copy(sight),
     )
 
 
@@ -202,10 +202,6 @@ def _way_on(listed: Sequence[Entry]) -> str:
     again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
     damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
     return f"maint backup list shows what there is; maint backup create --open-window takes a restorable one{damaged}"
-
-
-def _copies(sight: Sight) -> Sequence[str]:
-    return sight.settings.backup.copies if sight.settings.backup else ()
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:

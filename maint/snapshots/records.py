@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import msgspec
@@ -122,8 +123,16 @@ def insist_there(sight: Sight) -> None:
         raise StoreFailed(
             f"{sight.store.location} holds nothing of {site} any more, though this machine stored there",
             detail=["is its disk mounted?"],
-            hint=f"mount it, or `maint backup list --rebuild --store {sight.store.location}` where all of it is lost",
+            hint=f"mount it, or `maint backup list --rebuild --store {sight.store.location}` where all of it is lost"
+            + a_copy(sight),
         )
+
+
+def a_copy(sight: Sight) -> str:
+    """Return, for the end of a hint, where else the site's snapshots are; empty where they are nowhere else."""
+    copies = sight.settings.backup.copies if sight.settings.backup else ()
+    others = [one for one in copies if one != sight.store.location]
+    return f"; `maint backup list --store {quote(others[0])}` looks into a copy" if others else ""
 
 
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:

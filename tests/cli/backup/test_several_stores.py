@@ -117,6 +117,8 @@ def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stor
     ):  # fmt: skip
         said = operator(*line.split())
         assert (said.code, "is its disk mounted?" in said.err, said.out) == (1, True, ""), (line, said)
+        assert f"`maint backup list --store {stores.second}`" in said.err
+    assert operator("backup", "list", "--store", str(stores.second)).code == 0
     assert operator("cluster", "stop", "base", "--dry-run", "--no-safety-net", "it is lost").code == 0
     if mounted == "empty":
         stores.first.rmdir()
