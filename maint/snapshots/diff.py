@@ -17,7 +17,7 @@ from maint.errors import Refused, WorkFailed
 from maint.model.snapshot import Purpose, Snapshot
 from maint.ports import Sight
 from maint.snapshots.catalogue import entries
-from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, open_part
+from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY, insist_on_deployment, open_part
 from maint.snapshots.sources import exported
 
 _FINGERPRINT = re.compile(r"fp:[0-9a-f]{16}")
@@ -54,11 +54,7 @@ def of_snapshot(sight: Sight, snapshot: Snapshot, *, redacted: bool, whole: bool
         Refused: the raw document is wanted, and no private key is at hand.
         WorkFailed: the part is damaged.
     """
-    if not snapshot.has(DEPLOYMENT):
-        raise Refused(
-            f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration to compare",
-            hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
-        )
+    insist_on_deployment(snapshot)
     if redacted and not snapshot.has(REDACTED_COPY):
         raise WorkFailed(f"snapshot {snapshot.id} has no redacted copy", hint="compare it where the private key is")
     known, versions = SecretIndex(), snapshot.versions

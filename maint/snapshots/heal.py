@@ -20,7 +20,7 @@ from maint.deployment.secrets import REDACTED, hidden, masked, readable
 from maint.errors import Refused
 from maint.model.formatting import show_count, show_time
 from maint.model.snapshot import Purpose, Redaction, Snapshot, Trust
-from maint.ports import Site
+from maint.ports import Sight, Site
 from maint.snapshots import parts
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import entries
@@ -58,29 +58,14 @@ def heal(
     hash_rule: bool | None = None,
 ) -> Generator[str, None, Healed]:
     """Fill what can be filled, and store it as a new snapshot, under the site's lock; yields words on the progress.
+    Raises like `filled_document`.
 
     Args:
         values: returns a secret by its path, None where it has none.
         source: where the values come from, in words.
         hash_rule: whether a login showed that the source stores passwords by the rule of M7.3: so does the healed one.
-
-    Raises:
-        Refused: it is not redacted, nothing could be filled, or no private key is at hand.
-        WorkFailed: a part is damaged.
-        Invalid: the configured password cannot be read.
     """
-    if redacted.judgement.redaction is not Redaction.REDACTED:
-        hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
-        raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
-    insist_on_password(site)
-    document = parts.read_deployment(site, redacted)
-    filled, left = fill(document, values)
-    if not filled:
-        raise Refused(
-            f"nothing in snapshot {redacted.id} could be filled from {source}",
-            detail=[f"{show_count(len(left), 'value')} hidden, such as {left[0]}"] if left else [],
-            hint="name an unredacted snapshot, or a secrets file with these paths",
-        )
+    document, filled, left = filled_document(site, redacted, values, source)
     yield f"{show_count(filled, 'value')} filled from {source}, {len(left)} left"
     recipients = recipients_of(site)
     content = spell(document)
@@ -102,6 +87,32 @@ def heal(
         writer.commit(snapshot)
     verification = yield from prove_new(site, snapshot, opening=True)
     return Healed(snapshot, verification, filled, left)
+
+
+def filled_document(
+    sight: Sight, redacted: Snapshot, values: Callable[[str], Scalar | None], source: str
+) -> tuple[Document, int, Sequence[str]]:
+    """Return a snapshot's document with all that can be filled, how many values were, and the paths of those left.
+
+    Raises:
+        Refused: it is not redacted, nothing could be filled, or no private key is at hand.
+        WorkFailed: a part is damaged.
+        Invalid: the configured password cannot be read.
+    """
+    parts.insist_on_deployment(redacted)
+    if redacted.judgement.redaction is not Redaction.REDACTED:
+        hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
+        raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
+    insist_on_password(sight)
+    document = parts.read_deployment(sight, redacted)
+    filled, left = fill(document, values)
+    if not filled:
+        raise Refused(
+            f"nothing in snapshot {redacted.id} could be filled from {source}",
+            detail=[f"{show_count(len(left), 'value')} hidden, such as {left[0]}"] if left else [],
+            hint="name an unredacted snapshot, or a secrets file with these paths",
+        )
+    return document, filled, left
 
 
 def values_of(document: Document) -> Mapping[str, Scalar]:

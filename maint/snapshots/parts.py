@@ -280,8 +280,20 @@ def read_part(sight: Sight, snapshot: Snapshot, name: str) -> bytes:
         return stream.read()
 
 
+def insist_on_deployment(snapshot: Snapshot) -> None:
+    """Raise Refused where a snapshot holds virtual clusters alone."""
+    if not snapshot.has(DEPLOYMENT):
+        raise Refused(
+            f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration in it",
+            hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
+        )
+
+
 def read_deployment(sight: Sight, snapshot: Snapshot) -> Document:
-    """Return the raw deployment of a snapshot as plain data; raises like `open_part`, and where it is not one."""
+    """Return the raw deployment of a snapshot as plain data; raises like `open_part` and `insist_on_deployment`, and
+    where it is not one.
+    """
+    insist_on_deployment(snapshot)
     return parse(read_part(sight, snapshot, DEPLOYMENT))
 
 

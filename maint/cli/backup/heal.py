@@ -21,7 +21,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.snapshots.catalogue import entries, find, find_id, sweep
-from maint.snapshots.heal import Healed, Scalar, values_of
+from maint.snapshots.heal import Healed, Scalar, filled_document, values_of
 from maint.snapshots.heal import heal as fill
 from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import follow
@@ -61,20 +61,35 @@ def heal(
             )
         redacted = find(site, snapshot)
         if flags.dry_run:
-            screen.emit({"snapshot": redacted.id}, f"would fill snapshot {redacted.id} from {source or secrets}")
-            return 0
+            return _foretold(site, screen, redacted, source, secrets)
         with at_work(site, "backup heal", screen.say):
-            older = find(site, source) if source else None
-            values, words = _from_snapshot(site, older) if older else _from_file(site, absolute(secrets))
+            older, values, words = _values(site, source, secrets)
             rule = older.judgement.hash_rule if older else None
             filled = fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose), hash_rule=rule)
             healed = screen.follow(filled)
         return _told(screen, redacted.id, healed)
 
 
+def _foretold(site: ConfiguredSite, screen: Screen, redacted: Snapshot, source: str, secrets: str) -> int:
+    _, values, words = _values(site, source, secrets)
+    _, filled, left = filled_document(site, redacted, values, words)
+    screen.emit(
+        {"snapshot": redacted.id, "filled": filled, "left": list(left)},
+        f"would fill snapshot {redacted.id} from {source or secrets}: {show_count(filled, 'value')}, {len(left)} left",
+    )
+    return 0
+
+
+def _values(site: ConfiguredSite, source: str, secrets: str) -> tuple[Snapshot | None, Values, str]:
+    # The older snapshot, where one is the source; what it or the file holds, and its name in words.
+    older = find(site, source) if source else None
+    return (older, *(_from_snapshot(site, older) if older else _from_file(site, absolute(secrets))))
+
+
 def _from_snapshot(site: ConfiguredSite, older: Snapshot) -> tuple[Values, str]:
+    document = read_deployment(site, older)
     insist_on_password(site, older)  # whose hash the healed one gets
-    return values_of(read_deployment(site, older)).get, f"snapshot {older.id}"
+    return values_of(document).get, f"snapshot {older.id}"
 
 
 def _from_file(site: ConfiguredSite, path: Path) -> tuple[Values, str]:

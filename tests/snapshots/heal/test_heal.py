@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from maint.config.schema import PartsSettings
 from maint.deployment.secrets import readable
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.lab.running import Lab
 from maint.model.snapshot import Redaction, Trust
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import load
 from maint.snapshots.heal import fill, heal, values_of
 from maint.snapshots.parts import DATABASE, read_deployment, read_part
+from tests.steps.operator import Operator
 
 
 def hidden(value: Any) -> Any:
@@ -245,3 +247,25 @@ def test_a_machine_without_the_private_key_heals_nothing(make: Any) -> None:
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "identity:" not in line))
     said = operator("backup", "heal", listed[-1]["id"], "--from", listed[0]["id"])
     assert (said.code, "no private key" in said.err) == (5, True), said.err
+
+
+def test_a_dry_run_tells_what_would_be_filled_or_why_nothing_would(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab") as lab:
+        _tells_what_would_be_filled(Operator(lab))
+
+
+def _tells_what_would_be_filled(operator: Operator) -> None:
+    assert operator("backup", "create", "--open-window", "--yes").code == 0
+    assert operator("backup", "create", "--yes").code == 7
+    assert operator("vc", "backup", "--yes").code == 0
+    full, redacted, clusters = (one["id"] for one in operator("backup", "list", "-o", "json").json["snapshots"])
+    said = operator("backup", "heal", redacted, "--from", full, "--dry-run", "-o", "json")
+    assert (said.code, said.json["filled"] > 0, said.json["left"]) == (0, True, []), said.err
+    for dry in (["--dry-run"], []):
+        for wanted, source in ((redacted, clusters), (clusters, full)):
+            said = operator("backup", "heal", wanted, "--from", source, "--yes", *dry)
+            assert (said.code, f"snapshot {clusters} holds virtual clusters alone" in said.err) == (5, True), said.err
+        said = operator("backup", "heal", redacted, "--from", redacted, "--yes", *dry)
+        assert (said.code, "could be filled from" in said.err) == (5, True), said.err
+        said = operator("backup", "heal", full, "--from", full, "--yes", *dry)
+        assert (said.code, "there is nothing to heal" in said.err) == (5, True), said.err
