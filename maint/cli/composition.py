@@ -65,6 +65,7 @@ class ConfiguredSite:
         if self._before_tls is not None:
             kind, bootstrap_only = self._before_tls
             client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))
+            client.for_fresh_server()
         return client
 
     def works_on(self, kinds: Collection[str], *, sent: bool = False) -> None:

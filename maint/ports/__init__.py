@@ -78,7 +78,8 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class ManagerSight(Protocol):
-    """The management API, reading only (M2 to M11); the config's account is tried first, then its `bootstrap` account.
+    """The management API, reading only (M2 to M11); the config's account is tried first, then its `bootstrap` account,
+    which changes something only in a run for a fresh server.
 
     Every method raises `CannotReach` when the server cannot be reached or trusted, `LoginRefused` on 401 to all
     accounts, and `WorkFailed` with the server's own message when it answers with an error.

@@ -145,8 +145,13 @@ class ManagerCalls:
         kind: str = JSON,
         total: float | None = None,
     ) -> HttpCall:
-        """Return a change to be sent; `total` is seconds for sending and waiting together."""
+        """Return a change to be sent; `total` is seconds for sending and waiting together.
+
+        Raises:
+            LoginRefused: only the bootstrap account is let in, and the run is not one for a fresh server.
+        """
         self.account()
+        self.session.insist_on_own()
         url, read = self._patiently(lambda _: self.session.address()) + path, total or self.timeouts.write
         return HttpCall(method, url, read=read, total=total, body=body, length=length, type=kind)
 

@@ -83,6 +83,10 @@ class ManagerClient:
         """Let passwords go in clear to a manager for which TLS is configured."""
         self._calls.session.allow_plain(use)
 
+    def for_fresh_server(self) -> None:
+        """Let the bootstrap account change something, not only look, from now on."""
+        self._calls.session.for_fresh_server()
+
     def log_in(self) -> Account:
         return self._calls.account()
 

@@ -171,6 +171,7 @@ class ManagerSession:
         self._presence: Presence | None = None
         self._login: _Login | None = None
         self._plain = PlainUse("--allow-plain was given") if settings.allow_plain else None
+        self._fresh = False  # whether the run under way is one for a server that may not know the configured account
 
     @property
     def name(self) -> str:
@@ -217,6 +218,20 @@ class ManagerSession:
     def allow_plain(self, use: PlainUse) -> None:
         """Let passwords go in clear from now on, unless the operator has allowed it already."""
         self._plain = PlainUse("--allow-plain was given") if self._settings.allow_plain else use
+
+    def for_fresh_server(self) -> None:
+        """Let the bootstrap account change something, not only look."""
+        self._fresh = True
+
+    def insist_on_own(self) -> None:
+        """Raise LoginRefused where the bootstrap account is let in, and is only to look."""
+        account = self._let_in().account
+        if account.bootstrap and not self._fresh:
+            raise LoginRefused(
+                f"{self._settings.host} does not let {self._settings.login.username} in, and nothing was sent",
+                detail=[f"the bootstrap account {account.name} is: it looks, and changes nothing but in a restore"],
+                hint="check manager.password; where the bootstrap account is meant, make it the one of `manager`",
+            )
 
     def restored(self) -> None:
         """Note that a deployment was sent: from now on the server may know the configured account."""
@@ -287,6 +302,9 @@ class ManagerSession:
                 refused.append(f"{'bootstrap account' if bootstrap else 'account'} {login.username}: 401")
                 continue
             self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
+            if bootstrap and not self._fresh:
+                own = self._settings.login.username
+                self._warn_once(f"{own} is not let in: the bootstrap account {login.username} looks in its place")
             return self._login
         raise LoginRefused(
             f"{self._settings.host} lets in none of the configured accounts: "
@@ -314,14 +332,17 @@ class ManagerSession:
         if self._plain is not None and self._in_clear():
             where = f"{self._settings.host}:{self._settings.plain_port}"
             words = f"the password of {auth.username} goes in clear to {where}: {self._plain.why}"
-            if words not in self._warned:
-                self._warned.add(words)
-                self._warn(words)
+            self._warn_once(words)
         reply = self._get(auth)
         if reply.redirects:
             self.moved()
             reply = self._get(auth)
         return reply
+
+    def _warn_once(self, words: str) -> None:
+        if words not in self._warned:
+            self._warned.add(words)
+            self._warn(words)
 
     def _get(self, auth: Basic) -> Reply:
         return self._transport.fetch(HttpCall("GET", self.address() + _PATH, read=self._transport.timeouts.read), auth)

@@ -125,8 +125,10 @@ class LabRehearsal:
             ca=lab.bundle,
             api=own.api.model_copy(update={"deployment": api}),
         )
-        # In clear where it must be: nothing leaves this machine.
-        return ManagerClient(settings.in_clear(), self._secrets, self._clock, warn=lambda _: None)  # see `allow_plain`
+        # In clear where it must be, see `allow_plain`: nothing leaves this machine.
+        client = ManagerClient(settings.in_clear(), self._secrets, self._clock, warn=lambda _: None)
+        client.for_fresh_server()
+        return client
 
 
 @contextmanager

@@ -36,6 +36,20 @@ def test_a_fresh_server_lets_the_bootstrap_account_in(bench: Bench, plain: HTTPS
     assert len(plain.log) == 4  # knock, refused, let in, asked
 
 
+def test_the_bootstrap_account_only_looks_unless_the_run_is_for_a_fresh_server(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, (BOOTSTRAP.username, BOOTSTRAP.password))
+    plain.expect_request("/api/v45/clusters/c", method="DELETE").respond_with_json({"name": "c"})
+    client = bench.client(bootstrap=BOOTSTRAP)
+    assert client.log_in().bootstrap
+    assert bench.warnings == ["admin is not let in: the bootstrap account setup looks in its place"]
+    with pytest.raises(LoginRefused, match="does not let admin in, and nothing was sent"):
+        client.delete_cluster("c")
+    assert not any(request.method == "DELETE" for request, _ in plain.log)
+    client.for_fresh_server()
+    client.delete_cluster("c")
+    assert sum(request.method == "DELETE" for request, _ in plain.log) == 1
+
+
 def test_after_a_restore_the_other_account_is_found_anew(bench: Bench, plain: HTTPServer) -> None:
     _allow(plain, (BOOTSTRAP.username, BOOTSTRAP.password))
     client = bench.client(bootstrap=BOOTSTRAP)
