@@ -60,7 +60,9 @@ def held(kept: bool, observed: str, remedy: str = "") -> Verdict:
 
 def setting_kernel(*settings: str) -> str:
     """Return the commands that set `NAME=VALUE` of the kernel at each boot, whatever other files say, and now."""
-    return "; ".join([*(f"echo {one} >> /etc/sysctl.conf" for one in settings), f"sysctl -w {' '.join(settings)}"])
+    # The last file by name decides; `/etc/sysctl.conf` is read as 99-sysctl.conf, if at all.
+    lasting = (f"echo {one} >> /etc/sysctl.d/zz-maint.conf" for one in settings)
+    return "; ".join([*lasting, f"sysctl -w {' '.join(settings)}"])
 
 
 HostRule = Callable[[HostFacts], Verdict]

@@ -33,6 +33,10 @@ _UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {_OPTIONS}"
 _RESTART = "systemctl restart cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 _PARCELS = "/opt/cloudera/parcels"
+_ACTIVATED = (
+    "`systemctl restart cloudera-scm-agent`: the agent makes the links to what the manager (Hosts, Parcels) has"
+    " activated; then restart the roles of this host"
+)
 _AGENT = "/var/run/cloudera-scm-agent"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
 QUESTIONS = {
@@ -47,8 +51,10 @@ QUESTIONS = {
     "agents_tls": "command -v openssl > /dev/null || exit 0; $maint_limit openssl s_client -connect localhost:7182"
     " < /dev/null | grep -c 'BEGIN CERTIFICATE'; true",
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
-    "parcels": "[ -d /opt/cloudera/parcels ] && ls -1 /opt/cloudera/parcels; [ -d /opt/cloudera/parcels/.flood ] &&"
-    ' ls -1 /opt/cloudera/parcels/.flood | sed "s/^/flood /"; true',
+    # What is active is what the link of a parcel's bare name leads to.
+    "parcels": f'for f in {_PARCELS}/*; do if [ -L $f ]; then t=$(readlink $f); echo "${{f##*/}}=${{t##*/}}";'
+    f' elif [ -e $f ]; then echo "${{f##*/}}"; fi; done; [ -d {_PARCELS}/.flood ] &&'
+    f' ls -1 {_PARCELS}/.flood | sed "s/^/flood /"; true',
     "procdir": f"for d in {_AGENT} {_AGENT}/process; do [ -d $d ] && ! {{ [ -r $d ] && [ -x $d ]; }} &&"
     f" {{ echo denied; exit 0; }}; done; [ -d {_AGENT}/process ] || {{ echo 0; exit 0; }};"
     f" ls -1 {_AGENT}/process | wc -l",
@@ -328,7 +334,7 @@ def _versions(host: HostFacts) -> Mapping[str, str]:
 
 @Check(
     id="cm.parcels", profiles="BE", severity=WARN, asks=("parcels",), source="own",
-    expected="the same parcels on all hosts of a cluster, nothing left in .flood",
+    expected="the same parcels on all hosts of a cluster, the same of them active, nothing left in .flood",
     why="A host with another parcel runs another version than it says.",
     remedy="have the manager (Hosts, Parcels) distribute the same parcels to all hosts",
 ).cross_rule  # fmt: skip
@@ -336,12 +342,16 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
     found: dict[str, Verdict] = {}
     for letter in ("B", "E"):
         seen = {h.name: h.lines("parcels") for h in site.answering("parcels") if letter in h.profiles}
-        sets = {name: " ".join(sorted(p for p in lines if not p.startswith("flood "))) for name, lines in seen.items()}
-        usual = usual_of(sets.values())
+        sets = {name: " ".join(sorted(p for p in lines if not re.search("[ =]", p))) for name, lines in seen.items()}
+        links = {name: ", ".join(sorted(p for p in lines if "=" in p)) for name, lines in seen.items()}
+        usual, active = usual_of(sets.values()), usual_of(links.values())
         for name, lines in seen.items():
             left = [line.removeprefix("flood ") for line in lines if line.startswith("flood ")]
             wrong = [f"{sets[name] or 'none'}, others {usual or 'none'}"] if sets[name] != usual else []
             mend = _distributed({*sets[name].split()}, {*usual.split()})
+            if links[name] != active:
+                wrong.append(f"active: {links[name] or 'none'}, others {active or 'none'}")
+                mend += [] if mend else [_ACTIVATED]
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []
             gone = " ".join(quote(f"{_PARCELS}/.flood/{one}") for one in left)
             mend += [f"once nothing is being distributed: `rm -r {gone}`"] if left else []

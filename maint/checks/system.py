@@ -29,8 +29,11 @@ UNITS = (
 )  # fmt: skip
 _PROPERTIES = "Id,Names,LoadState,ActiveState,SubState,UnitFileState,NRestarts,MainPID"
 ACCOUNTS = ("cloudera-scm", "hdfs", "hive", "yarn", "zookeeper")
+_SYSCTL_FOLDERS = "/etc /run /usr/local/lib /usr/lib"
+_SYSCTL_FILES = " ".join(f"{folder}/sysctl.d/*.conf" for folder in _SYSCTL_FOLDERS.split())
 _THP = "/sys/kernel/mm/transparent_hugepage"
 _SELINUX = "/etc/selinux/config"
+_SWAPPINESS = re.compile(r"^-?vm[./]swappiness\s*=\s*(\d+)", re.MULTILINE)
 QUESTIONS = {
     "os_release": "cat /etc/os-release",
     "units": f"systemctl show --no-pager -p {_PROPERTIES} {' '.join(UNITS)}",
@@ -49,8 +52,10 @@ QUESTIONS = {
     "machine": 'echo "cpus=$(nproc)"; echo "virt=$(systemd-detect-virt)"; grep MemTotal /proc/meminfo',
     "uname": "uname -r; uname -m",
     "swappiness": "cat /proc/sys/vm/swappiness",
-    "swappiness_files": "for f in /usr/lib/sysctl.d/*.conf /etc/sysctl.d/*.conf /etc/sysctl.conf; do"
-    " [ -f $f ] && grep -h '^ *vm.swappiness' $f; done; true",
+    # sysctl.d(5): by the files' names, whatever their folder, the first folder that has one; no other file is read.
+    "swappiness_files": f"for n in $(for f in {_SYSCTL_FILES}; do [ -e $f ] || [ -L $f ] && echo ${{f##*/}}; done |"
+    f" sort -u); do for d in {_SYSCTL_FOLDERS}; do f=$d/sysctl.d/$n; [ -e $f ] || [ -L $f ] || continue;"
+    " grep -h '^[[:space:]]*-*vm[./]swappiness' $f; break; done; done; true",
     "overcommit": "cat /proc/sys/vm/overcommit_memory",
     "thp": f"for d in {_THP} /sys/kernel/mm/redhat_transparent_hugepage; do for f in enabled defrag; do"
     ' [ -f $d/$f ] && echo "$f=$(cat $d/$f)"; done; done; true',
@@ -61,8 +66,8 @@ QUESTIONS = {
     " grep transparent_hugepage; true",
     "tuned": 'for n in $(cat /etc/tuned/active_profile 2>/dev/null); do echo "profile=$n";'
     " for d in /etc/tuned /usr/lib/tuned /usr/lib/tuned/profiles; do"
-    " [ -f $d/$n/tuned.conf ] && grep -h -e '^ *vm.swappiness' -e transparent_hugepage $d/$n/tuned.conf;"
-    " done; done; true",
+    " [ -f $d/$n/tuned.conf ] || continue;"
+    " grep -h -e '^ *vm.swappiness' -e transparent_hugepage $d/$n/tuned.conf; break; done; done; true",
     "somaxconn": "cat /proc/sys/net/core/somaxconn",
     "entropy": "cat /proc/sys/kernel/random/poolsize; cat /proc/sys/kernel/random/entropy_avail",
 }
@@ -342,15 +347,15 @@ def _swappiness(host: HostFacts) -> Verdict:
 
 @Check(
     id="os.swappiness.persist", profiles="BE", severity=WARN, source="HI own",
-    asks=("swappiness", "swappiness_files", "tuned"),
+    asks=("swappiness", "swappiness_files", "tuned", "units"),
     expected="the running value is the one that the files set",
     why="What only runs is lost at the next boot.",
     remedy=setting_kernel("vm.swappiness=1"),
 ).host_rule  # fmt: skip
 def _swappiness_persists(host: HostFacts) -> Verdict:
     running = host.number("swappiness")
-    lines = [*host.lines("tuned"), *host.lines("swappiness_files")]  # sysctl settings win over tuned's by default
-    set_to = re.findall(r"^vm\.swappiness\s*=\s*(\d+)", "\n".join(lines), re.MULTILINE)
+    files, of_tuned = (_SWAPPINESS.findall("\n".join(host.lines(one))) for one in ("swappiness_files", "tuned"))
+    set_to = files or (of_tuned if of_tuned and host.active("tuned") else [])  # sysctl settings win by default
     if not set_to:
         return held(running == 60, f"runs with {running}, no file sets it")
     alone = f"sysctl -w vm.swappiness={best}" if int(set_to[-1]) == (best := threshold("swappiness.best")) else ""

@@ -3,6 +3,7 @@ is there is read as the rules expect it.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ import pytest
 from maint.checks.facts import Answered
 from maint.checks.registry import CHECKS
 from maint.model.fleet import State
-from tests.checks.facts import host
+from tests.checks.facts import host, site
 from tests.checks.test_rules import NAMES
 
 AGENT = "var/lib/cloudera-scm-agent"
@@ -45,7 +46,7 @@ def root() -> Iterator[Path]:
 def told(root: Path, question: str, **programs: str) -> Answered:
     """Return what an account that owns nothing is told by a host whose files lie in a folder; `programs`: by name."""
     text = CHECKS.questions()[question]
-    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/"):
+    for place in ("/var/lib/", "/etc/krb5.conf", "/etc/rancher", "/etc/cloudera-scm-", "/run/", "/opt/"):
         text = text.replace(place, f"{root}{place}")
     for name, content in programs.items():
         (root / name).write_text(f"#!/bin/sh\n{content}\n")
@@ -108,6 +109,47 @@ def test_an_agent_tries_the_port_of_its_server(root: Path) -> None:
     answer = told(root, "agent_reach", nc="[ \"$*\" = '-z cm.example.internal 7182' ]")
     verdict = CHECKS["cm.ports"].judge(host({"agent_reach": answer}, profiles="B"))
     assert (verdict.state, verdict.observed) == (State.PASS, "reaches cm.example.internal:7182")
+
+
+@pytest.mark.parametrize(
+    ("files", "state"),
+    [
+        ({"etc/sysctl.d/zz.conf": 1, "etc/sysctl.conf": 60}, State.PASS),  # is read as 99-sysctl.conf
+        ({"etc/sysctl.d/zz.conf": 60, "etc/sysctl.conf": 1}, State.WARN),
+        ({"usr/lib/sysctl.d/zz.conf": 60, "etc/sysctl.d/50-own.conf": 1}, State.WARN),
+        ({"usr/lib/sysctl.d/zz.conf": 60, "etc/sysctl.d/zz.conf": 1}, State.PASS),  # stands in its place
+        ({"run/sysctl.d/zz.conf": 60, "etc/sysctl.d/50-own.conf": 1}, State.WARN),
+        ({"etc/sysctl.d/zz.txt": 60, "etc/sysctl.d/50-own.conf": 1}, State.PASS),
+    ],
+)
+def test_what_the_kernel_is_told_at_boot_is_what_the_last_file_by_name_says(
+    root: Path, files: dict[str, int], state: State
+) -> None:
+    contents = {"etc/sysctl.conf": ""} | {name: f"vm.swappiness = {value}\n" for name, value in files.items()}
+    for name, content in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    (root / "etc/sysctl.d").mkdir(exist_ok=True)
+    (root / "etc/sysctl.d/99-sysctl.conf").symlink_to("../sysctl.conf")
+    text = re.sub(r"(?<= )/(?=etc|run|usr)", f"{root}/", CHECKS.questions()["swappiness_files"])
+    said = subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True)
+    answers = {"swappiness": "1", "swappiness_files": said.stdout, "tuned": ""}
+    assert CHECKS["os.swappiness.persist"].judge(host(answers)).state is state, said
+
+
+@pytest.mark.parametrize(("active", "state"), [("CDH-2", State.PASS), ("CDH-1", State.WARN)])
+def test_a_host_on_which_another_parcel_is_active_is_found(root: Path, active: str, state: State) -> None:
+    folder, answers, known = root / "opt/cloudera/parcels", [], site()
+    for name in ("CDH-1", "CDH-2"):
+        (folder / name).mkdir(parents=True)
+    for target in ("CDH-2", "CDH-2", active):
+        (folder / "CDH").unlink(missing_ok=True)
+        (folder / "CDH").symlink_to(target)
+        answers.append(told(root, "parcels"))
+    for name, answer in zip("abc", answers, strict=True):
+        host({"parcels": answer}, name=name, profiles="B", site=known)
+    verdicts = CHECKS["cm.parcels"].judge_all(known)
+    assert (verdicts["a"].state, verdicts["c"].state) == (State.PASS, state), verdicts
 
 
 @pytest.mark.parametrize(

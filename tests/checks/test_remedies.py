@@ -95,11 +95,11 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("os.swappiness", {"swappiness": "10"}, "sysctl -w vm.swappiness=1$", {"swappiness": "1"}, {}),
     ("os.swappiness.persist", {"swappiness": "60", "swappiness_files": "vm.swappiness = 1", "tuned": ""}, "sysctl -w vm.swappiness=1$",
      {"swappiness": "1", "swappiness_files": "vm.swappiness = 1", "tuned": ""}, {}),
-    ("os.swappiness.persist", {"swappiness": "10", "swappiness_files": "", "tuned": ""}, "echo vm.swappiness=1 >> /etc/sysctl.conf; sysctl -w vm.swappiness=1$",
+    ("os.swappiness.persist", {"swappiness": "10", "swappiness_files": "", "tuned": ""}, "echo vm.swappiness=1 >> /etc/sysctl.d/zz-maint.conf; sysctl -w vm.swappiness=1$",
      {"swappiness": "1", "swappiness_files": "vm.swappiness=1", "tuned": ""}, {}),
-    ("os.swappiness.persist", {"swappiness": "1", "swappiness_files": "vm.swappiness=60", "tuned": ""}, "echo vm.swappiness=1 >> /etc/sysctl.conf; ",
+    ("os.swappiness.persist", {"swappiness": "1", "swappiness_files": "vm.swappiness=60", "tuned": ""}, "echo vm.swappiness=1 >> /etc/sysctl.d/zz-maint.conf; ",
      {"swappiness": "1", "swappiness_files": "vm.swappiness=60\nvm.swappiness=1", "tuned": ""}, {}),
-    ("os.overcommit", {"overcommit": "0"}, "echo vm.overcommit_memory=1 >> /etc/sysctl.conf; sysctl -w vm.overcommit_memory=1$", {"overcommit": "1"}, {}),
+    ("os.overcommit", {"overcommit": "0"}, "echo vm.overcommit_memory=1 >> /etc/sysctl.d/zz-maint.conf; sysctl -w vm.overcommit_memory=1$", {"overcommit": "1"}, {}),
     ("os.thp", {"thp": thp("[always] never"), "db_properties": ""}, "for f in /sys/kernel/mm/*transparent_hugepage/enabled", {"thp": thp("always [never]"), "db_properties": ""}, {}),
     ("os.thp", {"thp": thp("[always] never"), "db_properties": ""}, "for f in /sys/kernel/mm/*transparent_hugepage/enabled /sys/kernel/mm/*transparent_hugepage/defrag;"
      " do echo never > $f; done; grubby --update-kernel=ALL --args=transparent_hugepage=never$", {"thp": thp("always [never]"), "db_properties": ""}, {"profiles": "M"}),
@@ -108,7 +108,7 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("os.thp.persist", {"cmdline": "ro transparent_hugepage=never\nnext ro", "rc_local": "", "tuned": ""}, "grubby --update-kernel=ALL",
      {"cmdline": "ro\nnext ro transparent_hugepage=never"}, {}),
     ("os.tuned", {"units": unit("tuned", "active"), "tuned": "profile=balanced"}, "systemctl disable --now tuned #", {"units": unit("tuned", "inactive"), "tuned": "profile=balanced"}, {}),
-    ("os.somaxconn", {"somaxconn": "128"}, "echo net.core.somaxconn=16000 >> /etc/sysctl.conf; sysctl -w net.core.somaxconn=16000$", {"somaxconn": "16000"}, {}),
+    ("os.somaxconn", {"somaxconn": "128"}, "echo net.core.somaxconn=16000 >> /etc/sysctl.d/zz-maint.conf; sysctl -w net.core.somaxconn=16000$", {"somaxconn": "16000"}, {}),
     ("os.entropy", {"entropy": "4096\n180"}, "dnf install -y rng-tools && systemctl enable --now rngd$", {"entropy": "4096\n3000"}, {}),
     ("os.tmp", {"tmp": "options=rw\nmode=755"}, "chmod 1777 /tmp$", {"tmp": "options=rw\nmode=1777"}, {}),
     ("os.tmp", {"tmp": "options=rw,noexec\nmode=1777"}, "mount -o remount,exec /tmp; chmod 1777 /tmp # take noexec out", {"tmp": "options=rw\nmode=1777"}, {}),
@@ -133,7 +133,7 @@ MENDED: list[tuple[str, dict[str, str], str, dict[str, str], dict[str, Any]]] = 
     ("net.dns.rev", {"reverse": "", "names": NAMES}, "give it one: net.dns.fwd", {"reverse": "192.0.2.9 wn01.example.internal", "names": NAMES}, {}),
     ("net.dns.peers", {"peers": "asked a.b\nasked c.d\n192.0.2.1 STREAM c.d", "own_addresses": OWN_ADDRESS}, "let each of these names lead to an address of its host", {"peers": "asked a.b\n192.0.2.1 STREAM a.b", "own_addresses": OWN_ADDRESS}, {}),
     ("net.dns.peers", {"peers": "asked a.b\n192.0.2.1 STREAM a.b\ntook 5000", "own_addresses": OWN_ADDRESS}, "take name servers that answer late out of", {"peers": "asked a.b\n192.0.2.1 STREAM a.b\ntook 5", "own_addresses": OWN_ADDRESS}, {}),
-    ("net.ipv6", {"ipv6": "all=0\ndefault=0"}, "echo net.ipv6.conf.all.disable_ipv6=1 >> /etc/sysctl.conf; echo net.ipv6.conf.default.disable_ipv6=1 >> /etc/sysctl.conf;"
+    ("net.ipv6", {"ipv6": "all=0\ndefault=0"}, "echo net.ipv6.conf.all.disable_ipv6=1 >> /etc/sysctl.d/zz-maint.conf; echo net.ipv6.conf.default.disable_ipv6=1 >> /etc/sysctl.d/zz-maint.conf;"
      " sysctl -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1$", {"ipv6": "all=1\ndefault=1"}, {}),
     ("net.multihome", {"global_addresses": "2: eth0 inet 192.0.2.9/24\n3: eth1 inet 192.0.2.8/24"}, "keep one address; or", {"global_addresses": "2: eth0 inet 192.0.2.9/24"}, {}),
     ("net.nscd", {"units": units(), "nscd_conf": "", "os_release": RHEL9}, "dnf install -y nscd && systemctl enable --now nscd$", {"units": units("nscd"), "nscd_conf": "", "os_release": RHEL9}, {}),
@@ -358,6 +358,10 @@ def test_a_zone_a_jdk_and_parcels_are_made_those_of_the_other_hosts() -> None:
         "have the manager (Hosts, Parcels) distribute B to this host; have it deactivate and remove C; of what it does not"
         " know any more: `rm -r /opt/cloudera/parcels/C`;"
         " once nothing is being distributed: `rm -r /opt/cloudera/parcels/.flood/C`"
+    )
+    *_, found = together("cm.parcels", "parcels", *2 * ["A-1\nA-2\nA=A-2"], "A-1\nA-2\nA=A-1")
+    assert found.remedy.startswith(
+        "`systemctl restart cloudera-scm-agent`: the agent makes the links to what the manager"
     )
 
 

@@ -35,8 +35,9 @@ def furnish_host(machine: Machine, facts: Mapping[str, str] | None = None) -> No
     for path, (content, mode) in _files(machine).items():
         if not files.exists(path, follow=False):
             files.write(path, content.encode(), mode)
-    if not files.exists("/etc/mtab", follow=False):
-        files.link("../proc/mounts", "/etc/mtab")
+    for target, path in (("../proc/mounts", "/etc/mtab"), ("../sysctl.conf", "/etc/sysctl.d/99-sysctl.conf")):
+        if not files.exists(path, follow=False):
+            files.link(target, path)
 
 
 def _files(machine: Machine) -> dict[str, tuple[str, int]]:
