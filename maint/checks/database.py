@@ -6,13 +6,14 @@ from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, goo
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
 from maint.checks.thresholds import UNKNOWN, supported, threshold
 
+# Of a setting of the database by its last word: blanks around it are nobody's, as Java reads them.
+VALUE = 'sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1[[:space:]]*=[[:space:]]*\\([^[:space:]]*\\).*/\\1/p"'
 _PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 QUESTIONS = {
     "db_properties": f"for p in /etc/cloudera-scm-server {_PROPERTIES}; do"
     " [ -e $p ] && ! [ -r $p ] && echo denied; done;"
     f" [ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
-    "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; h=$(sed -n 's/^com.cloudera.cmf.db.host=//p' {_PROPERTIES});"
-    f" k=$(sed -n 's/^com.cloudera.cmf.db.type=//p' {_PROPERTIES});"
+    "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; v() {{ {VALUE} {_PROPERTIES}; }}; h=$(v host); k=$(v type);"
     " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"
     ' esac; case $h in *:*) p=${h##*:}; h=${h%:*};; esac; echo "to=$h:$p";'
     f'{TRY} echo "status=$?"',

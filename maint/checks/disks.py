@@ -185,6 +185,8 @@ def _tmp(host: HostFacts) -> Verdict:
     mode, options = seen.get("mode", ""), seen.get("options", "")
     if not mode:
         raise CouldNotTell("stat says nothing about /tmp")
+    if not options:
+        raise CouldNotTell("findmnt does not say how /tmp is mounted")
     noexec = "noexec" in options.split(",")
     lasting = "take noexec out of /etc/fstab, or of tmp.mount, for the next boot"
     remedy = f"mount -o remount,exec /tmp; chmod 1777 /tmp # {lasting}" if noexec else ""

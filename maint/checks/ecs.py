@@ -233,7 +233,9 @@ def _resolv(host: HostFacts) -> Verdict:
     servers = [row[1] for row in rows if row[0] == "nameserver" and len(row) > 1]
     search = [row[1:] for row in rows if row[0] == "search"]
     wrong = [show_count(len(servers), "name server")] if len(servers) > 3 or not servers else []
-    wrong += [f"name server {server}" for server in servers if server.startswith("127.") and server != "127.0.0.53"]
+    wrong += [
+        f"name server {server}" for server in servers if server.startswith(("127.", "::1")) and server != "127.0.0.53"
+    ]
     stub = "127.0.0.53" in servers
     wrong += [f"{len(search[-1])} search domains"] if search and len(search[-1]) > 6 else []
     shown = (

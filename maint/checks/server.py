@@ -19,6 +19,7 @@ from maint.checks.check import (
     held,
     warned,
 )
+from maint.checks.database import VALUE
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
@@ -38,18 +39,21 @@ _ACTIVATED = (
     " activated; then restart the roles of this host"
 )
 _AGENT = "/var/run/cloudera-scm-agent"
+# Python's configparser, which reads it, takes blanks around names and values, and a colon.
+_SET = "$(sed -n 's/^server_{}[[:space:]]*[=:][[:space:]]*\\([^[:space:]]*\\).*/\\1/p' $c)"
 _PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
 QUESTIONS = {
     "java_options": f"[ -r {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
     " grep -o -e '-Dcom.cloudera.api.redaction=[A-Za-z]*' -e '-Xmx[0-9]*[kKmMgG]*'; true",
     "java_running": f'{_PID}; [ "${{p:-0}}" != 0 ] && [ -r /proc/$p/cmdline ] && echo running &&'
     " tr '\\000' '\\n' < /proc/$p/cmdline | grep -e '^-Dcom.cloudera.api.redaction=' -e '^-Xmx'; true",
-    "agent_reach": "c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h=$(sed -n 's/^server_host=//p' $c);"
-    " p=$(sed -n 's/^server_port=//p' $c); p=${p:-7182}; echo \"to=$h:$p\";"
+    "agent_reach": f"c=/etc/cloudera-scm-agent/config.ini; [ -f $c ] || exit 0; h={_SET.format('host')};"
+    f' p={_SET.format("port")}; p=${{p:-7182}}; echo "to=$h:$p";'
     f'{TRY} echo "status=$?"',
     # A server that wants a client's certificate shows its own first.
-    "agents_tls": "command -v openssl > /dev/null || exit 0; $maint_limit openssl s_client -connect localhost:7182"
-    " < /dev/null | grep -c 'BEGIN CERTIFICATE'; true",
+    "agents_tls": "command -v openssl > /dev/null || exit 0;"
+    " c=$($maint_limit openssl s_client -connect localhost:7182 < /dev/null); s=$?; [ $s != 124 ] || exit $s;"
+    " printf '%s\\n' \"$c\" | grep -c 'BEGIN CERTIFICATE'; true",
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
     # What is active is what the link of a parcel's bare name leads to.
     "parcels": f'for f in {_PARCELS}/*; do if [ -L $f ]; then t=$(readlink $f); echo "${{f##*/}}=${{t##*/}}";'
@@ -60,7 +64,7 @@ QUESTIONS = {
     f" ls -1 {_AGENT}/process | wc -l",
     # The database itself is asked where it is PostgreSQL on this very host; elsewhere that would take its password.
     "cm_uuid": 'd=/etc/cloudera-scm-server; [ -s $d/uuid ] && echo "file=$(cat $d/uuid)"; p=$d/db.properties;'
-    ' [ -r $p ] || exit 0; v() { sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1 *= *//p" $p; };'
+    f" [ -r $p ] || exit 0; v() {{ {VALUE} $p; }};"
     ' [ "$(v type)" = postgresql ] && command -v psql > /dev/null || exit 0; h=$(v host); h=${h%%:*};'
     ' [ "$h" = localhost ] || [ "$h" = 127.0.0.1 ] || [ "$h" = "$(hostname -f)" ] || exit 0;'
     ' g=$($maint_limit runuser -u postgres -- psql -Atd "$(v name)" -c "select guid from cm_version") &&'

@@ -84,25 +84,27 @@ def _endpoint(host: HostFacts) -> Verdict:
     if not host.site.setting.endpoints:
         raise NotApplicable("no virtual cluster is configured")
     blocks = ("\n" + "\n".join(host.lines("endpoints"))).split("\nendpoint=")[1:]
-    ends = [line for block in blocks for line in block.splitlines() if line.startswith("notAfter=")]
-    if not ends:
+    said = {block.splitlines()[0]: block.splitlines()[1:] for block in blocks}
+    shown = {place: lines for place, lines in said.items() if any(line.startswith("notAfter=") for line in lines)}
+    if not shown:
         raise CouldNotTell("no endpoint shows a certificate")
+    ends = [line for lines in shown.values() for line in lines if line.startswith("notAfter=")]
     days = min((until(line) - host.site.taken_at).total_seconds() / 86400 for line in ends)
-    bare = [block.splitlines()[0] for block in blocks if "DNS:" not in block]
+    bare = [place for place, lines in shown.items() if not _names(lines)]
     if days < 7:
         return failed(f"ends in {show_count(round(days), 'day')}")
     if bare:
         return broken(f"{', '.join(bare)}: no names in the certificate")
-    uncovered = [
-        name for name in (block.splitlines()[0].rpartition(":")[0] for block in blocks) if not _covered(name, blocks)
-    ]
+    uncovered = [name for place, lines in shown.items() if not _covered(name := place.rpartition(":")[0], lines)]
     if uncovered:
         return broken(f"{', '.join(uncovered)} is in no certificate")
-    strange = [block.splitlines()[0] for block in blocks if not {"status=0", "configured=0"} & set(block.splitlines())]
+    strange = [place for place, lines in shown.items() if not {"status=0", "configured=0"} & {*lines}]
     if strange:
-        other = any("configured=1" in block for block in blocks if block.splitlines()[0] in strange)
+        other = any("configured=1" in shown[place] for place in strange)
         return broken(f"{', '.join(strange)}: the host does not trust the chain", _OTHER_TRUST if other else _TRUST)
-    foreign = [block.splitlines()[0] for block in blocks if "\nstatus=0" not in block]
+    if silent := said.keys() - shown.keys():
+        raise CouldNotTell(f"{', '.join(sorted(silent))} shows no certificate")
+    foreign = [place for place, lines in shown.items() if "status=0" not in lines]
     if foreign:
         return warned(f"{', '.join(foreign)}: the configured `ca` vouches for the chain, this host does not", _TRUST)
     return (
@@ -112,9 +114,12 @@ def _endpoint(host: HostFacts) -> Verdict:
     )
 
 
-def _covered(name: str, blocks: list[str]) -> bool:
-    block = next(block for block in blocks if block.startswith(name))
-    names = [p.strip().removeprefix("DNS:") for line in block.splitlines() if "DNS:" in line for p in line.split(",")]
+def _names(lines: Sequence[str]) -> list[str]:
+    return [p.strip().removeprefix("DNS:") for line in lines if "DNS:" in line for p in line.split(",")]
+
+
+def _covered(name: str, lines: Sequence[str]) -> bool:
+    names = _names(lines)
     return name in names or f"*.{name.partition('.')[2]}" in names
 
 

@@ -102,13 +102,33 @@ def test_the_port_of_the_agents_has_tls_where_it_shows_a_certificate(root: Path,
     assert verdict.state is state, verdict
 
 
-def test_an_agent_tries_the_port_of_its_server(root: Path) -> None:
+def test_a_port_of_the_agents_that_answers_nothing_is_not_said_to_be_without_tls(root: Path) -> None:
+    answer = told(root, "agents_tls", openssl="exit 124")  # as `timeout` ends it
+    listening = "".join(f"LISTEN 0 50 *:{port} *:*\n" for port in (7180, 7182, 7183))
+    verdict = CHECKS["cm.ports"].judge(host({"listening": listening, "agents_tls": answer, "agent_reach": ""}))
+    assert verdict.state is State.ERROR, verdict
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["server_host=cm.example.internal", "server_host = cm.example.internal ", "server_host: cm.example.internal"],
+)
+def test_an_agent_tries_the_port_of_its_server_however_its_configuration_is_spelled(root: Path, line: str) -> None:
     config = root / "etc/cloudera-scm-agent/config.ini"
     config.parent.mkdir()
-    config.write_text("[General]\nserver_host=cm.example.internal\n")
+    config.write_text(f"[General]\n{line}\n")
     answer = told(root, "agent_reach", nc="[ \"$*\" = '-z cm.example.internal 7182' ]")
     verdict = CHECKS["cm.ports"].judge(host({"agent_reach": answer}, profiles="B"))
     assert (verdict.state, verdict.observed) == (State.PASS, "reaches cm.example.internal:7182")
+
+
+@pytest.mark.parametrize("between", ["=", " = "])
+def test_a_database_is_tried_however_its_properties_are_spelled(root: Path, between: str) -> None:
+    folder, key = root / "etc/cloudera-scm-server", "com.cloudera.cmf.db"
+    folder.mkdir()
+    (folder / "db.properties").write_text(f"{key}.type{between}mysql\n{key}.host{between}db.example.internal\n")
+    answer = told(root, "db_reach", nc="[ \"$*\" = '-z db.example.internal 3306' ]")
+    assert CHECKS["db.reach"].judge(host({"db_reach": answer})).observed == "db.example.internal:3306 answers"
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,9 @@ CASES = [
                 "nm_config": "unmanaged-devices=interface-name:cali*;interface-name:flannel*"}, PASS),
     ("ecs.nm", {"units": units(), "nm_config": ""}, SKIP),
     ("ecs.resolv", {"resolv": "nameserver 127.0.0.1\n"}, WARN),
+    ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nnameserver ::1\n"}, WARN),
+    ("os.tmp", {"tmp": "options=rw,nosuid\nmode=1777"}, PASS),
+    ("os.tmp", {"tmp": "options=\nmode=1777"}, ERROR),  # without findmnt
     ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a b c d e f g\n"}, WARN),
     ("ecs.resolv", {"resolv": "nameserver 10.0.0.1\nsearch a\n"}, PASS),
     ("net.hosts", {"hosts_file": "127.0.0.1 localhost\n192.0.2.1 *.apps.example.internal\n", "names": NAMES}, FAIL),
@@ -364,6 +367,15 @@ def test_firewalld_is_a_warning_where_there_is_no_kubernetes() -> None:
 def test_an_endpoint_needs_its_name_and_a_chain_that_hosts_trust(status: int, name: str, state: State) -> None:
     said = f"endpoint=vc.x.org:443\nstatus={status}\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:{name}\n"
     assert CHECKS["cde.endpoint"].judge(host({"endpoints": said}, site=site(endpoints=["vc.x.org:443"]))).state == state
+
+
+def test_an_endpoint_that_shows_no_certificate_beside_another_one_needs_no_new_one() -> None:
+    fine = "status=0\nnotAfter=Jan  1 00:00:00 2099 GMT\nDNS:*.x.org\n"
+    said = f"endpoint=vc.x.org:443\n{fine}endpoint=vc2.x.org:443\nstatus=1\nconfigured=1\n"
+    found = CHECKS["cde.endpoint"].judge(
+        host({"endpoints": said}, site=site(endpoints=["vc.x.org:443", "vc2.x.org:443"]))
+    )
+    assert (found.state, found.observed) == (ERROR, "vc2.x.org:443 shows no certificate")
 
 
 @pytest.mark.parametrize(("health", "state"), [(["GOOD"], PASS), (["CONCERNING"], WARN), (["BAD"], FAIL),
