@@ -135,7 +135,9 @@ def write_all(handle: int, content: bytes | memoryview) -> None:
 
 
 @contextmanager
-def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: bool = True) -> Iterator[BinaryIO]:
+def written(
+    path: Path, *, mode: int = 0o600, replace: bool = True, durable: bool = True, owner: tuple[int, int] | None = None
+) -> Iterator[BinaryIO]:
     """Open a file to write; when the block ends well it is on disk under its name, else nothing of it is left.
 
     Args:
@@ -143,6 +145,7 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
         mode: of the file, whatever the umask.
         replace: put it in the place of an existing file, which is FileExistsError otherwise.
         durable: it outlives a power cut; what can be made again need not, and is written much faster.
+        owner: user and group that it gets, by number; None: who writes it.
 
     Raises:
         NotWritten: an OSError, too.
@@ -163,6 +166,8 @@ def written(path: Path, *, mode: int = 0o600, replace: bool = True, durable: boo
             yield file
             with _naming(path):
                 file.flush()
+                if owner:
+                    os.fchown(handle, *owner)
                 os.fchmod(handle, mode)
                 if durable:
                     os.fsync(handle)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from maint.config.schema import SshSettings
-from maint.files import read_file, replace, writing
+from maint.files import read_file, reading, writing, written
 from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
@@ -86,8 +87,17 @@ class KnownHosts:
 
 
 def trusted(settings: SshSettings) -> KnownHosts:
-    """Read the files whose host keys are trusted; one that is not there knows nobody, and its hosts are refused."""
-    return KnownHosts(path.read_text("utf-8", "replace") for path in settings.trusted_files if path.is_file())
+    """Read the files whose host keys are trusted; one that is not there knows nobody, and its hosts are refused.
+
+    Raises:
+        Invalid: one is closed to this account.
+    """
+    return KnownHosts(map(_text, settings.trusted_files))
+
+
+def _text(path: Path) -> str:
+    with reading(path):
+        return path.read_text("utf-8", "replace") if path.is_file() else ""
 
 
 def recorded_name(address: str, port: int) -> str:
@@ -122,15 +132,23 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def record(path: Path, keys: Sequence[Presented]) -> None:
-    """Write keys into a file; other lines stay, older keys of the same names go. WorkFailed leaves it as it was."""
+    """Write keys into a file; other lines, its owner and its mode stay, older keys of the same names go.
+
+    Raises:
+        WorkFailed: it cannot be written, and is as it was.
+    """
     target = path.resolve()  # a link stays one
     with writing(path, "look at ssh.known_hosts"):
-        old = read_file(target).decode("utf-8", "surrogateescape") if target.exists() else ""
+        facts = target.stat() if target.exists() else None
+        old = read_file(target).decode("utf-8", "surrogateescape") if facts else ""
         names = {key.recorded_as.lower() for key in keys}
         lines = [kept for line in old.splitlines() if (kept := _without(line, names)) is not None]
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        replace(target, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=mode)
+        mode = facts.st_mode & 0o777 if facts else 0o600
+        # Only root can give a file back to the account whose runs read it.
+        owner = (facts.st_uid, facts.st_gid) if facts and os.geteuid() == 0 else None
+        with written(target, mode=mode, owner=owner) as file:
+            file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
 
 
 def _without(line: str, names: set[str]) -> str | None:

@@ -1,13 +1,17 @@
 """Recorded host keys: what OpenSSH would find is found, and nothing else is believed."""
 
 import base64
+import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, record, recorded_name
+from maint.adapters.ssh.known_hosts import HostKey, KnownHosts, Standing, record, recorded_name, trusted
+from maint.config.schema import SshSettings
+from maint.errors import Invalid
 from maint.model.fleet import Presented
 
 
@@ -106,3 +110,32 @@ def test_a_key_that_is_replaced_is_believed_no_more_however_its_line_is_spelled(
     assert (judge(text, "h", new), judge(text, "h", key(1))) == (Standing.KNOWN, Standing.CHANGED)
     assert judge(text, "other", key(1)) is Standing.KNOWN
     assert text.startswith("# mine\n") and line("apart", key(3)) in text
+
+
+@pytest.mark.parametrize("closed", ["known_hosts", "."])
+def test_known_hosts_that_are_closed_to_the_account_are_a_mistake_of_the_configuration(closed: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        path = Path(name) / "known_hosts"
+        path.write_text(line("h", key(1)))
+        Path(name).chmod(0o755)
+        (Path(name) / closed).chmod(0)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(Invalid, match="known_hosts cannot be read: Permission denied"):
+                trusted(SshSettings(user="root", known_hosts=path))
+        finally:
+            os.seteuid(os.getuid())
+            Path(name).chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_known_hosts_stay_those_of_the_account_that_they_belong_to_when_root_records_a_key(tmp_path: Path) -> None:
+    path, new = tmp_path / "known_hosts", key(2)
+    path.write_text(line("h", key(1)))
+    path.chmod(0o600)
+    os.chown(path, 65534, 65533)
+    record(path, [Presented("h", "h", new.type, base64.b64encode(new.blob).decode(), new.fingerprint)])
+    facts = path.stat()
+    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o777) == (65534, 65533, 0o600)
+    assert judge(path.read_text(), "h", new) is Standing.KNOWN
