@@ -32,7 +32,11 @@ _KDCS = (
 )
 _ASKED = "asked=again"
 QUESTIONS = {
-    "krb5_conf": f'{_FILES} for f in $x; do echo "denied $f"; done; for f in $o; do cat $f; echo; done |'
+    # Each included file in the place of its line: of several values MIT takes the first.
+    "krb5_conf": f'{_FILES} for f in $x; do echo "denied $f"; done; [ -r $c ] || exit 0;'
+    ' while read -r w p || [ -n "$w" ]; do case $w in include) s=$p;; includedir) s="$p/*";; *) s=;; esac;'
+    """ [ -n "$s" ] || printf '%s %s\\n' "$w" "$p"; for f in $s; do"""
+    ' case " $o " in *" $f "*) cat $f; echo;; esac; done; done < $c |'
     " grep -v '^[[:space:]]*[#;]'; true",
     "keytab": f'{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }}; echo "mode=$(stat -c %a $k)"; klist -kte $k',
     "kinit": f"{_NEWEST} [ -r $k ] || {{ echo denied; exit 0; }};"
@@ -83,7 +87,7 @@ def _configured(host: HostFacts) -> Verdict:
             raise
         copied = "put the /etc/krb5.conf of another host here, or let the manager deploy it (Administration, Kerberos)"
         return failed("a role here has a keytab, and /etc/krb5.conf names no default_realm", copied)
-    seen = host.fields("krb5_conf")
+    seen = libdefaults(host.lines("krb5_conf"))
     wrong = {} if seen.get("renew_lifetime") else {"renew_lifetime not set": "renew_lifetime = 7d"}
     cache = seen.get("default_ccache_name", "")
     elsewhere = "no default_ccache_name, there or in a file that it includes"
@@ -165,6 +169,18 @@ def _renewable(lines: Sequence[str]) -> Verdict:
 def mending(said: str) -> str:
     """Return what mends that kinit gave no ticket for another reason than the keytab; "" where that is the reason."""
     return next((remedy for words, remedy in _MENDS.items() if words in said.lower()), "")
+
+
+def libdefaults(lines: Sequence[str]) -> dict[str, str]:
+    """Return the settings of krb5.conf for all programs; of several values the first, as MIT does."""
+    found, inside = dict[str, str](), True
+    for line in lines:
+        name, sets, value = line.partition("=")
+        if line.startswith("["):
+            inside = line.strip("[]* ") == "libdefaults"
+        elif inside and sets:
+            found.setdefault(name.strip(), value.strip().strip("\"'"))
+    return found
 
 
 def kdcs_of(lines: Sequence[str], realm: str) -> list[str]:

@@ -173,6 +173,30 @@ def test_a_host_on_which_another_parcel_is_active_is_found(root: Path, active: s
 
 
 @pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ("includedir {}/etc/krb5.conf.d\n[libdefaults]\n{own} default_ccache_name = FILE:/tmp/x\n", "KCM:"),
+        ("[libdefaults]\n{own}includedir {}/etc/krb5.conf.d/\n default_ccache_name = FILE:/tmp/x\n", "KCM:"),
+        ("[libdefaults]\n{own} default_ccache_name = FILE:/tmp/x\ninclude {}/etc/krb5.conf.d/kcm_default_ccache", ""),
+        ("[libdefaults]\n{own}[appdefaults]\n default_ccache_name = KCM:\n", ""),
+        (
+            "[libdefaults]\n default_realm = A\n[appdefaults]\n pam = {{\n renew_lifetime = 36000\n }}\n",
+            "renew_lifetime",
+        ),
+    ],
+)
+def test_of_settings_of_kerberos_the_first_in_its_section_counts(root: Path, config: str, wrong: str) -> None:
+    own = " default_realm = A\n renew_lifetime = 7d\n udp_preference_limit = 1\n"
+    (root / "etc/krb5.conf.d/site").unlink()
+    (root / "etc/krb5.conf.d/kcm_default_ccache").write_text(
+        "# of sssd-kcm\n[libdefaults]\n default_ccache_name = KCM:\n"
+    )
+    (root / "etc/krb5.conf").write_text(config.format(root, own=own))
+    verdict = CHECKS["krb.conf"].judge(host({"krb5_conf": told(root, "krb5_conf"), "keytab": "none"}))
+    assert (verdict.state, wrong in verdict.observed) == (State.WARN if wrong else State.PASS, True), verdict
+
+
+@pytest.mark.parametrize(
     ("kind", "says", "state"),
     [
         ("postgresql", "echo AB-1", State.PASS),
