@@ -29,6 +29,7 @@ from maint.model.manager import Door
 from maint.model.snapshot import Snapshot
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
+from maint.snapshots.catalogue import refuse_removed
 from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, unkept, write_record
@@ -81,6 +82,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
     """Rehearse a restore under the site's lock and keep the result, signed; yields words.
 
     Raises:
+        Gone: it was removed meanwhile.
         Refused: no private key is at hand that opens it, or nothing can be brought up here.
         StoreFailed: the store did not give the snapshot; NotWritten: this machine has no room to prove it.
         WorkFailed: the throw-away manager did not answer, as on a machine that is overloaded.
@@ -108,6 +110,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
             hint="drill again when this machine has less to do, or more memory",
         ) from failure
     except WorkFailed as failure:
+        refuse_removed(site, snapshot.id)
         found.reason, found.detail = failure.message, tuple(failure.detail)
     found.passed = not found.reason
     found.reason = found.reason or "the configuration came back, and nothing differs"

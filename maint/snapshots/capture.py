@@ -23,7 +23,7 @@ from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.ports.manager_host import stranger
 from maint.ports.truststore import path_of, try_password
-from maint.snapshots.catalogue import entries, load, sweep
+from maint.snapshots.catalogue import Gone, entries, load, sweep
 from maint.snapshots.extra_parts import (
     manager_paths,
     older_export,
@@ -323,7 +323,7 @@ def committed(site: Site, work: Work, purpose: Purpose) -> Snapshot | None:
         if purpose is Purpose.SAFETY:
             raise
         return None
-    except WorkFailed:
+    except (WorkFailed, Gone):
         return None
     return snapshot if judged.depth >= _SOUND or judged.locked else None  # what no key here opens was proven once
 

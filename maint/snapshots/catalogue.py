@@ -117,12 +117,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
         looks[snapshot_id].append(look)
     proven, holds, read = _proofs(past), standing_holds(past, doubtful), _files_read(past)
     drilled = {one.snapshot: one for one in records.drills_in(past)}
-    found = [
-        _unread(sight, one, f"a record about it {_UNREAD}{unread[one].in_a_line}")
-        if one in unread
-        else _entry(sight, one)
-        for one in committed_ids(sight)
-    ]
+    found = [entry for one in committed_ids(sight) if (entry := _entry(sight, one, unread.get(one))) is not None]
     return [
         replace(
             entry,
@@ -233,11 +228,31 @@ def latest(sight: Sight) -> str:
     return (backups or known)[-1].id
 
 
+class Gone(Refused):
+    """A snapshot was removed for good, such as by another machine while this one read it: nothing is wrong with it."""
+
+
+def refuse_removed(sight: Sight, snapshot_id: str) -> None:
+    """Raise Gone where a snapshot's manifest is not there and a signed record says that it was removed."""
+    if not _is_there(sight, snapshot_id) and any(records.read_of(sight, snapshot_id, records.PRUNE)):
+        raise Gone(
+            f"snapshot {snapshot_id} was removed from {sight.store.location} while it was read",
+            detail=["a signed record says so: it was not needed any more, and is not damaged"],
+            hint="`maint backup list` shows what is there",
+        )
+
+
 def load(sight: Sight, snapshot_id: str) -> Snapshot:
-    """Return a snapshot whose manifest is signed by a trusted key for this id and site; else WorkFailed."""
+    """Return a snapshot whose manifest is signed by a trusted key for this id and site; else WorkFailed, or Gone."""
     site = sight.settings.name
     folder = f"{site}/{snapshot_id}"
-    snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
+    try:
+        snapshot = decode(read_signed(sight, f"{folder}/{MANIFEST}", f"{folder}/{SIGNATURE}", LARGEST))
+    except StoreFailed:
+        raise
+    except WorkFailed:
+        refuse_removed(sight, snapshot_id)
+        raise
     if snapshot.id != snapshot_id or snapshot.site != site:
         raise damaged(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
     return snapshot
@@ -324,12 +339,16 @@ def folders(sight: Sight) -> dict[str, set[str]]:
     return found
 
 
-def _entry(sight: Sight, snapshot_id: str) -> Entry:
+def _entry(sight: Sight, snapshot_id: str, unread: StoreFailed | None) -> Entry | None:
+    if unread is not None:
+        return _unread(sight, snapshot_id, f"a record about it {_UNREAD}{unread.in_a_line}")
     try:
         return Entry(snapshot_id, load(sight, snapshot_id), None, None)
+    except Gone:
+        return None
     except StoreFailed as failure:
-        unread = _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
-        return replace(unread, remedy=failure.hint) if isinstance(failure, OfLaterVersion) and failure.hint else unread
+        told = _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
+        return replace(told, remedy=failure.hint) if isinstance(failure, OfLaterVersion) and failure.hint else told
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
 

@@ -13,7 +13,7 @@ from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import PRUNE, Record, place_of, read_all, read_kinds, write_record
-from maint.snapshots.replicate import with_store
+from maint.snapshots.replicate import copy_records, with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Retention, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
@@ -230,6 +230,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 continue
             if going:
                 refuse_clock_ahead(site)
+                copy_records(site, other)  # so that the copy, too, can tell why they went
             for snapshot_id in going:
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"

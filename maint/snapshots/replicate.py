@@ -11,7 +11,7 @@ from typing import Any, cast
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
-from maint.snapshots.catalogue import Entry, committed_ids, entries, files, sweep
+from maint.snapshots.catalogue import Entry, Gone, committed_ids, entries, files, refuse_removed, sweep
 from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
@@ -74,8 +74,8 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
     for entry in entries(source):
         if entry.snapshot is None or entry.id not in stray:
             continue
-        if entry.id in there or (yield from _copy(source, target, entry.snapshot, problems)):
-            _copy_records(source, target, entry.id)
+        if entry.id in there or (yield from _unless_gone(_copy(source, target, entry.snapshot, problems))):
+            copy_records(source, target, entry.id)
             write_record(source, HOME, entry.id, {})
 
 
@@ -90,9 +90,18 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
             continue
         elif entry.snapshot is None:
             problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
-        elif copied is None or (yield from _cleared(source, target, entry.snapshot, problems)):
-            yield from _copy(source, target, entry.snapshot, problems)
-    _copy_records(source, target)
+        elif copied is None or (yield from _unless_gone(_cleared(source, target, entry.snapshot, problems))):
+            yield from _unless_gone(_copy(source, target, entry.snapshot, problems))
+    copy_records(source, target)
+
+
+def _unless_gone(work: Generator[str, None, bool]) -> Generator[str, None, bool]:
+    """Do something with a snapshot; False too where another machine removes it meanwhile, which is no problem."""
+    try:
+        return (yield from work)
+    except Gone as gone:
+        yield gone.message
+        return False
 
 
 def suspect(copied: Entry) -> bool:
@@ -143,6 +152,7 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
     except StoreFailed:
         raise
     except WorkFailed as failure:
+        refuse_removed(source, snapshot.id)
         problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
         return False
     verification = _proof(target, snapshot)
@@ -208,7 +218,7 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
     _copy_file(source, target, name, one, total)
 
 
-def _copy_records(source: Site, target: Site, home: str = "") -> None:
+def copy_records(source: Site, target: Site, home: str = "") -> None:
     """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first.
 
     Args:

@@ -23,7 +23,7 @@ from maint.model.secret import Secret
 from maint.model.snapshot import Part, Purpose, Redaction, RuleResult, Snapshot
 from maint.ports import Sight, Site
 from maint.snapshots import parts
-from maint.snapshots.catalogue import files, last_proof, load, usual_level
+from maint.snapshots.catalogue import files, last_proof, load, refuse_removed, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
 from maint.snapshots.in_progress import remember_seen
 from maint.snapshots.judge_copy import judging_copy
@@ -78,6 +78,7 @@ def verify(
         read_before: files of virtual clusters that this process has read and found well are not read again.
 
     Raises:
+        Gone: it was removed meanwhile.
         Invalid, Refused: level 3 opens a deployment, and the configured password, which no other level needs, cannot
             be read, or be asked for: that says nothing of it.
         StoreFailed: its manifest, or a part that had been read before, could not be read, which says nothing of it,
@@ -115,11 +116,17 @@ def verify(
         files_read=(files_read or now) if snapshot.objects else None,
     )
     if not all(finding.passed for finding in bytes_found):
-        return seen
+        return _of_what_is_there(sight, seen)
     _READ.setdefault(sight, {})[snapshot_id] = snapshot, files_read or now
     if level == 1:
         return replace(seen, depth=1)
-    return _deeper(sight, snapshot, seen, asked, clusters)
+    return _of_what_is_there(sight, _deeper(sight, snapshot, seen, asked, clusters))
+
+
+def _of_what_is_there(sight: Sight, judged: Verification) -> Verification:
+    if judged.failures:
+        refuse_removed(sight, judged.snapshot)
+    return judged
 
 
 def refuse_mistyped(sight: Sight, verification: Verification) -> None:

@@ -20,7 +20,7 @@ from maint.files import read_private
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
-from maint.snapshots.catalogue import entries, find, find_id, sweep
+from maint.snapshots.catalogue import Gone, entries, find, find_id, refuse_removed, sweep
 from maint.snapshots.heal import Healed, Scalar, filled_document, values_of
 from maint.snapshots.heal import heal as fill
 from maint.snapshots.parts import read_deployment
@@ -223,7 +223,12 @@ def _carried_out(
         except Mistyped as failure:
             mistyped.append(failure)
         except (WorkFailed, Refused) as failure:
-            problems.append(f"{one.old.id}: {failure.in_a_line}")
+            try:
+                refuse_removed(site, one.old.id)
+            except Gone as gone:
+                screen.say(gone.message)
+            else:
+                problems.append(f"{one.old.id}: {failure.in_a_line}")
     problems += screen.follow(replicate(site)) if site.copies and made else []
     for one, new in made if prune_old else ():
         try:

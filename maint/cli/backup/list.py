@@ -21,7 +21,7 @@ from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
-from maint.snapshots.catalogue import Entry, Verified, entries, find, folders, last_verification, sweep
+from maint.snapshots.catalogue import Entry, Gone, Verified, entries, find, folders, last_verification, sweep
 from maint.snapshots.holds import words_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
@@ -133,6 +133,9 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
             try:
                 judged = verify(site, entry.id, level, opening=False)
+            except Gone as gone:
+                screen.say(gone.message)
+                continue
             except StoreFailed as failure:  # which says nothing of it: the others are looked at all the same
                 screen.warn(f"{entry.id}: {failure.in_a_line}")
                 failed.append(entry.id)

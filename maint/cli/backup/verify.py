@@ -16,7 +16,7 @@ from maint.errors import Invalid, MaintError, Mistyped, PartlyDone, Refused, Sto
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Trust
-from maint.snapshots.catalogue import LATEST, entries, find_id, load, usual_level
+from maint.snapshots.catalogue import LATEST, Gone, entries, find_id, load, usual_level
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import STRAY, Verification, unkept
 from maint.snapshots.verify import all_mistyped, insist_on_password, record, refuse_mistyped
@@ -134,7 +134,7 @@ def _all_judged(
 ) -> tuple[Sequence[Verification], MaintError | None]:
     """Verify snapshots as deep as the secrets at hand allow; return what was found, and what else is to be raised.
 
-    Of `several`, one whose manifest the store does not give keeps nobody from the others.
+    Of `several`, one that is gone, or whose manifest the store does not give, keeps nobody from the others.
     """
     deepest, why = _within_reach(site, levels)
     judged, mistyped = list[tuple[Verification, PartlyDone | None]](), list[Mistyped]()
@@ -143,6 +143,10 @@ def _all_judged(
             judged.append(_judged(site, screen, one, min(level, deepest), begin))
         except Mistyped as failure:
             mistyped.append(failure)
+        except Gone as gone:
+            if not several:
+                raise
+            screen.say(gone.message)
         except (Invalid, Refused):  # a secret can be read no longer, such as of a vault that let one in for an hour
             deepest, why = _within_reach(site, levels)
             if why is None:

@@ -1,0 +1,61 @@
+"""Another machine prunes while a command reads: what is gone is told, and nothing is called damaged or undone."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maint.adapters.stores.local import LocalStore
+from tests.cli.backup.test_rekey import change_recipient
+from tests.steps.conftest import back_up
+from tests.steps.operator import Operator, environment
+
+THEIRS = "state-two"
+
+
+@pytest.fixture
+def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The id of a snapshot that another machine prunes as soon as this one opens its deployment."""
+    back_up(loaded)
+    change_recipient(loaded)
+    config, folder = Path(loaded.config), loaded.lab.folder
+    policy = "      keep: {last: 1}\n      minimum: 1\n"
+    config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n{policy}"))
+    oldest, _ = loaded("backup", "list", "-o", "json").json["snapshots"]
+    shutil.copytree(loaded.state / "keys", folder / THEIRS / loaded.state.name / "keys")
+    opened, waiting = LocalStore.open, [True]
+
+    def late(store: LocalStore, name: str) -> Any:
+        if f"{oldest['id']}/deployment.json" in name and waiting and "second" not in store.location:
+            waiting.clear()
+            words = ("backup", "prune", "--yes", "--thaw", "no matter", "--allow-plain")
+            with loaded.fork(*words, env=environment(MAINT_STATE=str(folder / THEIRS))) as other:
+                assert other.communicate() and other.returncode == 0
+        return opened(store, name)
+
+    monkeypatch.setattr(LocalStore, "open", late)
+    yield oldest["id"]
+    assert not waiting
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("verify --stale 0s", 0),
+        ("verify {}", 5),
+        ("drill {}", 5),
+        ("list --rebuild", 0),
+        ("rekey --all", 0),
+        ("create --yes", 7),  # of a manager that redacts
+    ],
+)
+def test_a_command_says_that_it_is_gone_and_does_the_rest(loaded: Operator, pruned: str, line: str, code: int) -> None:
+    said = loaded("backup", *line.format(pruned).split())
+    assert said.code == code, said.err
+    assert f"snapshot {pruned} was removed from {loaded.lab.folder}/backups while it was read" in said.err
+    assert "missing" not in said.out + said.err
+    listed = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert pruned not in [one["id"] for one in listed]
+    assert loaded("backup", "verify", "--stale", "0s").code == 0
