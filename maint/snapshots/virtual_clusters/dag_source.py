@@ -16,6 +16,8 @@ _LONGEST = 4 * 1024 * 1024  # bytes of a DAG file
 _ONE_AT_A_TIME = Lock()  # Python 3.11 counts the depth of all that is parsed in one place: SystemError
 _NEVER = (None, "")  # as the schedule of a DAG: only ever by hand
 _RUNNERS = ("CDEJobRunOperator", "CdeRunJobOperator")  # what tasks run jobs with (J4.4)
+_BINDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+_ALL = "*"  # what may bind any name: `from … import *`
 
 
 class Dag(msgspec.Struct, frozen=True):
@@ -109,12 +111,14 @@ def _constants(tree: ast.Module) -> Mapping[str, object]:
     nodes = list(ast.walk(tree))
     bound = Counter(node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
     bound.update(node.arg for node in nodes if isinstance(node, ast.arg))
+    bound.update(node.asname or node.name for node in nodes if isinstance(node, ast.alias))
+    bound.update(node.name for node in nodes if isinstance(node, _BINDING) and node.name)
     return {
         target.id: node.value.value
         for node in nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
-        if isinstance(target, ast.Name) and bound[target.id] == 1
+        if isinstance(target, ast.Name) and bound[target.id] == 1 and not bound[_ALL]
     }
 
 
