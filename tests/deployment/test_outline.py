@@ -107,3 +107,11 @@ def test_a_setting_whose_flag_is_no_flag_is_compared_as_a_tree() -> None:
     trees, outlines = both_ways(odd.replace(b"1.5", b"false"), odd)
     assert outlines == trees
     assert [path for path, *_ in outlines[0]] == ["hosts/h1/config/a"]
+
+
+def test_what_has_the_field_of_a_secret_is_compared_as_a_tree() -> None:
+    before = b'{"hosts": [{"hostId": "h1", "password": "x"}, {"hostId": "h2", "password": "x"}]}'
+    trees, outlines = both_ways(before, before.replace(b'"x"}]', b'"y"}]'))
+    assert outlines == trees
+    assert [path for path, *_ in outlines[0]] == ["hosts/h2/password"]
+    assert not isinstance(Outline([before], FINGERPRINT, LONGEST).tree["hosts"]["h1"], Folded)  # type: ignore[index]

@@ -253,6 +253,13 @@ def test_a_window_that_another_site_of_the_manager_left_open_is_told_and_closed_
     (line,) = [one for one in lines if one["label"] == "redaction window"]
     assert (line["state"], f"by site {SITE}" in line["words"]) == ("FAIL", True)
     assert f"by site {SITE}" in here("backup", "create", *words).err
+    record = here.state / "window.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[:-9])
+    lines = here("doctor", *words, "-o", "json").json["checks"]
+    (line,) = [one for one in lines if one["label"] == "redaction window"]
+    assert line["state"] != "ok" and f"a redaction window of site {SITE} may be open: {record} cannot" in line["words"]
+    record.write_bytes(whole)
     close = ("manager", "export", "--close-window", *words)
     assert f"by site {SITE}" in here(*close, "--dry-run").out
     said = here(*close, "--yes")
