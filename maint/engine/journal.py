@@ -4,6 +4,7 @@ What a kill leaves, an unterminated last line, is dropped. Any other line that i
 what stood there may be an act that was begun.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -20,7 +21,7 @@ from maint.config.actor import actor
 from maint.engine import last_command
 from maint.engine.lock import make_state_folder
 from maint.errors import Invalid, Refused, WorkFailed
-from maint.files import create, explaining, read_file, remove, write_all, writing
+from maint.files import create, explaining, is_file, read_file, remove, write_all, writing
 from maint.model.formatting import show_count, show_time
 from maint.model.json import Json
 from maint.model.plan import Effect, Outcome, Plan, RanHook, Result
@@ -192,11 +193,13 @@ _RESUME = "`maint playbook resume`"
 
 
 def _disk(path: Path, error: OSError) -> WorkFailed:
-    begun = path.is_file() and path.stat().st_size > 0  # else there is no run yet
+    begun = is_file(path) and path.stat().st_size > 0  # else there is no run yet
+    closed = error.errno in (errno.EACCES, errno.EPERM)
+    mend = "become the account that owns the state folder" if closed else "make room on the disk of the state folder"
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
         detail=["nothing is done that was not written down first"],
-        hint=f"make room on the disk of the state folder, then {_RESUME if begun else 'run it again'}",
+        hint=f"{mend}, then {_RESUME if begun else 'run it again'}",
     )
 
 
@@ -432,8 +435,11 @@ def _between(first: str, then: str) -> float:
 
 def journals(state: Path) -> list[Path]:
     """Return the files of all journals, oldest first."""
-    with owned(state):
-        return sorted((state / RUNS).glob("*.jsonl"))
+    with owned(state / RUNS), suppress(FileNotFoundError):
+        return sorted(
+            path for path in (state / RUNS).iterdir() if path.suffix == ".jsonl"
+        )  # `glob` finds none in a closed one
+    return []
 
 
 def owned(folder: Path) -> AbstractContextManager[None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from maint.errors import NotWritten
-from maint.files import keep_record, kept_record, remove
+from maint.files import keep_record, kept_record, remove, visible
 from maint.model.formatting import show_time
 
 _FILE = "asked.json"  # in a site's state folder
@@ -22,7 +22,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 def note(state: Path, command: str, now: datetime) -> None:
     """Remember a command, where the state folder is there and ours: a command that only reads need not own it."""
-    if not state.is_dir():
+    if not visible(state):
         return
     path = state / _FILE
     with suppress(OSError):
@@ -35,7 +35,7 @@ def note(state: Path, command: str, now: datetime) -> None:
 def last(state: Path) -> Asked | None:
     """Return the command that was given last, where no run has begun since then."""
     path = state / _FILE
-    return kept_record(path, Asked) or (Asked("", "") if path.exists() else None)
+    return kept_record(path, Asked) or (Asked("", "") if visible(path) else None)
 
 
 def forget(state: Path) -> None:

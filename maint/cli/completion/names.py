@@ -128,8 +128,9 @@ def remember(state: Path, **shown: Iterable[str]) -> None:
     """Keep the `snapshots` or `clusters` that a listing has shown: completion asks no store and no manager."""
     kept = _memo(state)
     told = {kind: list(names) for kind, names in shown.items()}
-    if state.is_dir() and kept != (new := {**kept, **told}):
-        _keep(state / MEMO, new)
+    with suppress(OSError):  # a folder that is closed to us is not written to either
+        if state.is_dir() and kept != (new := {**kept, **told}):
+            _keep(state / MEMO, new)
 
 
 def _bare(names: Iterable[str]) -> list[tuple[str, str]]:
