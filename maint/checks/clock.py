@@ -69,6 +69,8 @@ def _ntp(lines: list[str]) -> Verdict:
 
 
 def _timedate(lines: list[str]) -> Verdict:
+    if not any(line.startswith("NTPSynchronized=") for line in lines):  # `show` is younger than RHEL 7
+        raise CouldNotTell("timedatectl does not say whether the clock is synchronised")
     synced = "NTPSynchronized=yes" in lines
     shown = "synchronised" if synced else "not synchronised"
     return held(synced, shown, "dnf install -y chrony && systemctl enable --now chronyd")

@@ -18,6 +18,12 @@ TRY = (
 )
 
 
+def main_process(unit: str) -> str:
+    """Return a command that prints the number of a unit's main process, nothing where none runs."""
+    # systemd's `--value` is younger than RHEL 7.
+    return f"systemctl show -p MainPID {unit} | sed -n 's/^MainPID=\\([1-9]\\)/\\1/p'"
+
+
 class CouldNotTell(Exception):
     """What keeps a rule from judging: nobody could find out.
 

@@ -20,7 +20,7 @@ from maint.checks.check import (
     warned,
 )
 from maint.checks.database import VALUE
-from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, SiteFacts, main_process, usual_of
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import require_auto_tls
@@ -41,7 +41,7 @@ _ACTIVATED = (
 _AGENT = "/var/run/cloudera-scm-agent"
 # Python's configparser, which reads it, takes blanks around names and values, and a colon.
 _SET = "$(sed -n 's/^server_{}[[:space:]]*[=:][[:space:]]*\\([^[:space:]]*\\).*/\\1/p' $c)"
-_PID = "p=$(systemctl show -p MainPID --value cloudera-scm-server)"
+_PID = f"p=$({main_process('cloudera-scm-server')})"
 QUESTIONS = {
     "java_options": f"[ -r {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
     " grep -o -e '-Dcom.cloudera.api.redaction=[A-Za-z]*' -e '-Xmx[0-9]*[kKmMgG]*'; true",

@@ -17,7 +17,7 @@ from maint.checks.check import (
     setting_kernel,
     warned,
 )
-from maint.checks.facts import NOT_FOUND, CouldNotTell, HostFacts, NotApplicable, SiteFacts, usual_of
+from maint.checks.facts import NOT_FOUND, CouldNotTell, HostFacts, NotApplicable, SiteFacts, main_process, usual_of
 from maint.checks.thresholds import UNKNOWN, supported, threshold
 from maint.model.fleet import State
 from maint.model.formatting import show_count
@@ -38,7 +38,8 @@ QUESTIONS = {
     "os_release": "cat /etc/os-release",
     "units": f"systemctl show --no-pager -p {_PROPERTIES} {' '.join(UNITS)}",
     "selinux": f'echo "now=$(getenforce)"; f={_SELINUX}; [ -f $f ] && sed -n "s/^SELINUX=/file=/p" $f; true',
-    "limits": "for p in self $(pidof -s cmf-agent); do"
+    # The agent calls itself cmf-agent up to release 5.
+    "limits": f"a=$({main_process('cloudera-scm-agent')}); for p in self ${{a:-$(pidof -s cmf-agent)}}; do"
     " [ -r /proc/$p/limits ] && grep -e 'Max processes' -e 'Max open files' /proc/$p/limits; done; true",
     "umask": "umask",
     "packages_32bit": "command -v rpm > /dev/null || exit 127; rpm -qa --qf '%{ARCH}\\n' | grep -c 'i[3-6]86'; true",

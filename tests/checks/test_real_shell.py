@@ -196,6 +196,41 @@ def test_of_settings_of_kerberos_the_first_in_its_section_counts(root: Path, con
     assert (verdict.state, wrong in verdict.observed) == (State.WARN if wrong else State.PASS, True), verdict
 
 
+@pytest.fixture
+def unit() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that may open 1024 files, as systemd 219 shows a unit's."""
+    words = "ulimit -n 1024; exec tail -f /dev/null --pid=$$ -- -Dcom.cloudera.api.redaction=false"
+    process = subprocess.Popen(["/bin/sh", "-c", words], stderr=subprocess.DEVNULL)
+    while not Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"tail"):
+        pass
+    yield process
+    process.kill()
+    process.wait()
+
+
+def of_old_systemd(process: "subprocess.Popen[bytes]") -> str:
+    return (
+        f"case $* in *--value*) echo \"unrecognized option '--value'\" >&2; exit 1;; esac; echo MainPID={process.pid}"
+    )
+
+
+def test_the_limits_of_an_agent_are_those_of_its_unit_whatever_it_calls_itself(
+    root: Path, unit: "subprocess.Popen[bytes]"
+) -> None:
+    answer = told(root, "limits", systemctl=of_old_systemd(unit), pidof="exit 1")
+    verdict = CHECKS["os.nofile"].judge(host({"limits": answer}))
+    assert (verdict.state, verdict.observed) == (State.WARN, "1024"), answer
+    assert "cloudera-scm-agent.service.d" in verdict.remedy
+
+
+def test_the_options_of_a_running_server_are_seen_where_systemd_is_old(
+    root: Path, unit: "subprocess.Popen[bytes]"
+) -> None:
+    answer = told(root, "java_running", systemctl=of_old_systemd(unit))
+    verdict = CHECKS["cm.redaction"].judge(host({"java_options": "file-there", "java_running": answer}))
+    assert verdict.observed.startswith("the file says true, the running server has false"), answer
+
+
 @pytest.mark.parametrize(
     ("kind", "says", "state"),
     [

@@ -235,6 +235,7 @@ CLOCKS = [
     ("time.sync", {"units": units("chronyd", "ntpd"), "sync": "tool=chronyc\n" + TRACKING.format("0.0", "Normal")}, FAIL),
     ("time.sync", {"units": units(), "sync": "tool=timedatectl\nNTPSynchronized=yes"}, PASS),
     ("time.sync", {"units": units(), "sync": ""}, ERROR),
+    ("time.sync", {"units": units(), "sync": "tool=timedatectl"}, ERROR),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n*10.0.0.1 .GPS. 1 u 3 64 377 0.1 1.2 0.1"}, PASS),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n 10.0.0.1 .INIT. 16 u 3 64 0 0.1 1.2 0.1"}, FAIL),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\n506 Cannot talk to daemon"}, ERROR),
