@@ -33,12 +33,16 @@ def end(state: Path, snapshot_id: str) -> None:
 
 
 def unfinished(state: Path, location: str) -> set[str]:
-    """Return the ids of what was begun in a store and never ended; true only for who holds the site's lock."""
+    """Return the ids of what was begun in a store and never ended; true only for who holds the site's lock.
+
+    Raises:
+        Invalid: the folder of these notes is closed to this account.
+    """
     folder = state / "begun"
-    if not folder.is_dir():
-        return set()
-    there = [path for path in folder.iterdir() if is_id(path.name)]
-    return {path.name for path in there if files.read_file(path).decode(errors="replace") == location}
+    with files.reading(folder), suppress(FileNotFoundError):
+        there = [path for path in folder.iterdir() if is_id(path.name)]
+        return {path.name for path in there if files.read_file(path).decode(errors="replace") == location}
+    return set()
 
 
 def remember_seen(site: Site, snapshot_id: str) -> None:

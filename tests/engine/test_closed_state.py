@@ -13,6 +13,7 @@ from maint.cli.completion.names import remember
 from maint.engine import last_command
 from maint.engine.journal import journals
 from maint.errors import Invalid, WorkFailed
+from maint.snapshots.in_progress import unfinished
 from tests.engine.conftest import Bench, site_in
 
 ONE = "name: x\nsummary: X.\nsteps:\n  - {name: A, do: try.change, with: {target: a}}\n"
@@ -51,6 +52,13 @@ def test_a_run_that_cannot_write_where_runs_are_says_whose_account_can() -> None
     with closed("runs", 0o555) as bench, refused as failure:
         bench.run(ONE)
     assert "the account that owns the state folder" in str(failure.value.hint)
+
+
+def test_notes_of_snapshots_that_are_closed_to_the_account_are_not_taken_for_none() -> None:
+    with closed("runs") as bench:
+        (bench.site.state / "begun").symlink_to("runs")
+        with pytest.raises(Invalid, match="begun cannot be read: Permission denied"):
+            unfinished(bench.site.state, "anywhere")
 
 
 @pytest.mark.parametrize(
