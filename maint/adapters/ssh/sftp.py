@@ -22,7 +22,7 @@ _OPEN, _EXTENDED, _STATUS, _NAMES, _FACTS = 3, 200, 101, 104, 105
 _SIZES = {1: 8, 2: 8, 4: 4, 8: 8}  # flags of a file's facts, and the bytes of what they announce
 _LONGER = 1 << 31  # the flag for further facts, a pair of texts each
 _LONGEST = 1 << 20  # bytes of an answer; OpenSSH's own client believes 256 KiB
-_MOST = 1_000_000  # files in a folder
+MOST = 1_000_000  # files in a folder, or in all
 _NEW = struct.pack(">III", 2 | 8 | 32, 4, 0o600)  # for writing, created here and by nobody else; its mode
 _MISSING, _DENIED, _UNSUPPORTED = 2, 3, 8
 _NUMBERS = {_MISSING: errno.ENOENT, _DENIED: errno.EACCES}
@@ -137,8 +137,8 @@ class _Answers:
         if answer[0] == _NAMES:
             names, at = _number(answer, at)
             self.names += names
-        if self.names > _MOST:
-            raise SFTPError(f"the server lists more than {_MOST} files in a folder")
+        if self.names > MOST:
+            raise SFTPError(f"the server lists more than {MOST} files in a folder")
         for _ in range(names):
             if answer[0] == _NAMES:
                 at = _behind_text(answer, _behind_text(answer, at))

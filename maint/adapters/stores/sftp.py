@@ -10,13 +10,14 @@ from urllib.parse import SplitResult, unquote
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.ssh.connections import Connections, KeptConnection
-from maint.adapters.ssh.sftp import BROKEN, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
+from maint.adapters.ssh.sftp import BROKEN, MOST, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import Access, stored_files
 from maint.config.actor import account
 from maint.config.schema import HostSettings, SshSettings
 from maint.errors import CannotReach, Invalid, StoreFailed
 from maint.retry import briefly
 
+_DEEPEST = 32  # folders within each other; what is stored lies in a few
 _KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
 
 
@@ -149,10 +150,14 @@ class SftpStore:
 
     def _walk(self, folders: Sequence[str]) -> Iterator[tuple[str, Facts]]:
         with self._failing("cannot list"), self._sessions.session() as session:
-            todo = ["/".join(folders)]
+            todo, seen = ["/".join(folders)], 0
             while todo:
                 where = todo.pop()
-                for facts in session.list(f"{self._root}/{where}".rstrip("/") or "/"):
+                found = session.list(f"{self._root}/{where}".rstrip("/") or "/")
+                seen += len(found)
+                if seen > MOST or where.count("/") > _DEEPEST:
+                    raise OSError(f"it has more than {MOST} files and folders, or folders without end")
+                for facts in found:
                     last, mode = facts.filename, facts.st_mode or 0
                     name = f"{where}/{last}" if where else last
                     if stat.S_ISDIR(mode) and not last.startswith("."):

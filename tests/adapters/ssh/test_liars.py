@@ -15,10 +15,11 @@ from paramiko import Channel, SFTPError
 from maint.adapters.ssh import sftp
 from maint.adapters.ssh.connections import BROKEN, Connections
 from maint.adapters.ssh.runner import BEGUN, SudoGate
-from maint.adapters.ssh.sftp import Session
+from maint.adapters.ssh.sftp import Session, Sessions
 from maint.adapters.ssh.shell import FabricShell
+from maint.adapters.stores import sftp as stores
 from maint.config.schema import HostSettings, SshSettings
-from maint.errors import CannotReach, LoginRefused, WorkFailed
+from maint.errors import CannotReach, LoginRefused, StoreFailed, WorkFailed
 
 VERSION, STATUS, HANDLE, NAME, ATTRS = 2, 101, 102, 104, 105
 
@@ -94,9 +95,47 @@ LISTS = {
 def test_a_server_that_lists_what_cannot_be_is_an_error_and_little_is_kept(
     lie: Callable[[int, bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sftp, "_MOST", 50_000)  # what goes on without an end reaches any limit, this one soon
+    monkeypatch.setattr(sftp, "MOST", 50_000)  # what goes on without an end reaches any limit, this one soon
     with pytest.raises(SFTPError):
         session(lie).list("/srv")
+
+
+class Within(Server):
+    """A server in each of whose folders there are others, without end."""
+
+    def __init__(self, folders: int) -> None:
+        super().__init__(self._listed)
+        self._folders, self._left = folders, 0
+
+    def _listed(self, kind: int, asked: bytes) -> bytes:
+        if kind == 11:  # opens a folder
+            self._left = 1
+            return packet(HANDLE, asked, text(b"h"))
+        if kind == 12 and self._left:
+            self._left = 0
+            names = (text(b"f%d" % n) + text(b"") + number(4) + number(0o40755) for n in range(self._folders))
+            return packet(NAME, asked, number(self._folders), *names)
+        return packet(STATUS, asked, number(1 if kind == 12 else 0), text(b""), text(b""))
+
+
+class Lent:
+    """One session, lent to a store again and again."""
+
+    def __init__(self, server: Server) -> None:
+        self._session = Session(cast(Channel, server))
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        yield self._session
+
+
+@pytest.mark.parametrize("folders", [1, 100])
+def test_folders_within_folders_without_end_are_an_error(folders: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "MOST", 5_000)
+    store = stores.SftpStore(cast(Sessions, Lent(Within(folders))), "/srv", "sftp://lies/srv")
+    with pytest.raises(StoreFailed, match="cannot list") as failure:
+        list(store.names())
+    assert failure.value.detail == ("it has more than 5000 files and folders, or folders without end",)
 
 
 def test_a_file_whose_facts_have_no_end_is_an_error() -> None:

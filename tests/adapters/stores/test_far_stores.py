@@ -180,7 +180,7 @@ def test_a_folder_of_a_host_that_lists_without_an_end_is_left(place: Place, monk
     store = place.store()
     for number in range(4):
         put(store, f"prod/1/{number}")
-    monkeypatch.setattr(sftp, "_MOST", 5)  # a folder lists itself, and the one above it
+    monkeypatch.setattr(sftp, "MOST", 5)  # a folder lists itself, and the one above it
     with pytest.raises(StoreFailed) as caught:
         list(store.names())
     assert "lists more than 5 files" in caught.value.in_a_line
