@@ -120,7 +120,7 @@ def _zone(site: SiteFacts) -> Mapping[str, Verdict]:
     seen = {h.name: h.text("zone") for h in site.answering("zone")}
     usual = usual_of(seen.values())
     model = next((name for name, value in seen.items() if value == usual), "")
-    remedy = f"`timedatectl set-timezone` with what `timedatectl show -p Timezone --value` prints on {model}"
+    remedy = f"`timedatectl set-timezone` with the time zone that `timedatectl` prints on {model}"
     return {
         name: held(value == usual, value if value == usual else f"{value}, others {usual}", remedy)
         for name, value in seen.items()

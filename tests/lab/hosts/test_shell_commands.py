@@ -267,4 +267,5 @@ def test_accounts_packages_and_the_time_zone_can_be_changed(machine: Machine, as
     assert run(machine, "dnf install -y unheard-of").status == 1
     ask("timedatectl set-timezone CET")
     assert ask("timedatectl show -p Timezone --value; date +%z").split()[0] == "CET"
+    assert ask("timedatectl").split() == ["Time", "zone:", "CET"]
     assert run(machine, "timedatectl set-timezone Nowhere/Else").status == 1

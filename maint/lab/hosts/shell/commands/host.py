@@ -109,7 +109,7 @@ def zone_offset(zone: str) -> tuple[str, int]:
 
 
 def timedatectl(call: Call) -> int:
-    """`timedatectl show -p Timezone|NTPSynchronized [--value]`, `timedatectl set-timezone ZONE`."""
+    """`timedatectl`, `timedatectl show -p Timezone|NTPSynchronized [--value]`, `timedatectl set-timezone ZONE`."""
     options = call.options("p:", ("value",))
     verb, *rest = options.operands or [""]
     if verb == "set-timezone" and len(rest) == 1:
@@ -122,6 +122,9 @@ def timedatectl(call: Call) -> int:
     unit = call.machine.units.get("chronyd")
     known = {"Timezone": zone_offset(call.machine.fact("timezone"))[0]}
     known["NTPSynchronized"] = "yes" if unit and unit.active() else "no"
+    if not verb:
+        call.out(f"{'Time zone: ':>27}{known['Timezone']}\n")
+        return 0
     if verb != "show" or rest or options.get("p") not in known:
         raise NotSimulated(" ".join(call.args))
     name = options.get("p")
