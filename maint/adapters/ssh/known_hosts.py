@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from maint.config.schema import SshSettings
-from maint.files import read_file, reading, writing, written
+from maint.files import locked, read_file, reading, writing, written
 from maint.model.fleet import Presented
 from maint.model.fleet import Standing as Standing
 
@@ -138,7 +138,7 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
         WorkFailed: it cannot be written, and is as it was.
     """
     target = path.resolve()  # a link stays one
-    with writing(path, "look at ssh.known_hosts"):
+    with writing(path, "look at ssh.known_hosts"), locked(target.parent):  # other sites may have the same file
         facts = target.stat() if target.exists() else None
         old = read_file(target).decode("utf-8", "surrogateescape") if facts else ""
         names = {key.recorded_as.lower() for key in keys}

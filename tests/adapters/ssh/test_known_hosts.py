@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,17 @@ def test_known_hosts_stay_those_of_the_account_that_they_belong_to_when_root_rec
     facts = path.stat()
     assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o777) == (65534, 65533, 0o600)
     assert judge(path.read_text(), "h", new) is Standing.KNOWN
+
+
+def test_keys_that_several_record_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text("# mine\n")
+
+    def some(site: int) -> None:
+        for number in range(20):
+            one, name = key(number), f"{site}-{number}"
+            record(path, [Presented(name, name, one.type, base64.b64encode(one.blob).decode(), one.fingerprint)])
+
+    with ThreadPoolExecutor(4) as sites:
+        list(sites.map(some, range(4)))
+    assert len(path.read_text().splitlines()) == 1 + 4 * 20
