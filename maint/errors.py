@@ -40,6 +40,7 @@ class MaintError(Exception):
 
 
 TEMPORARY_ROOM = "make room in the folder for temporary files (/tmp), or name another one in TMPDIR"
+_OWN = __file__.removesuffix("errors.py")
 BUG = 70  # the exit code of a failure that nobody foresaw
 
 
@@ -48,6 +49,14 @@ def exit_of(failure: BaseException | None) -> int:
     if failure is None:
         return 0
     return failure.exit_code if isinstance(failure, MaintError) else BUG
+
+
+def is_of_a_library(error: BaseException) -> bool:
+    """Whether an error was raised in code that is not ours."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and not place.tb_frame.f_code.co_filename.startswith(_OWN)
 
 
 class Failure(MaintError):

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from maint.errors import DeadlinePassed, Interrupted, WorkFailed
+from maint.errors import DeadlinePassed, Interrupted, MaintError, WorkFailed, is_of_a_library
 from maint.model.formatting import show_duration
 from maint.retry import heeded
 
@@ -53,6 +53,7 @@ class _Limit:
     def __init__(self, deadline: float, of: float) -> None:
         self.deadline = deadline
         self.of = of  # as it was set, in seconds
+        self.passed: DeadlinePassed | None = None  # what was raised when it struck
 
     def put_off(self, until: float) -> None:
         """Set the deadline anew, in the seconds of `uptime`."""
@@ -113,7 +114,9 @@ class _Alarm:
         if self._open:  # where none has passed, one was put off, or the timer's clock ran a hair ahead of ours
             self._arm()
         if passed:
-            raise DeadlinePassed(f"the limit of {show_duration(passed[0].of)} has passed", limit=passed[0])
+            first = passed[0]
+            first.passed = DeadlinePassed(f"the limit of {show_duration(first.of)} has passed", limit=first)
+            raise first.passed
 
 
 _ALARM = _Alarm()
@@ -181,6 +184,10 @@ class SystemClock:
         try:
             _ALARM.push(limit)
             yield limit.put_off
+        except Exception as error:  # such as of a library in Rust, which makes a failure of its own of what was raised
+            if limit.passed is not None and not isinstance(error, MaintError) and is_of_a_library(error):
+                raise limit.passed from error
+            raise
         finally:
             try:
                 _ALARM.pop(limit)

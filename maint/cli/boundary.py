@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 import msgspec
@@ -19,7 +18,17 @@ import msgspec
 import maint
 from maint.adapters.clock import raise_again
 from maint.cli.screen import COLORS, LOG_FORMATS, Screen
-from maint.errors import BUG, TEMPORARY_ROOM, Interrupted, MaintError, Stopped, UsageError, WorkFailed, shortage
+from maint.errors import (
+    BUG,
+    TEMPORARY_ROOM,
+    Interrupted,
+    MaintError,
+    Stopped,
+    UsageError,
+    WorkFailed,
+    is_of_a_library,
+    shortage,
+)
 
 
 class ExitCode(msgspec.Struct, frozen=True):
@@ -171,12 +180,11 @@ def _let_go_of_lost_terminals() -> None:
 
 def _stopped(error: BaseException) -> MaintError | None:
     """Return what asked to end where Python or a library made another failure of it, None where this is a bug."""
-    if _received[0] and not all(isinstance(one, Exception) for one in (error, error.__cause__) if one):
+    elsewhere = is_of_a_library(error)  # one in C or Rust does not even keep what it was raised from
+    if _received[0] and (elsewhere or not all(isinstance(one, Exception) for one in (error, error.__cause__) if one)):
         return Interrupted(_received[0])
     if isinstance(error.__cause__, Stopped):  # up to Python 3.11 what is raised while a class is made: RuntimeError
         return error.__cause__
-    where = traceback.extract_tb(error.__traceback__)[-1].filename
-    elsewhere = not Path(where).is_relative_to(Path(maint.__file__).parent)
     return error.__context__ if elsewhere and isinstance(error.__context__, Stopped) else None
 
 

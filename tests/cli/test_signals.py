@@ -98,6 +98,30 @@ def lose():
     assert (ended.returncode, "cannot encrypt" in ended.stderr) == (143, True)
 
 
+ANOTHER = """
+def lose():
+    failure = None
+    try:
+        strike()
+    except Exception:
+        failure = ValueError("a schema cannot be built")  # as pydantic's core, in Rust, says of what is raised in it
+    if failure:
+        raise failure
+"""
+
+
+@pytest.mark.parametrize(("strike", "limit", "code"), [(SIGNAL, LONG, 143), (LIMIT, 0.1, 1)])
+def test_what_a_library_makes_of_a_signal_or_a_limit_is_no_bug(strike: str, limit: float, code: int) -> None:
+    ended = run(WORK.format(strike=strike, lose=ANOTHER, limit=limit, long=LONG))
+    assert (ended.returncode, "bug" in ended.stderr) == (code, False), ended.stderr
+    assert ("the limit of 0.1s has passed" if code == 1 else "interrupted") in ended.stderr
+
+
+def test_a_bug_of_a_library_is_one_where_no_limit_has_passed() -> None:
+    ended = run(WORK.format(strike="def strike(): 1 / 0\n", lose=ANOTHER, limit=LONG, long=LONG))
+    assert (ended.returncode, "this is a bug in maint: ValueError" in ended.stderr) == (70, True)
+
+
 def test_a_run_whose_signal_was_swallowed_begins_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
 
