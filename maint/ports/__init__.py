@@ -222,7 +222,7 @@ class StoreSight(Protocol):
         """Return the bytes of a file, None where there is none."""
 
     def written(self, name: str) -> datetime | None:
-        """Return when a file was written, UTC, by the store's clock, to the second; None where there is none."""
+        """Return when a file was written, UTC, by the store's clock, to the second; None where nothing tells."""
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Read a file as a stream; `FileNotFoundError` where there is none."""

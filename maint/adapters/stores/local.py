@@ -66,9 +66,11 @@ class LocalStore:
         return found.st_size if found else None
 
     def written(self, name: str) -> datetime | None:
-        """Return when a file was written, by the clock of the folder's machine; None where there is none."""
+        """Return when a file was written, by the clock of the folder's machine; None where nothing tells."""
         found = self._facts(name)
-        return datetime.fromtimestamp(found.st_mtime, UTC) if found else None
+        with suppress(ValueError, OverflowError, OSError):  # beyond the calendar
+            return datetime.fromtimestamp(found.st_mtime, UTC) if found else None
+        return None
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:

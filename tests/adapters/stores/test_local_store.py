@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,7 @@ def test_a_file_system_without_hard_links_keeps_the_promises(
 
 NO_LINKS = """
 import sys
+from contextlib import suppress
 from pathlib import Path
 from maint.adapters.stores import Access, open_store
 from maint.errors import StoreFailed
@@ -258,6 +260,7 @@ def test_a_commit_that_the_disk_does_not_confirm_leaves_no_name(
 
 HAMMER = """
 import sys
+from contextlib import suppress
 from pathlib import Path
 from maint.adapters.stores.local import LocalStore
 store, name = LocalStore(Path(sys.argv[1])), sys.argv[2]
@@ -276,3 +279,13 @@ def test_two_machines_that_make_and_remove_the_same_folders_do_not_disturb_each_
     for machine in machines:
         _, said = machine.communicate(timeout=200)
         assert machine.returncode == 0, said.decode()[-500:]
+
+
+@pytest.mark.parametrize("when", [1e12, -1e12])
+def test_a_file_whose_time_is_in_no_calendar_was_written_at_no_time(tmp_path: Path, when: float) -> None:
+    store = LocalStore(tmp_path)
+    with store.create("prod/one") as file:
+        file.write(b"x")
+    with suppress(OSError):  # some file systems refuse such times, or keep the nearest that they have
+        os.utime(tmp_path / "prod/one", (when, when))
+    assert abs((tmp_path / "prod/one").stat().st_mtime) < 1e11 or store.written("prod/one") is None
