@@ -1,9 +1,10 @@
 """Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from maint.errors import Refused, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
@@ -230,7 +231,8 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 continue
             if going:
                 refuse_clock_ahead(site)
-                copy_records(site, other)  # so that the copy, too, can tell why they went
+                with suppress(StoreFailed):  # a full copy gets room by what follows
+                    copy_records(site, other)  # so that it can tell why they went
             for snapshot_id in going:
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"

@@ -14,7 +14,7 @@ from maint.model.formatting import show_count, show_time
 from maint.model.snapshot import Snapshot, StoredFile
 from maint.ports import Site
 from maint.snapshots.capture import recipients_of
-from maint.snapshots.catalogue import Entry, entries, usual_level
+from maint.snapshots.catalogue import Entry, committed_ids, entries, usual_level
 from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import storing
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
@@ -105,6 +105,11 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     """
     _refuse_needed(one.old)
     for place in every_store(site):
+        if made.id not in committed_ids(place):  # which says nothing of it, so no failure is kept there
+            raise Refused(
+                f"{one.old.id} stays: {made.id} is not proven in {place.store.location}, which does not hold it yet",
+                hint="`maint backup create` brings copies up to date; then run this again",
+            )
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
         record(place, seen)

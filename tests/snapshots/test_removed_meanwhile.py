@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
+from maint.errors import StoreFailed
 from maint.restore.drill import drill
 from maint.snapshots import prune
 from maint.snapshots.catalogue import Gone, entries, load
@@ -98,3 +99,17 @@ def test_what_a_copy_lost_since_it_was_pruned_is_told_there_too(aged: Any, run: 
 def test_what_no_record_tells_of_is_damaged(aged: Any, name: str) -> None:
     oldest = removed_at(aged, name, told=False)
     assert [one.words for one in verify(aged, oldest, 3).failures] == [f"{name} is missing"]
+
+
+def test_a_full_copy_gets_room_although_it_cannot_be_told_why(aged: Any, run: Run, tmp_path: Path) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    copy, oldest = with_store(aged, aged.copies[0]), ids(aged)[0]
+    run(replicate(aged))
+    prune.remove(aged, oldest, ["no rule keeps it"])
+
+    def full(name: str) -> Any:
+        raise StoreFailed(f"cannot write {name}", detail=["No space left on device"])
+
+    aged.copies[0].create = full
+    assert run(prune.follow(aged)) == []
+    assert oldest not in ids(copy)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from maint.adapters.stores.local import LocalStore
+from maint.errors import StoreFailed
 from maint.lab.create import SITE
 from maint.lab.pki import age_key
 from tests.steps.conftest import back_up
@@ -147,3 +149,23 @@ def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itsel
     assert loaded("backup", "verify", kept).code == 0
     assert loaded("backup", "prune", "--damaged", "--yes").code == 0
     assert stored(loaded, "backups") == [kept]
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_what_a_copy_does_not_hold_yet_is_not_called_damaged(
+    changed: Any, writable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, create = stored(changed, "backups"), LocalStore.create
+
+    def full(store: LocalStore, name: str) -> Any:
+        if "second" in store.location and (not writable or "/under-way/" in name):
+            raise StoreFailed(f"cannot write {name}", detail=["No space left on device"])
+        return create(store, name)
+
+    monkeypatch.setattr(LocalStore, "create", full)
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
+    assert said.code == 7, said.err
+    assert f"{before[0]} stays: " in said.err
+    assert f"is not proven in {changed.lab.folder}/second, which does not hold it yet" in said.err
+    assert "must not be relied on" not in said.err and "is missing" not in said.err
+    assert not list((changed.lab.folder / "second").rglob("*-verify-*"))
