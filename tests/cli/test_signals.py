@@ -66,9 +66,9 @@ raise SystemExit(guarded(lambda: Screen("table"), work))
 """
 
 
-def run(text: str) -> "subprocess.CompletedProcess[str]":
+def run(text: str, **env: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment(), check=False
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment(**env), check=False
     )
 
 
@@ -117,8 +117,8 @@ def test_what_a_library_makes_of_a_signal_or_a_limit_is_no_bug(strike: str, limi
     assert ("the limit of 0.1s has passed" if code == 1 else "interrupted") in ended.stderr
 
 
-def test_a_bug_of_a_library_is_one_where_no_limit_has_passed() -> None:
-    ended = run(WORK.format(strike="def strike(): 1 / 0\n", lose=ANOTHER, limit=LONG, long=LONG))
+def test_a_bug_of_a_library_is_one_where_no_limit_has_passed(tmp_path: Path) -> None:
+    ended = run(WORK.format(strike="def strike(): 1 / 0\n", lose=ANOTHER, limit=LONG, long=LONG), TMPDIR=str(tmp_path))
     assert (ended.returncode, "this is a bug in maint: ValueError" in ended.stderr) == (70, True)
 
 
