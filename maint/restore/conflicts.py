@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Literal, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -21,7 +21,8 @@ from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.dag_source import Dag, dag_places, read_dag_from
 from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 
-POLICIES = ("refuse", "skip", "rename", "replace")
+Policy: TypeAlias = Literal["refuse", "skip", "rename", "replace"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 _SHOWN = 10
 _LONGEST = 64  # characters of a name (J4.3)
 
@@ -102,7 +103,7 @@ def recovery_source(sight: Sight, snapshot: Snapshot, cluster: str) -> Snapshot 
 def decide(
     document: ClusterDocument,
     live: VirtualClusterSight,
-    policy: str,
+    policy: Policy,
     dags: Mapping[str, Dag | None],
     *,
     accept_race: bool,

@@ -11,8 +11,10 @@ from maint.cli.run_playbook import carry_out, plan_json
 from maint.cli.screen import plan_text, table
 from maint.engine.load import library
 from maint.engine.plan import make_plan
+from maint.errors import Invalid
 from maint.model.json import Json
 from maint.snapshots.prune import lines, verdict
+from maint.steps.snapshots.retention import end_of_hold
 
 SnapshotName = Annotated[str, argument("Its id or the beginning of it.")]
 Reason = Annotated[str, option("--reason", "Why.")]
@@ -40,6 +42,10 @@ def hold(
     until: Annotated[str, option("--until", "Last day of the hold, such as 2027-06-30.")] = "",
 ) -> int:
     """Keep a snapshot from being pruned, until a day or until it is released."""
+    try:
+        end_of_hold(until)
+    except ValueError as error:
+        raise Invalid(f"--until: {error}", hint="the last day of the hold; without it, `release` ends it") from None
     return carry_out(flags, "hold", {"snapshot": snapshot, "reason": reason, "until": until})
 
 

@@ -20,7 +20,7 @@ from maint.errors import CannotReach, Differences, UsageError
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.virtual_cluster import Object
-from maint.restore.conflicts import chosen_cluster
+from maint.restore.conflicts import POLICIES, chosen_cluster
 from maint.snapshots.virtual_clusters.document import drift_of
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.virtual_clusters.smoke import mended
@@ -147,6 +147,8 @@ class ClusterRestoreRequest(msgspec.Struct, frozen=True):
 @command(VC, GUARDS, playbooks=("restore-virtual-cluster",))
 def restore(flags: Flags, request: ClusterRestoreRequest) -> int:
     """Bring a virtual cluster's resources and jobs back, schedules paused; asks for the virtual cluster's name."""
+    if request.on_conflict not in POLICIES:
+        raise UsageError(f"there is no --on-conflict {request.on_conflict!r}", hint=f"one of {', '.join(POLICIES)}")
     return carry_out(flags, "restore-virtual-cluster", {"vc": chosen(flags), **asdict(request)})
 
 

@@ -3,8 +3,9 @@
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from maint import files
 from maint.errors import Refused, WorkFailed
@@ -19,7 +20,7 @@ from maint.snapshots.verify import verdict_of
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.server import START_LIMIT, await_version, restart_and_wait, stores_tls
 from maint.steps.restore.deployment import SnapshotArguments
-from maint.steps.step import Arguments, NoArguments, Progress, Step, done, skipped, unchanged
+from maint.steps.step import Arguments, NoArguments, Progress, Step, done, in_a_template, skipped, unchanged
 
 
 class AwaitTls(Step[SnapshotArguments]):
@@ -108,6 +109,12 @@ class DeliverArguments(Arguments):
     file: str = Field("", description="a file that does not exist yet")
     command: str = Field("", description="words of a command; no shell")
 
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.file) == bool(self.command) and not (in_a_template(self.file) or in_a_template(self.command)):
+            raise ValueError("the truststore password needs one place to go: give either `file` or `command`")
+        return self
+
 
 class DeliverPassword(Step[DeliverArguments]):
     """Write the truststore password to a new 0600 file, or feed it to a command's standard input."""
@@ -117,8 +124,6 @@ class DeliverPassword(Step[DeliverArguments]):
     writes = frozenset({"file"})
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
-        if bool(args.file) == bool(args.command):
-            raise Refused("the truststore password needs one place to go", hint="give either a file or a command")
         if args.file and Path(args.file).exists():
             raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
         where = f"file {args.file}" if args.file else f"command {_words(args.command)[0]}"

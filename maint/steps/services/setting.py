@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 from msgspec.structs import replace
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from maint.config.secrets import check_reference
 from maint.errors import Refused
 from maint.model.formatting import show_some
 from maint.model.json import Json
@@ -19,7 +20,7 @@ from maint.steps.guards import put_proof
 from maint.steps.services import change_setting
 from maint.steps.services.change_setting import kept_settings, old_value, overwritten_by, spans
 from maint.steps.services.places import PlaceArguments, SettingPlaceArguments, find_place, place_from, place_to_json
-from maint.steps.step import Arguments, Progress, Step, skipped
+from maint.steps.step import Arguments, Progress, Step, in_a_template, skipped
 
 
 class SettingArguments(SettingPlaceArguments):
@@ -28,6 +29,13 @@ class SettingArguments(SettingPlaceArguments):
     name: str = Field(description="as the manager's API spells it, such as dfs_replication")
     value: str | int | float | bool | None = Field(None, description="what it shall be; null unsets it")
     secret: str = Field("", description="a reference to the value of a secret, such as file:PATH")
+
+    @field_validator("secret")
+    @classmethod
+    def _is_a_reference(cls, text: str) -> str:
+        if text and not in_a_template(text):
+            check_reference(text)
+        return text
 
     @model_validator(mode="after")
     def _one_value(self) -> Self:

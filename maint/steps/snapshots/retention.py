@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import date, datetime
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from maint.config.actor import user
 from maint.errors import Invalid, Refused
@@ -145,6 +145,12 @@ class HoldArguments(ReleaseArguments):
 
     until: str = Field("", description="last day of the hold, such as 2027-06-30")
 
+    @field_validator("until")
+    @classmethod
+    def _is_a_day(cls, text: str) -> str:
+        end_of_hold(text)
+        return text
+
 
 class HoldSnapshot(Step[HoldArguments]):
     """Keep a snapshot from being pruned, for a reason, until a day or until it is released."""
@@ -154,7 +160,7 @@ class HoldSnapshot(Step[HoldArguments]):
     stores = True
 
     def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
-        snapshot_id, until = find_id(sight, args.snapshot), _day(args.until)
+        snapshot_id, until = find_id(sight, args.snapshot), end_of_hold(args.until)
         _stated(args.reason)
         if until is not None and until <= sight.clock.now():
             raise Invalid(f"the day {args.until} has passed", hint="--until takes the last day of the hold")
@@ -166,7 +172,7 @@ class HoldSnapshot(Step[HoldArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         yield "signing the hold"
         snapshot_id, reason = str(action.arguments["snapshot"]), str(action.arguments["reason"])
-        until = _day(str(action.arguments["until"]))
+        until = end_of_hold(str(action.arguments["until"]))
         known = next((one.holds for one in entries(site) if one.id == snapshot_id), None)
         if known is None:
             raise _gone(snapshot_id)
@@ -212,11 +218,11 @@ def _stated(reason: str) -> None:
         raise Invalid("a reason is needed", hint="--reason tells the next operator")
 
 
-def _day(text: str) -> datetime | None:
-    # The end of a day given as 2027-06-30.
+def end_of_hold(text: str) -> datetime | None:
+    """Return the end of a day given as 2027-06-30, None where none is; ValueError for any other text."""
     if not text:
         return None
     try:
         return end_of(date.fromisoformat(text))
     except (ValueError, OverflowError):
-        raise Invalid(f"{text!r} is not a day", hint="write it as 2027-06-30") from None
+        raise ValueError(f"{text!r} is not a day; write it as 2027-06-30") from None

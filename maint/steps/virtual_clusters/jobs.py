@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from shlex import quote
 from typing import cast
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from maint.errors import Refused, WorkFailed
 from maint.model.json import Json
@@ -27,6 +27,17 @@ class CreateJobArguments(VcArguments):
     """The definition as the API takes it."""
 
     definition: dict[str, JsonValue] = Field(description="as the API takes it")
+
+    @field_validator("definition")
+    @classmethod
+    def _is_a_job(cls, definition: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        name, spark = definition.get("name"), definition.get("spark")
+        if not isinstance(name, str) or not name or definition.get("type") not in ("spark", "airflow"):
+            raise ValueError("a job has a name, and the type spark or airflow: give both")
+        conf = spark.get("conf") if isinstance(spark, dict) else None
+        if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
+            raise ValueError(f"values of a job's conf are texts: put {', '.join(wrong)} in quotes")
+        return definition
 
 
 class UpdateJobArguments(JobArguments, Guarded):
@@ -56,13 +67,7 @@ class CreateJob(VcStep[CreateJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: CreateJobArguments, sight: Sight) -> Iterable[Action]:
-        name = args.definition.get("name")
-        if not isinstance(name, str) or not name or args.definition.get("type") not in ("spark", "airflow"):
-            raise Refused("a job has a name, and the type spark or airflow", hint="give both")
-        spark = args.definition.get("spark")
-        conf = spark.get("conf") if isinstance(spark, dict) else None
-        if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
-            raise Refused(f"values of a job's conf are texts: {', '.join(wrong)}", hint="put them in quotes")
+        name = str(args.definition["name"])
         seen = taken_already(sight, args.vc, name, "job")
         yield self.action(
             f"job {name}",

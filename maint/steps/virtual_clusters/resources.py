@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue
 
-from maint.errors import CannotReach, Refused, WorkFailed
+from maint.errors import CannotReach, WorkFailed
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -47,7 +47,7 @@ class CreateResourceArguments(ResourceArguments):
 class UploadArguments(ResourceArguments, Guarded):
     """Local files, where they go in the resource, and why what they replace is not to be sealed first."""
 
-    files: list[str] = Field(description="local paths")
+    files: list[str] = Field(min_length=1, description="local paths")
     path: str = Field("", description="the folder in the resource; for a single file, its path")
 
 
@@ -93,8 +93,6 @@ class UploadFiles(VcStep[UploadArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: UploadArguments, sight: Sight) -> Iterable[Action]:
-        if not args.files:
-            raise Refused("there is no file to upload", hint="name at least one")
         files = placed(args.files, args.path)
         total = show_size(sum(Path(path).stat().st_size for path in files.values()))
         going, users, size = list[Json](), list[Json](), 0

@@ -11,7 +11,7 @@ from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.restore.conflicts import (
-    POLICIES,
+    Policy,
     Resolution,
     awake_jobs,
     chosen_cluster,
@@ -42,7 +42,7 @@ class RestoreClusterArguments(VcArguments, Guarded):
     """From which snapshot, what is done where something stands in the way, and why what goes is not kept."""
 
     snapshot: str = Field("", description="the newest that holds it when empty")
-    on_conflict: str = Field("refuse", description="where a name is taken: `refuse`, `skip`, `rename` or `replace`")
+    on_conflict: Policy = Field("refuse", description="where a name is taken: `refuse`, `skip`, `rename` or `replace`")
     accept_dag_race: bool = Field(False, description="bring back DAGs too that may run before they are paused")
     source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
@@ -55,8 +55,6 @@ class RestoreCluster(VcStep[RestoreClusterArguments]):
     restores = True
 
     def plan(self, args: RestoreClusterArguments, sight: Sight) -> Iterable[Action]:
-        if args.on_conflict not in POLICIES:
-            raise Refused(f"a conflict is met with one of {', '.join(POLICIES)}", hint="`refuse` is the usual one")
         cluster = sight.virtual_cluster(args.vc)
         name = cluster.settings.name
         snapshot = chosen_cluster(sight, args.snapshot, name)
