@@ -226,12 +226,22 @@ class ManagerSession:
     def insist_on_own(self) -> None:
         """Raise LoginRefused where the bootstrap account is let in, and is only to look."""
         account = self._let_in().account
-        if account.bootstrap and not self._fresh:
+        if account.bootstrap and not self._fresh and not self._own_after_all():
             raise LoginRefused(
                 f"{self._settings.host} does not let {self._settings.login.username} in, and nothing was sent",
                 detail=[f"the bootstrap account {account.name} is: it looks, and changes nothing but in a restore"],
                 hint="check manager.password; where the bootstrap account is meant, make it the one of `manager`",
             )
+
+    def _own_after_all(self) -> bool:
+        # A 401 to the configured account may have been a stray one (M2.2): it is asked once more.
+        own = self._settings.login
+        auth = self._basic(own)
+        reply = self._ask(auth)
+        if reply.status == 401:
+            return False
+        self._login = _Login(Account(own.username, bootstrap=False), auth, self._version(reply, own.username))
+        return True
 
     def restored(self) -> None:
         """Note that a deployment was sent: from now on the server may know the configured account."""

@@ -50,6 +50,21 @@ def test_the_bootstrap_account_only_looks_unless_the_run_is_for_a_fresh_server(b
     assert sum(request.method == "DELETE" for request, _ in plain.log) == 1
 
 
+def test_a_stray_401_at_login_does_not_keep_the_configured_account_from_changing_something(
+    bench: Bench, plain: HTTPServer
+) -> None:
+    stray = plain.expect_ordered_request("/api/version")  # the knock, which is answered without an account
+    stray.respond_with_data("", 401)
+    plain.expect_ordered_request("/api/version").respond_with_data("", 401)
+    for _ in range(2):
+        plain.expect_ordered_request("/api/version").respond_with_data("v49")
+    plain.expect_ordered_request("/api/v45/clusters/c", method="DELETE").respond_with_json({"name": "c"})
+    client = bench.client(bootstrap=BOOTSTRAP)
+    assert client.log_in().bootstrap
+    client.delete_cluster("c")
+    assert _name(plain.log[-1][0]).startswith("admin:")
+
+
 def test_after_a_restore_the_other_account_is_found_anew(bench: Bench, plain: HTTPServer) -> None:
     _allow(plain, (BOOTSTRAP.username, BOOTSTRAP.password))
     client = bench.client(bootstrap=BOOTSTRAP)
