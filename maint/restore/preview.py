@@ -18,8 +18,7 @@ from maint.model.manager import Presence
 from maint.model.snapshot import Snapshot
 from maint.ports import Sight
 from maint.restore.payload import Outgoing, same_places
-from maint.snapshots.catalogue import entries
-from maint.snapshots.prune import damage
+from maint.snapshots.prune import passed_over
 from maint.snapshots.sources import exported
 
 _SHOWN = 20  # differences that people see; programs get all
@@ -163,11 +162,7 @@ def preview(sight: Sight, out: Outgoing, seen: Json) -> Preview:
         hosts=_hosts(sight, out, wanted.get("hosts")),
         losses=losses,
         now=sight.clock.now(),
-        newer={
-            one.id: damage(one) or one.drawback
-            for one in entries(sight)
-            if one.id > out.snapshot.id and (one.unread or damage(one))
-        },
+        newer=passed_over(sight, out.snapshot),
     )
 
 

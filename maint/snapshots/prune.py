@@ -8,7 +8,7 @@ from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.catalogue import Entry, entries, files, folders
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders
 from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
@@ -59,6 +59,22 @@ def damage(entry: Entry) -> str | None:
     if seen is not None and seen.result is Trust.FAILED and (snapshot.restorable or seen.broken):
         return "its verification failed"
     return "its drill failed" if entry.rejected else None
+
+
+def passed_over(sight: Sight, chosen: Snapshot, part: str = DEPLOYMENT) -> Mapping[str, str]:
+    """Return the later snapshots that are not to be believed, by id, and why; of what lacks the part none."""
+    if not any(one > chosen.id for one in committed_ids(sight)):
+        return {}
+    return {
+        one.id: damage(one) or one.drawback
+        for one in entries(sight)
+        if one.id > chosen.id and (one.unread or damage(one)) and (one.snapshot is None or one.snapshot.has(part))
+    }
+
+
+def of_passed_over(newer: Mapping[str, str]) -> str:
+    """Return what a plan says of them beside the snapshot that it uses; empty where there are none."""
+    return "".join(f"; a NEWER one is passed over: {one}: {why}" for one, why in newer.items())
 
 
 def good(entry: Entry) -> bool:

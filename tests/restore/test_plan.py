@@ -10,6 +10,7 @@ from maint.cli.schedule.units import references
 from maint.config.schema import BackupSettings, ManagerSettings, SiteSettings
 from maint.config.stores import S3Bucket, S3Settings
 from maint.lab.create import SITE
+from maint.lab.running import Lab
 from maint.restore.preview import secrets_of
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, Said
@@ -162,6 +163,32 @@ def test_when_a_newer_snapshot_came_the_plan_is_stale(loaded):
     plan = planned(loaded)["digest"]
     back_up(loaded)
     stale(run(loaded, plan), loaded)
+
+
+def test_whatever_plan_passes_a_damaged_newer_snapshot_over_says_so(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab") as lab:
+        _says_so(Operator(lab))
+
+
+def _says_so(operator: Operator) -> None:
+    for _ in range(2):
+        back_up(operator)
+    listed = operator("backup", "list", "-o", "json").json["snapshots"]
+    older, newer = listed[0]["id"], listed[1]["id"]
+    part = operator.lab.folder / "backups" / SITE / newer / "deployment.json.zst.age"
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    assert operator("backup", "verify").code == 1
+    told = f"a NEWER one is passed over: {newer}: its verification failed"
+    for words in (
+        ("playbook", "plan", "restore-deployment"),
+        ("restore", "plan", "--manager-only"),
+        ("restore", "config", "--service", "hdfs", "--dry-run"),
+        ("vc", "restore", "--on-conflict", "skip", "--dry-run"),
+    ):
+        said = operator(*words, "-o", "json")
+        assert said.code == 0, said.err
+        summaries = [action["summary"] for action in said.json["plan"]["actions"]]
+        assert [one for one in summaries if older in one and told in one], summaries
 
 
 def test_what_changes_by_itself_makes_no_plan_stale(loaded):

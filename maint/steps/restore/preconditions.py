@@ -16,6 +16,7 @@ from maint.restore.preconditions import TargetServer, insist, insist_on_bytes, r
 from maint.restore.select_snapshot import chosen, manifest_fact, planned, usable_license
 from maint.snapshots import extra_parts
 from maint.snapshots.extra_parts import LicenseText
+from maint.snapshots.prune import of_passed_over, passed_over
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.document import clusters_in
@@ -54,7 +55,8 @@ class RestoreReady(Step[ReadyArguments]):
         yield self.action(
             f"snapshot {snapshot.id}",
             f"prove that snapshot {snapshot.id} can be restored here ({show_count(len(findings), 'rule')})"
-            + _doubted(judged),
+            + _doubted(judged)
+            + of_passed_over(passed_over(sight, snapshot)),
             {"snapshot": snapshot.id, "license": args.license, "edit": edit.to_json()},
             facts={
                 **manifest_fact(snapshot),

@@ -16,6 +16,7 @@ from maint.ports import Sight, Site, Work
 from maint.restore.payload import groups_in, settings_in
 from maint.restore.select_snapshot import chosen, manifest_fact
 from maint.restore.select_snapshot import planned as planned_snapshot
+from maint.snapshots.prune import of_passed_over, passed_over
 from maint.steps.guards import put_proof
 from maint.steps.services import change_setting
 from maint.steps.services.change_setting import kept_settings, old_value, overwritten_by, spans
@@ -211,8 +212,10 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
         if unknown := [name for name in args.properties if name not in known]:
             raise change_setting.no_setting(place, unknown, known)
         yield from found
-        if not found or unread:
-            yield self.action(str(place), _summary(snapshot.id, found, unread), {}, effect=Effect.READ)
+        newer = passed_over(sight, snapshot)
+        if not found or unread or newer:
+            words = _summary(snapshot.id, found, unread) + of_passed_over(newer)
+            yield self.action(str(place), words, {}, effect=Effect.READ)
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         if "name" not in action.arguments:
@@ -252,7 +255,7 @@ def _groups(sight: Sight, args: RestoreSettingsArguments, place: Place, snapshot
 
 
 def _summary(snapshot: str, found: Sequence[Action], unread: Sequence[str]) -> str:
-    words = "" if found else f"nothing that can be read differs from snapshot {snapshot}"
+    words = f"from snapshot {snapshot}" if found else f"nothing that can be read differs from snapshot {snapshot}"
     if not unread:
         return words
     more = f"not compared, since the manager hides them: {len(unread)}; put one back by its name (`--property`): "

@@ -22,9 +22,10 @@ from maint.restore.conflicts import (
     was_awake,
 )
 from maint.restore.select_snapshot import manifest_fact
+from maint.snapshots.prune import of_passed_over, passed_over
 from maint.snapshots.records import Record, read_records, write_record
 from maint.snapshots.virtual_clusters.dag_source import Dag, in_order
-from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs
+from maint.snapshots.virtual_clusters.document import ClusterDocument, listed_jobs, part_name
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, unchanged
@@ -64,6 +65,7 @@ class RestoreCluster(VcStep[RestoreClusterArguments]):
         decided = decide(document, cluster, args.on_conflict, dags, accept_race=args.accept_dag_race)
         rested = rested_jobs(sight, document)
         words = f"{words_of(document, decided)}{of_rested(rested)}{net(decided, args.no_safety_net)}"
+        words += of_passed_over(passed_over(sight, snapshot, part_name(name)))
         if decided.replaces and not args.no_safety_net:
             refuse_closed(sight)
         refuse_unproven(sight, cluster, document, decided)
