@@ -136,3 +136,17 @@ def test_the_switch_waits_for_the_tls_port_alone(lost: Operator, monkeypatch: py
     monkeypatch.setattr(tls, "START_LIMIT", 1.0)
     said = lost("manager", "tls-switch", "--yes")
     assert (said.code, "its TLS port does not answer" in said.err) == (1, True), said.err
+
+
+def test_once_its_tls_is_mended_the_hint_leads_a_run_to_its_end(
+    closed: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = closed("manager", "export", "--open-window", "--yes", "--timeout", "30s")
+    assert said.code == 1, said.err
+    monkeypatch.undo()
+    closed.lab.repair()
+    run = closed("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    said = closed("playbook", "resume", run, "--yes")
+    assert (said.code, "`maint manager tls-switch` restarts it" in said.err) == (5, True), said.err
+    assert closed("manager", "tls-switch", "--yes").code == 0
+    assert closed("playbook", "resume", run, "--yes").code == 0

@@ -295,7 +295,8 @@ class ManagerSession:
             raise Refused(
                 f"no password is sent in clear to {settings.host}:{settings.plain_port}: manager.ca is set",
                 detail=(plain, tls),
-                hint="is the server starting, or its TLS broken? --allow-plain sends the password in clear",
+                hint="is the server starting? where its TLS port stays closed, mend what its log names, then "
+                "`maint manager tls-switch` restarts it; --allow-plain sends the password in clear",
             )
         return address(settings, found.door)
 
