@@ -29,7 +29,7 @@ from maint.cli.resume_values import (
     keyed,
     manager_of,
 )
-from maint.cli.run_report import action_json, command_to_resume, report_of, show_output
+from maint.cli.run_report import action_json, command_to_resume, output_of, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
@@ -397,7 +397,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         if plan.locks and not isinstance(failure, Locked):
             where = after_run(site, screen, Ending(verb, begun, session.run_id, failure, bool(at_work), moved))
         if not isinstance(failure, Locked):  # which never began
-            _show(screen, session, results, where)
+            _show(site, screen, session, results, where)
         if failure is None and plan.locks:
             screen.say(f"done: run {session.run_id}")
         _tell_left(site, screen, session)
@@ -436,11 +436,21 @@ def _unseen(event: Event | str) -> None:
     """Show nothing."""
 
 
-def _show(screen: Screen, session: RunSession, results: Sequence[Event], where: Mapping[str, str]) -> None:
+def _show(
+    site: ConfiguredSite, screen: Screen, session: RunSession, results: Sequence[Event], where: Mapping[str, str]
+) -> None:
     plan = session.plan
     if screen.output != "table":
         actions = [action_json(plan.actions[event.index], event) for event in results]
-        screen.emit({"run": session.run_id, "playbook": plan.source, "actions": actions, "report": dict(where)}, "")
+        printed = output_of(site, past_runs.find(site.state, session.run_id)) if plan.locks and session.run_id else ""
+        more: dict[str, Json] = {"output": printed} if printed else {}
+        told: dict[str, Json] = {
+            "run": session.run_id,
+            "playbook": plan.source,
+            "actions": actions,
+            "report": dict(where),
+        }
+        screen.emit({**told, **more}, "")
     elif where:
         screen.say(f"report, with HTML beside it: {where['md']}")
 

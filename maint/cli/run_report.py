@@ -122,14 +122,22 @@ def folder(state: Path) -> Path:
     return state / "reports"
 
 
-def show_output(site: ConfiguredSite, screen: Screen, past: RunState) -> None:
-    """Print what the one-off run of a past run printed; nothing where it has none, or where it was shown."""
+def output_of(site: ConfiguredSite, past: RunState) -> str:
+    """Return what the one-off run of a past run printed, once: it is kept no longer; empty where it has none."""
+    printed = ""
     for record in past.records.values():
         name = record.notes.get("log")
         if isinstance(name, str):
             with suppress(NotKept):  # an earlier attempt has shown it
-                screen.raw(scrub(site.undo.fetch(name).decode(errors="replace")))
+                printed += scrub(site.undo.fetch(name).decode(errors="replace"))
             site.undo.drop(name)
+    return printed
+
+
+def show_output(site: ConfiguredSite, screen: Screen, past: RunState) -> None:
+    """Print what the one-off run of a past run printed; in JSON and YAML it stands in what tells of the run."""
+    if screen.output == "table" and (printed := output_of(site, past)):
+        screen.raw(printed)
 
 
 _TELLING = ("deployment.compare", "vc.find", "vc.recover", "vc.smoke")  # kinds whose words stand for their part

@@ -33,6 +33,14 @@ def test_all_of_a_log_is_printed_though_only_half_of_it_came_at_first(operator: 
     assert (said.code, "line 199" in said.out) == (0, True), said.out[-300:]
 
 
+def test_what_a_one_off_run_prints_stands_in_the_json_of_the_run(operator: Operator, script: Path) -> None:
+    script.write_text("print('my own words')\n")
+    said = operator("vc", "spark", "submit", str(script), "--yes", "-o", "json")
+    assert (said.code, said.json["playbook"], said.json["output"]) == (0, "spark submit", "my own words\n"), said.err
+    said = operator("vc", "spark", "submit", str(script), "--yes", "--hide-logs", "-o", "json")
+    assert (said.code, "output" in said.json) == (0, False), said.err
+
+
 def test_a_log_that_is_longer_than_is_read_is_said_to_be_cut(
     operator: Operator, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
