@@ -27,6 +27,7 @@ ENDS = {
     "doctor": (7, "no drill was ever done"),
     "host check": (1, "these hosts hold a cluster already"),
     "backup drift": (8, "it asks whether something differs, and something was changed"),
+    "backup heal": (5, "the snapshot is not redacted"),
 }
 WAITS = "name: own\nsummary: Own.\nsteps:\n  - {name: Ask, do: approve, with: {question: go on}}\n"
 
