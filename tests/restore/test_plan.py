@@ -189,6 +189,10 @@ def _says_so(operator: Operator) -> None:
         assert said.code == 0, said.err
         summaries = [action["summary"] for action in said.json["plan"]["actions"]]
         assert [one for one in summaries if older in one and told in one], summaries
+    actions = operator("playbook", "plan", "disaster-recovery", "-o", "json").json["plan"]["actions"]
+    assert [told in one["summary"] for one in actions if one["kind"] == "vc.find"] == [True]
+    assert told in operator("backup", "drill", "--dry-run").err
+    assert told not in operator("backup", "drill", older, "--dry-run").err
 
 
 def test_what_changes_by_itself_makes_no_plan_stale(loaded):

@@ -23,6 +23,7 @@ from maint.restore.drill import Drilled
 from maint.restore.drill import drill as rehearse_restore
 from maint.restore.select_snapshot import chosen
 from maint.snapshots.catalogue import newest_restorable
+from maint.snapshots.prune import of_passed_over, passed_over
 
 if TYPE_CHECKING:
     from maint.adapters.manager.client import ManagerClient
@@ -198,6 +199,9 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
     with opened(flags) as (site, screen):
         with planned(site, screen, "backup drill", dry_run=flags.dry_run):
             snapshot = chosen(site, wanted) if wanted else newest_restorable(site)
+            newer = {} if wanted else passed_over(site, snapshot)
+        if newer:
+            screen.warn(f"snapshot {snapshot.id} is drilled{of_passed_over(newer)}")
         if flags.dry_run:
             words = f"would restore snapshot {snapshot.id} into a throw-away manager, and record how that went"
             screen.emit({"snapshot": snapshot.id}, words)

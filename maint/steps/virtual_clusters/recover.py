@@ -25,7 +25,8 @@ from maint.restore.conflicts import (
     refuse_live_source,
 )
 from maint.restore.select_snapshot import chosen, manifest_fact
-from maint.snapshots.virtual_clusters.document import ClusterDocument
+from maint.snapshots.prune import of_passed_over, passed_over
+from maint.snapshots.virtual_clusters.document import ClusterDocument, part_name
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.steps.step import Progress, done, unchanged
 from maint.steps.virtual_clusters.restore import (
@@ -80,7 +81,8 @@ class FindCluster(VcStep[FindArguments]):
         }
         yield self.action(
             f"virtual cluster {settings.name}",
-            f"find it at {settings.base_url}, or else wait until its new address is given",
+            f"find it at {settings.base_url}, or else wait until its new address is given"
+            + of_passed_over(passed_over(sight, snapshot, part_name(settings.name))),
             arguments,
             facts=manifest_fact(snapshot),
         )
