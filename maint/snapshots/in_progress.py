@@ -39,7 +39,7 @@ def unfinished(state: Path, location: str) -> set[str]:
         Invalid: the folder of these notes is closed to this account.
     """
     folder = state / "begun"
-    with files.reading(folder), suppress(FileNotFoundError):
+    with files.reading(folder), suppress(FileNotFoundError, NotADirectoryError):
         there = [path for path in folder.iterdir() if is_id(path.name)]
         return {path.name for path in there if files.read_file(path).decode(errors="replace") == location}
     return set()

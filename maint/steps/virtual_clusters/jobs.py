@@ -32,7 +32,7 @@ class CreateJobArguments(VcArguments):
     @classmethod
     def _is_a_job(cls, definition: dict[str, JsonValue]) -> dict[str, JsonValue]:
         name, spark = definition.get("name"), definition.get("spark")
-        if not isinstance(name, str) or not name or definition.get("type") not in ("spark", "airflow"):
+        if not isinstance(name, str) or definition.get("type") not in ("spark", "airflow"):
             raise ValueError("a job has a name, and the type spark or airflow: give both")
         conf = spark.get("conf") if isinstance(spark, dict) else None
         if isinstance(conf, dict) and (wrong := [key for key, value in conf.items() if not isinstance(value, str)]):
@@ -67,7 +67,8 @@ class CreateJob(VcStep[CreateJobArguments]):
     effect = Effect.CHANGE
 
     def plan(self, args: CreateJobArguments, sight: Sight) -> Iterable[Action]:
-        name = str(args.definition["name"])
+        if not (name := str(args.definition["name"])):
+            raise Refused("a job has a name", hint="give one that is not empty")
         seen = taken_already(sight, args.vc, name, "job")
         yield self.action(
             f"job {name}",

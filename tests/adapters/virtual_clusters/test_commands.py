@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from maint.errors import Invalid, Refused
-from maint.steps.virtual_clusters.jobs import CreateJob, CreateJobArguments
+from maint.errors import Invalid
 from tests.adapters.virtual_clusters.operator import VcOperator, written
 from tests.adapters.virtual_clusters.server import PASSWORD, Api
 from tests.steps.operator import maint
@@ -173,13 +172,6 @@ def test_an_application_that_no_mounted_resource_has_is_warned_of(vc, api, file,
     words = ("--name", "j", "--application-file", file, "--mount-1-resource", "r1", "--mount-1-prefix", "in")
     said = vc("job", "create", *words, "--yes")
     assert (said.code, f"no resource that the job mounts has {file}" in said.err) == (0, warned), said.err
-
-
-def test_a_conf_that_is_no_text_is_refused_before_anything_is_sent(vc):
-    spark = {"file": "local:/opt/app.py", "conf": {"spark.executor.instances": 3, "a": "b"}}
-    args = CreateJobArguments(vc="vc", definition={"name": "j", "type": "spark", "spark": spark})
-    with pytest.raises(Refused, match="are texts"):
-        list(CreateJob().plan(args, None))
 
 
 def test_an_airflow_job_sends_no_schedule(vc):
