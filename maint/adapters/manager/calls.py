@@ -1,6 +1,6 @@
 """HTTP calls to the management API: what only reads may be asked again, a change is sent once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn, TypeVar
 from urllib.parse import quote
 
@@ -74,9 +74,13 @@ class ManagerCalls:
         """Return the account that is let in; the manager is asked again where it was not ready."""
         return self._patiently(lambda _: self.session.account())
 
-    def read(self, path: str) -> Reply:
-        """Return the answer to a GET, whatever it is; tried again after a moved port, and what `_AGAIN` names."""
-        return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply)
+    def read(self, path: str, *, meant: Collection[int] = ()) -> Reply:
+        """Return the answer to a GET, whatever it is; tried again after a moved port, and what `_AGAIN` names.
+
+        Args:
+            meant: statuses that are no reason to ask again.
+        """
+        return self._again(path, self.timeouts.read, self.timeouts.whole, read_reply, meant)
 
     def poll(self, path: str) -> Reply | None:
         """Return the good answer to a repeated GET, None on the manager's own 404; `Transient` for what may pass."""
@@ -204,12 +208,19 @@ class ManagerCalls:
             hint="run it again: it will go to the TLS port",
         )
 
-    def _again(self, path: str, read: float, total: float, take: Callable[[requests.Response], T]) -> T:
+    def _again(
+        self,
+        path: str,
+        read: float,
+        total: float,
+        take: Callable[[requests.Response], T],
+        meant: Collection[int] = (),
+    ) -> T:
         """Return what is taken from the answer to a GET, whatever it is at the last try."""
 
         def ask(last: bool) -> T | None:
             answer = self._once(path, read, total)
-            if last or answer.status_code not in _PASSING:
+            if last or answer.status_code in meant or answer.status_code not in _PASSING:
                 return take(answer)
             answer.close()
             return None

@@ -65,6 +65,7 @@ class ManagerClient:
     ) -> None:
         limits = timeouts or Timeouts()
         self._calls = ManagerCalls(settings, secrets, clock, warn=warn, timeouts=limits, pause=pause, proxy=proxy)
+        self._meant: tuple[int, ...] = ()  # of answers to `clusterType`, what does not pass by itself
 
     def close(self) -> None:
         self._calls.close()
@@ -112,9 +113,9 @@ class ManagerClient:
     def clusters(self) -> Sequence[Cluster]:
         """Return all clusters; ECS ones are hidden unless asked for (M5)."""
         path = f"{self._root()}/clusters"
-        reply = self._calls.read(f"{path}?clusterType=any")
-        if reply.status == 400:  # a server too old for the parameter, and for ECS
-            return [decoding.cluster(item) for item in self._calls.objects(path)]
+        reply = self._calls.read(f"{path}?clusterType=any", meant=self._meant)
+        if reply.status == 400:  # a server too old for the parameter, and for ECS: waited for once
+            reply, self._meant = self._calls.read(path), (400,)
         return [decoding.cluster(item) for item in self._calls.as_list(self._calls.decoded(reply, path), path)]
 
     def data_contexts(self, cluster: str) -> Sequence[str]:
@@ -203,8 +204,6 @@ class ManagerClient:
         pinned = max(self._calls.settings.api.deployment, _SINCE_TRUSTSTORE)
         path = f"{self._calls.root(pinned)}/certs/truststorePassword"
         reply = self._calls.read(path)
-        if reply.status == 500:  # it may pass (M2.4)
-            reply = self._calls.read(path)
         if reply.status in (404, 500) or (reply.good and not reply.content.strip()):  # without Auto-TLS (M14 U8)
             return None
         return _password(self._calls.good(reply, f"GET {path}"))

@@ -60,6 +60,16 @@ def test_a_server_that_rejects_the_parameter_is_asked_without(bench: Bench, serv
     assert (found.name, found.display_name, found.type) == ("cluster", "Pfern", "")
 
 
+def test_a_server_that_rejects_the_parameter_is_waited_for_once(bench: Bench, server: HTTPServer) -> None:
+    server.expect_request("/api/v45/clusters", query_string="clusterType=any").respond_with_json({"message": "?"}, 400)
+    server.expect_request("/api/v45/clusters", query_string="").respond_with_json(recorded("clusters-v8"))
+    client = bench.client()
+    client.clusters()
+    waited = len(bench.clock.pauses)
+    assert client.clusters()
+    assert len(bench.clock.pauses) == waited
+
+
 def test_a_cluster_name_stands_in_one_path_segment(bench: Bench, server: HTTPServer) -> None:
     server.expect_request("/api/v45/clusters/Base Cluster/ü%2F?x/services").respond_with_json(recorded("services-v11"))
     assert bench.client().services("Base Cluster/ü%2F?x")
@@ -180,8 +190,10 @@ def test_what_is_no_password_is_refused(bench: Bench, server: HTTPServer, sent: 
 def test_without_auto_tls_there_is_no_truststore_password(
     bench: Bench, server: HTTPServer, status: int, sent: str
 ) -> None:
-    server.expect_request("/api/v49/certs/truststorePassword").respond_with_data(sent, status=status)
+    path = "/api/v49/certs/truststorePassword"
+    server.expect_request(path).respond_with_data(sent, status=status)
     assert bench.client().truststore_password() is None
+    assert sum(request.path == path for request, _ in server.log) == (3 if status == 500 else 1)
 
 
 def test_an_error_of_the_server_that_passes_is_not_taken_for_auto_tls_off(bench: Bench, server: HTTPServer) -> None:
