@@ -188,7 +188,7 @@ def _within_reach(site: ConfiguredSite, levels: Mapping[str, int]) -> tuple[int,
 def _tries_password(site: ConfiguredSite, found: str) -> bool:
     try:
         return load(site, found).has(DEPLOYMENT)
-    except WorkFailed:  # which the verification will tell
+    except (WorkFailed, Gone):  # which the verification will tell
         return False
 
 

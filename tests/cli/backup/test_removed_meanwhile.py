@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from maint.adapters.stores.local import LocalStore
+from maint.snapshots.manifest import MANIFEST
+from maint.snapshots.parts import DEPLOYMENT
 from tests.cli.backup.test_rekey import change_recipient
 from tests.steps.conftest import back_up
 from tests.steps.operator import Operator, environment
@@ -16,8 +18,14 @@ THEIRS = "state-two"
 
 
 @pytest.fixture
-def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The id of a snapshot that another machine prunes as soon as this one opens its deployment."""
+def at() -> tuple[str, int]:
+    """Of which file a snapshot goes as it is opened, and at which time of that."""
+    return DEPLOYMENT, 1
+
+
+@pytest.fixture
+def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch, at: tuple[str, int]) -> Iterator[str]:
+    """The id of a snapshot that another machine prunes as soon as this one opens a file of it."""
     back_up(loaded)
     change_recipient(loaded)
     config, folder = Path(loaded.config), loaded.lab.folder
@@ -25,11 +33,12 @@ def pruned(loaded: Operator, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n{policy}"))
     oldest, _ = loaded("backup", "list", "-o", "json").json["snapshots"]
     shutil.copytree(loaded.state / "keys", folder / THEIRS / loaded.state.name / "keys")
-    opened, waiting = LocalStore.open, [True]
+    opened, (file, times) = LocalStore.open, at
+    waiting = [f"{oldest['id']}/{file}"] * times
 
     def late(store: LocalStore, name: str) -> Any:
-        if f"{oldest['id']}/deployment.json" in name and waiting and "second" not in store.location:
-            waiting.clear()
+        here = waiting and name.endswith(waiting[0]) and "second" not in store.location
+        if here and waiting.pop() and not waiting:
             words = ("backup", "prune", "--yes", "--thaw", "no matter", "--allow-plain")
             with loaded.fork(*words, env=environment(MAINT_STATE=str(folder / THEIRS))) as other:
                 assert other.communicate() and other.returncode == 0
@@ -59,3 +68,10 @@ def test_a_command_says_that_it_is_gone_and_does_the_rest(loaded: Operator, prun
     listed = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert pruned not in [one["id"] for one in listed]
     assert loaded("backup", "verify", "--stale", "0s").code == 0
+
+
+@pytest.mark.parametrize("at", [(MANIFEST, 2)])  # listed, then read for what it holds
+def test_one_that_goes_before_its_turn_leaves_the_others_their_depth(loaded: Operator, pruned: str) -> None:
+    said = loaded("backup", "verify", "--stale", "0s")
+    assert (said.code, "level 2 only" in said.err) == (0, False), said.err
+    assert "verified: level 3 of 3" in said.out
