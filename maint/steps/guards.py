@@ -47,7 +47,7 @@ from maint.snapshots.capture import (
     refuse_full,
     taken_once,
 )
-from maint.snapshots.catalogue import Entry, entries
+from maint.snapshots.catalogue import Entry, Gone, entries
 from maint.snapshots.diff import differences, of_server, of_snapshot
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import future, verify
@@ -96,7 +96,11 @@ def cluster_proof(sight: Sight, cluster: Cluster | None, max_age: float) -> Veri
         if old := _too_old(sight, entry, max_age):
             reasons.append(old)
             break
-        judged = None if _unfit(entry) else verify(sight, entry.id, 3, read_before=True)
+        try:
+            judged = None if _unfit(entry) else verify(sight, entry.id, 3, read_before=True)
+        except Gone as gone:  # an older one may prove as much
+            reasons.append(gone.message)
+            continue
         reason = _unfit(entry) if judged is None else _shortcoming(sight, entry, judged, cluster)
         if judged is not None and not reason:
             return judged
@@ -138,8 +142,12 @@ def _holding(
         if lacking := [words for one in held for words in (*one.problems, one.doubt) if words]:
             reasons.append(f"{entry.id} does not hold it wholly: {lacking[0]}")
             continue
-        if entry.id not in judged:
-            judged[entry.id] = verify(sight, entry.id, 2, read_before=True)
+        try:
+            if entry.id not in judged:
+                judged[entry.id] = verify(sight, entry.id, 2, read_before=True)
+        except Gone as gone:
+            reasons.append(gone.message)
+            continue
         if judged[entry.id].proven:
             return entry.snapshot
         reasons.append(f"{entry.id} is not proven: {judged[entry.id].words}")

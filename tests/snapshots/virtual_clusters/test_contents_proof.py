@@ -8,6 +8,7 @@ import pytest
 
 from maint.errors import Refused
 from maint.model.snapshot import Purpose
+from maint.snapshots import prune
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.parts import object_name
 from maint.snapshots.virtual_clusters.capture import take_alone
@@ -24,6 +25,23 @@ def test_the_newest_complete_backup_proves_it_with_the_manager_or_alone(ground: 
     ground.clock.time += timedelta(minutes=5)
     second = run(take_alone(ground, VC, recipients_of(ground))).snapshot
     assert contents_proof(ground, Proven())[VC].id == second.id
+
+
+def test_one_that_another_machine_removes_while_it_is_read_leaves_it_to_the_one_before(
+    ground: Ground, run: Run
+) -> None:
+    first = run(take(ground)).snapshot
+    ground.clock.time += timedelta(minutes=5)
+    second, opened = run(take_alone(ground, VC, recipients_of(ground))).snapshot, ground.store.open
+
+    def late(name: str) -> Any:
+        if name.startswith(f"prod/{second.id}/") and name.endswith(".age"):
+            ground.store.open = opened  # type: ignore[method-assign]
+            prune.remove(ground, second.id, ["no rule keeps it"])
+        return opened(name)
+
+    ground.store.open = late  # type: ignore[method-assign]
+    assert contents_proof(ground, Proven())[VC].id == first.id
 
 
 def test_an_incomplete_backup_proves_nothing_and_the_complete_one_before_does(
