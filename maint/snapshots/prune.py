@@ -248,7 +248,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
             if going:
                 refuse_clock_ahead(site)
                 with suppress(StoreFailed):  # a full copy gets room by what follows
-                    copy_records(site, other)  # so that it can tell why they went
+                    copy_records(site, other, PRUNE, of=going)  # so that it can tell why they went
             for snapshot_id in going:
                 _remove_files(other, snapshot_id)
                 yield f"removed {snapshot_id} from {copy.location}"

@@ -4,7 +4,7 @@ The first store leads. A snapshot that only a copy could take is marked there by
 home (`home`), so that what was pruned from the first store never comes back from a copy.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -75,7 +75,8 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
         if entry.snapshot is None or entry.id not in stray:
             continue
         if entry.id in there or (yield from _unless_gone(_copy(source, target, entry.snapshot, problems))):
-            copy_records(source, target, entry.id)
+            # What people said of it: a restore from a copy needs that copy.
+            copy_records(source, target, HOLD, RELEASE, of=[entry.id])
             write_record(source, HOME, entry.id, {})
 
 
@@ -218,20 +219,27 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
     _copy_file(source, target, name, one, total)
 
 
-def copy_records(source: Site, target: Site, home: str = "") -> None:
-    """Copy what happened to snapshots, but for what speaks of one store's bytes; signatures go first.
+def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = ()) -> None:
+    """Copy records, signatures first; WorkFailed, once all others are copied, where one has lost its signature.
 
     Args:
-        home: only what people said of this snapshot, which comes home: a restore from a copy needs that copy.
+        kinds: none named: all but those that speak of one store's bytes.
+        of: the ids of the snapshots that they are about; empty: of all.
     """
     folder = f"{source.settings.name}/records"
-    there = set(listing(target, folder))
-    for name in listing(source, folder):
+    there, found, bare = set(listing(target, folder)), dict.fromkeys(listing(source, folder)), list[str]()
+    for name in found:
         kind, snapshot_id = named(name)
-        wanted = kind not in _OWN if not home else snapshot_id == home and kind in (HOLD, RELEASE)
-        if name.endswith(".json") and name not in there and wanted:
-            _copy_file(source, target, f"{name}.sig")
-            _copy_file(source, target, name)
+        wanted = (kind in kinds if kinds else kind not in _OWN) and (not of or snapshot_id in of)
+        if not name.endswith(".json") or name in there or not wanted:
+            continue
+        if f"{name}.sig" not in found:
+            bare.append(name)
+            continue
+        _copy_file(source, target, f"{name}.sig")
+        _copy_file(source, target, name)
+    if bare:
+        raise damaged(f"{bare[0]}.sig is missing in {source.store.location}")
 
 
 class _WithStore:

@@ -11,6 +11,7 @@ from maint.errors import StoreFailed
 from maint.restore.drill import drill
 from maint.snapshots import prune
 from maint.snapshots.catalogue import Gone, entries, load
+from maint.snapshots.holds import add_hold
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import DEPLOYMENT, RECIPE
 from maint.snapshots.records import PRUNE, drills, read_of
@@ -113,3 +114,16 @@ def test_a_full_copy_gets_room_although_it_cannot_be_told_why(aged: Any, run: Ru
     aged.copies[0].create = full
     assert run(prune.follow(aged)) == []
     assert oldest not in ids(copy)
+
+
+def test_a_record_that_lost_its_signature_keeps_no_copy_from_following(aged: Any, run: Run, tmp_path: Path) -> None:
+    aged.copies = [LocalStore(tmp_path / "second")]
+    copy, (oldest, *_, newest) = with_store(aged, aged.copies[0]), ids(aged)
+    run(replicate(aged))
+    add_hold(aged, newest, "agreed", None, "ops")
+    next((aged.root / "prod" / "records").glob("*-hold-*.sig")).unlink()
+    prune.remove(aged, oldest, ["no rule keeps it"])
+    assert [one for one in run(replicate(aged)) if "-hold-" not in one] == []
+    assert run(prune.follow(aged)) == []
+    assert oldest not in ids(copy)
+    assert len([*read_of(copy, oldest, PRUNE)]) == 1
