@@ -111,8 +111,9 @@ def _constants(tree: ast.Module) -> Mapping[str, object]:
     nodes = list(ast.walk(tree))
     bound = Counter(node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
     bound.update(node.arg for node in nodes if isinstance(node, ast.arg))
-    bound.update(node.asname or node.name for node in nodes if isinstance(node, ast.alias))
+    bound.update(node.asname or node.name.partition(".")[0] for node in nodes if isinstance(node, ast.alias))
     bound.update(node.name for node in nodes if isinstance(node, _BINDING) and node.name)
+    bound.update(node.rest for node in nodes if isinstance(node, ast.MatchMapping) and node.rest)
     return {
         target.id: node.value.value
         for node in nodes

@@ -53,9 +53,11 @@ def test_a_name_that_is_made_up_is_unclear() -> None:
         "when = None\nwhen: str = '@daily'\n",
         "try:\n    from settings import when\nexcept ImportError:\n    when = None\n",
         "when = None\nimport settings as when\n",
+        "when = None\nimport when.of\n",
         "when = None\nfrom settings import *\n",
         "when = None\ndef when(): pass\n",
         "when = None\nmatch 1:\n    case when: pass\n",
+        "when = None\nmatch {}:\n    case {**when}: pass\n",
     ],
 )
 def test_a_name_that_is_bound_in_two_ways_may_stand_for_anything(before: str) -> None:
