@@ -229,7 +229,10 @@ class ManagerSession:
         if account.bootstrap and not self._fresh and not self._own_after_all():
             raise LoginRefused(
                 f"{self._settings.host} does not let {self._settings.login.username} in, and nothing was sent",
-                detail=[f"the bootstrap account {account.name} is: it looks, and changes nothing but in a restore"],
+                detail=[
+                    f"the bootstrap account {account.name} is; it looks, and changes something only in a restore, "
+                    "`manager license` and `manager tls-switch`"
+                ],
                 hint="check manager.password; where the bootstrap account is meant, make it the one of `manager`",
             )
 
