@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Steps for which a server without TLS must be given passwords: it gets its TLS by them.
 BEFORE_TLS = ("deployment.put", "tls.switch", "license.upload")
+_ON_FRESH = (*BEFORE_TLS, "deployment.add")  # for a server that may not know the configured account
 
 
 class ConfiguredSite:
@@ -44,6 +45,7 @@ class ConfiguredSite:
         self._closing = ExitStack()
         self._virtual_clusters: dict[str, VirtualClusterClient] = {}
         self._before_tls: tuple[str, bool] | None = None
+        self._fresh = False  # whether the bootstrap account may change something
         self.person: Person | None = None  # who can be asked while a run is under way
         self.watched: Callable[[str, int, int | None], None] = _unwatched
         self.configured: ConfiguredSite = self  # without a store that one command names: what is told is of this one
@@ -65,19 +67,22 @@ class ConfiguredSite:
         if self._before_tls is not None:
             kind, bootstrap_only = self._before_tls
             client.allow_plain(PlainUse(f"`{kind}` is for a server that has no TLS yet", bootstrap_only))
+        if self._fresh:
             client.for_fresh_server()
         return client
 
     def works_on(self, kinds: Collection[str], *, sent: bool = False) -> None:
-        """Let passwords go in clear where the run under way is what gives the manager its TLS; before the first call.
+        """Let passwords go in clear where the run under way is what gives the manager its TLS, and the bootstrap
+        account act where it is for a fresh server; before the first call.
 
         Args:
             kinds: the kinds of step of the run.
             sent: whether an earlier attempt may have restored the server's accounts.
         """
-        kind = next((one for one in BEFORE_TLS if one in kinds), None)
+        kind = next((one for one in _ON_FRESH if one in kinds), None)
         if kind is not None:
-            self._before_tls = kind, kind != "tls.switch" and not sent
+            self._fresh = True
+            self._before_tls = (kind, kind != "tls.switch" and not sent) if kind in BEFORE_TLS else None
             self.__dict__.pop("manager", None)
 
     def in_clear(self) -> str:

@@ -56,6 +56,14 @@ def test_it_is_the_cluster_that_it_was(loaded):
     assert after["services"] == before["services"]
 
 
+def test_it_comes_back_on_a_fresh_server_too(lost):
+    assert lost("manager", "license", str(lost.lab.folder / "license.txt"), "--yes").code == 0
+    lost.forget_requests()
+    said = bring_back(lost, "--allow-plain")
+    assert said.code == 0, said.err
+    assert lost.sent == [ADD]
+
+
 def test_the_display_name_will_do(bereft):
     said = bereft("restore", "run", "--cluster", "Data Services ECS", "--yes")
     assert said.code == 0, said.err

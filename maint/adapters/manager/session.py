@@ -225,10 +225,10 @@ class ManagerSession:
 
     def insist_on_own(self) -> None:
         """Raise LoginRefused where the bootstrap account is let in, and is only to look."""
-        account = self._let_in().account
+        account, own = self._let_in().account, self._settings.login.username
         if account.bootstrap and not self._fresh and not self._own_after_all():
             raise LoginRefused(
-                f"{self._settings.host} does not let {self._settings.login.username} in, and nothing was sent",
+                f"{self._settings.host} does not let {own} in with manager.password, and nothing was sent",
                 detail=[
                     f"the bootstrap account {account.name} is; it looks, and changes something only in a restore, "
                     "`manager license` and `manager tls-switch`"
@@ -317,8 +317,8 @@ class ManagerSession:
                 continue
             self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
             if bootstrap and not self._fresh:
-                own = self._settings.login.username
-                self._warn_once(f"{own} is not let in: the bootstrap account {login.username} looks in its place")
+                own = f"{self._settings.login.username} is not let in with manager.password"
+                self._warn_once(f"{own}: the bootstrap account {login.username} looks instead")
             return self._login
         raise LoginRefused(
             f"{self._settings.host} lets in none of the configured accounts: "

@@ -41,8 +41,8 @@ def test_the_bootstrap_account_only_looks_unless_the_run_is_for_a_fresh_server(b
     plain.expect_request("/api/v45/clusters/c", method="DELETE").respond_with_json({"name": "c"})
     client = bench.client(bootstrap=BOOTSTRAP)
     assert client.log_in().bootstrap
-    assert bench.warnings == ["admin is not let in: the bootstrap account setup looks in its place"]
-    with pytest.raises(LoginRefused, match="does not let admin in, and nothing was sent") as refused:
+    assert bench.warnings == ["admin is not let in with manager.password: the bootstrap account setup looks instead"]
+    with pytest.raises(LoginRefused, match=r"does not let admin in with manager\.password, and nothing") as refused:
         client.delete_cluster("c")
     assert "only in a restore, `manager license` and `manager tls-switch`" in refused.value.detail[0]
     assert not any(request.method == "DELETE" for request, _ in plain.log)
