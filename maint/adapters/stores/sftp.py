@@ -156,7 +156,11 @@ class SftpStore:
                 found = session.list(f"{self._root}/{where}".rstrip("/") or "/")
                 seen += len(found)
                 if seen > MOST or where.count("/") > _DEEPEST:
-                    raise OSError(f"it has more than {MOST} files and folders, or folders without end")
+                    raise StoreFailed(
+                        f"cannot list in {self._location}",
+                        detail=[f"it has more than {MOST} files and folders, or folders without end"],
+                        hint="look for a folder that leads into itself, or is not the store's; or use a copy (--store)",
+                    )
                 for facts in found:
                     last, mode = facts.filename, facts.st_mode or 0
                     name = f"{where}/{last}" if where else last

@@ -136,6 +136,7 @@ def test_folders_within_folders_without_end_are_an_error(folders: int, monkeypat
     with pytest.raises(StoreFailed, match="cannot list") as failure:
         list(store.names())
     assert failure.value.detail == ("it has more than 5000 files and folders, or folders without end",)
+    assert "a folder that leads into itself" in (failure.value.hint or "")
 
 
 def test_a_file_whose_facts_have_no_end_is_an_error() -> None:
