@@ -146,7 +146,7 @@ def record(path: Path, keys: Sequence[Presented]) -> None:
         lines += [f"{key.recorded_as} {key.type} {key.key}" for key in keys]
         mode = facts.st_mode & 0o777 if facts else 0o600
         # Only root can give a file back to the account whose runs read it.
-        owner = (facts.st_uid, facts.st_gid) if facts and os.geteuid() == 0 else None
+        owner = (facts.st_uid, facts.st_gid) if facts and facts.st_uid and os.geteuid() == 0 else None
         with written(target, mode=mode, owner=owner) as file:
             file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
 
