@@ -150,15 +150,25 @@ class HostFacts(msgspec.Struct, frozen=True, dict=True):
             CouldNotTell: a file that may name it cannot be read.
             NotApplicable: krb5.conf names none.
         """
-        for line in self.lines("krb5_conf"):
-            name, found, value = line.partition("=")
-            if found and name.strip() == "default_realm" and value.strip():
-                return value.strip()
+        if named := libdefaults(self.lines("krb5_conf")).get("default_realm"):
+            return named
         if closed := [line.partition(" ")[2] for line in self.lines("krb5_conf") if line.startswith("denied ")]:
             raise CouldNotTell(f"this account may not read {', '.join(closed)}")
         if (words := self.answer("krb5_conf").words) and not self.lines("krb5_conf"):
             raise CouldNotTell(f"krb5.conf cannot be read: {words}")
         raise NotApplicable("no realm in /etc/krb5.conf")
+
+
+def libdefaults(lines: Sequence[str]) -> dict[str, str]:
+    """Return the settings of krb5.conf for all programs; of several values the first, as MIT does."""
+    found, inside = dict[str, str](), True
+    for line in lines:
+        name, sets, value = line.partition("=")
+        if line.startswith("["):
+            inside = line.strip("[]* ") == "libdefaults"
+        elif inside and sets:
+            found.setdefault(name.strip(), value.strip().strip("\"'"))
+    return found
 
 
 _NO_MANAGER = (

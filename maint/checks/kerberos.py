@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from maint.checks.check import FAIL, WARN, Check, Verdict, broken, failed, good, held
-from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
+from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, libdefaults
 from maint.model.formatting import show_count
 
 _PROCESSES = "/var/run/cloudera-scm-agent/process"
@@ -169,18 +169,6 @@ def _renewable(lines: Sequence[str]) -> Verdict:
 def mending(said: str) -> str:
     """Return what mends that kinit gave no ticket for another reason than the keytab; "" where that is the reason."""
     return next((remedy for words, remedy in _MENDS.items() if words in said.lower()), "")
-
-
-def libdefaults(lines: Sequence[str]) -> dict[str, str]:
-    """Return the settings of krb5.conf for all programs; of several values the first, as MIT does."""
-    found, inside = dict[str, str](), True
-    for line in lines:
-        name, sets, value = line.partition("=")
-        if line.startswith("["):
-            inside = line.strip("[]* ") == "libdefaults"
-        elif inside and sets:
-            found.setdefault(name.strip(), value.strip().strip("\"'"))
-    return found
 
 
 def kdcs_of(lines: Sequence[str], realm: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from maint.checks.facts import Answered
 from maint.checks.registry import CHECKS
 from maint.model.fleet import State
 from tests.checks.facts import healthy, host
@@ -19,3 +20,8 @@ def test_a_realm_in_a_folder_that_is_included_is_read_and_its_kdc_tried(tmp_path
     assert made.realm == "EXAMPLE.INTERNAL"
     found = CHECKS["krb.kdc"].judge(made)
     assert (found.state, found.observed) == (State.FAIL, "kdc.own:88 does not answer")
+
+
+def test_the_realm_is_that_of_libdefaults() -> None:
+    lines = "[appdefaults]\n\tdefault_realm = B\n[libdefaults]\n\tdefault_realm = A\n\tdefault_realm = C\n"
+    assert host({"krb5_conf": Answered(0, lines)}).realm == "A"
