@@ -442,15 +442,12 @@ def _show(
     plan = session.plan
     if screen.output != "table":
         actions = [action_json(plan.actions[event.index], event) for event in results]
-        printed = output_of(site, past_runs.find(site.state, session.run_id)) if plan.locks and session.run_id else ""
-        more: dict[str, Json] = {"output": printed} if printed else {}
-        told: dict[str, Json] = {
-            "run": session.run_id,
-            "playbook": plan.source,
-            "actions": actions,
-            "report": dict(where),
-        }
-        screen.emit({**told, **more}, "")
+        told: dict[str, Json] = {"run": session.run_id, "playbook": plan.source, "actions": actions}
+        told["report"] = dict(where)
+        kept = plan.locks and session.run_id  # else there is no journal
+        if kept and (printed := output_of(site, past_runs.find(site.state, session.run_id))):
+            told["output"] = printed
+        screen.emit(told, "")
     elif where:
         screen.say(f"report, with HTML beside it: {where['md']}")
 

@@ -226,7 +226,9 @@ class ManagerSession:
     def insist_on_own(self) -> None:
         """Raise LoginRefused where the bootstrap account is let in, and is only to look."""
         account, own = self._let_in().account, self._settings.login.username
-        if account.bootstrap and not self._fresh and not self._own_after_all():
+        if not account.bootstrap or self._fresh:
+            return
+        if self._tried(self._settings.login, bootstrap=False) is None:  # a stray 401 to it may have come before (M2.2)
             raise LoginRefused(
                 f"{self._settings.host} does not let {own} in with manager.password, and nothing was sent",
                 detail=[
@@ -235,16 +237,6 @@ class ManagerSession:
                 ],
                 hint="check manager.password; where the bootstrap account is meant, make it the one of `manager`",
             )
-
-    def _own_after_all(self) -> bool:
-        # A 401 to the configured account may have been a stray one (M2.2): it is asked once more.
-        own = self._settings.login
-        auth = self._basic(own)
-        reply = self._ask(auth)
-        if reply.status == 401:
-            return False
-        self._login = _Login(Account(own.username, bootstrap=False), auth, self._version(reply, own.username))
-        return True
 
     def restored(self) -> None:
         """Note that a deployment was sent: from now on the server may know the configured account."""
@@ -310,22 +302,28 @@ class ManagerSession:
         self.address()
         refused: list[str] = []
         for login, bootstrap in self._candidates():
-            auth = self._basic(login)
-            reply = self._ask(auth)
-            if reply.status == 401:
+            if (found := self._tried(login, bootstrap=bootstrap)) is None:
                 refused.append(f"{'bootstrap account' if bootstrap else 'account'} {login.username}: 401")
                 continue
-            self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
             if bootstrap and not self._fresh:
                 own = f"{self._settings.login.username} is not let in with manager.password"
                 self._warn_once(f"{own}: the bootstrap account {login.username} looks instead")
-            return self._login
+            return found
         raise LoginRefused(
             f"{self._settings.host} lets in none of the configured accounts: "
             f"{', '.join(login.username for login, _ in self._candidates())}",
             detail=refused,
             hint=self._refused_hint(),
         )
+
+    def _tried(self, login: Login, *, bootstrap: bool) -> _Login | None:
+        """Log in with an account, and remember it; None where it is not let in."""
+        auth = self._basic(login)
+        reply = self._ask(auth)
+        if reply.status == 401:
+            return None
+        self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
+        return self._login
 
     def _candidates(self) -> Iterator[tuple[Login, bool]]:
         # The accounts to try, and whether each is the bootstrap one; the order depends on the port (M8.6).
