@@ -52,6 +52,7 @@ _Q = r"\\*+[\"']"  # a quote, within quoted text, too
 _LEFT = r"(?<![\w.-])"
 _BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
 _ATTRIBUTES = r"(?:\s++(?!value=)[\w:-]++=(?:\"[^\"<>]*+\"|'[^'<>]*+')){0,4}"
+_ARGUMENTS = r"(?:\"[^\"\r\n]*+\"|'[^'\r\n]*+'|[^\r\n|;&\"']){0,400}?"
 _TITLE = rf"{_LEFT}(?:name|key)=[\"'](?P<name>[\w.-]++)[\"']"
 _ITEM = r"(?m:^)[ \t]*+(?:-[ \t]++)?"
 _FORMS = (
@@ -89,6 +90,13 @@ _FORMS = (
         rf"(?m:^)[ \t]*+(?:(?:export|set)[ \t]++)?(?P<name>[\w.][\w.-]*+)(?:{_Q})?\s*+:?=>?\s*+(?P<opens>{_Q})?",
     ),
     _Form(rf"{_LEFT}(?P<name>[\w.-]++)(?:{_Q})?\s*+:?=>?\s*+(?P<opens>{_Q})?", _WORD),
+    # bindpw x; machine h login user password x
+    _Form(r"(?m:^)[ \t]*+(?P<name>\w*pw)[ \t]++(?![:=])"),
+    _Form(r"(?<!\S)login\s++\S++\s++password\s++", r"\S*"),
+    # ldapsearch -D user -w x; mysql -px, whose next word would be a database
+    _Form(rf"{_LEFT}ldap\w++{_ARGUMENTS}\s-[a-zA-Z]?w[ \t]*+(?P<opens>{_Q})?", _WORD),
+    _Form(rf"{_LEFT}(?:beeline|sshpass){_ARGUMENTS}\s-p[ \t]++(?P<opens>{_Q})?", _WORD),
+    _Form(rf"{_LEFT}(?:mysql|mariadb)[\w-]*+{_ARGUMENTS}\s-p(?=\S)(?P<opens>{_Q})?", _WORD),
     # --password x
     _Form(rf"{_LEFT}(?P<name>--?[\w.-]++)[ \t]++(?!-)(?P<opens>{_Q})?", _WORD),
     # IDENTIFIED BY 'x'
@@ -101,7 +109,7 @@ _FORMS = (
 )
 _BESIDE = "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
 _COLON = re.compile(r"[\"'\s]:|:\s")
-_WORDS = re.compile(r"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl)")
+_WORDS = re.compile(r"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl|ldap|beeline|mysql|mariadb)")
 # Beside those of `secret_name`, of which the counts of stored snapshots are made.
 _SHORT_NAME = re.compile(
     r"(?:encryption|fernet)_?key$|(?:^|_|my)pwd$|(?:^|_|store|key|require)pass$|(?:bind|root)pw$|authtok$|(?:^|_)sig$"
