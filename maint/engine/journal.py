@@ -1,7 +1,7 @@
 """The journal of a run: JSON lines, each on disk before what it announces is done, each with a check value.
 
-What a kill leaves, an unterminated last line, is dropped. Any other line that is not as it was written refuses resume:
-what stood there may be an act that was begun.
+What a kill leaves, an unterminated last line, is dropped. Any other line that is not as it was written, or not where,
+refuses resume: what stood there may be an act that was begun.
 """
 
 import errno
@@ -136,6 +136,7 @@ class Journal:
         self.path = path
         self.id = path.stem
         try:
+            self._lines = read_file(path).count(b"\n")
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             raise _disk(path, error) from error
@@ -143,7 +144,7 @@ class Journal:
 
     def write(self, what: str, **fields: Json) -> None:
         """Append one line, by the room kept back where the disk is full; WorkFailed: do not do what it announces."""
-        line = _line({"what": what, **fields})
+        line = _line({"what": what, **fields, "line": self._lines + 1})
         try:
             self._append(line)
         except OSError as error:
@@ -163,6 +164,7 @@ class Journal:
         try:
             write_all(self._handle, line)
             os.fsync(self._handle)
+            self._lines += 1
         except OSError:
             try:
                 os.ftruncate(self._handle, size)
@@ -310,7 +312,10 @@ def read(path: Path) -> RunState:
         ) from None
     for number, line in enumerate(lines[1:-1], 2):  # what follows the last line's end was not written whole
         try:
-            _take(past, _checked(line, path.stem, past.format))
+            value = _checked(line, path.stem, past.format)
+            if value.get("line", number) != number:  # older versions wrote no number
+                raise ValueError
+            _take(past, value)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             past.damage = f"line {number} of {path} is not as it was written"
             break

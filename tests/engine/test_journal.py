@@ -229,6 +229,34 @@ def test_a_damaged_line_in_the_middle_refuses_resume_and_nothing_is_done_again(b
     assert past_runs.find(bench.site.state, past.id).state == "dismissed"
 
 
+def test_a_line_that_is_not_in_its_place_refuses_resume(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    first, *lines = path.read_bytes().splitlines(keepends=True)
+    for number in range(len(lines) - 1):  # without the last one it is what a kill leaves
+        removed = [*lines[:number], *lines[number + 1 :]]
+        swapped = [*lines[:number], lines[number + 1], lines[number], *lines[number + 2 :]]
+        twice = [*lines[: number + 1], *lines[number:]]
+        for changed, place in ((removed, number + 2), (swapped, number + 2), (twice, number + 3)):
+            path.write_bytes(first + b"".join(changed))
+            assert f"line {place} of" in past_runs.unfinished(bench.site.state)[0].damage
+    path.write_bytes(first + b"".join(lines))
+    assert past_runs.unfinished(bench.site.state)[0].damage == ""
+
+
+def test_a_journal_of_older_lines_without_numbers_is_read_and_gone_on_with(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    path.write_bytes(b"".join(written({k: v for k, v in line.items() if k not in ("sum", "line")}) for line in lines))
+    past = past_runs.unfinished(bench.site.state)[0]
+    assert past.damage == ""
+    bench.run(past.plan, past=past)
+    added = [json.loads(line) for line in path.read_bytes().splitlines()][len(lines) :]
+    assert [line["line"] for line in added] == list(range(len(lines) + 1, len(lines) + len(added) + 1))
+    assert past_runs.find(bench.site.state, past.id).state == "done"
+
+
 def test_a_run_that_was_dismissed_is_never_taken_up_and_keeps_its_history(bench):
     bench.fails(SECOND_FAILS)
     past = past_runs.unfinished(bench.site.state)[0]
