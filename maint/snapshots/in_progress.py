@@ -82,12 +82,15 @@ _NEWEST = 3  # records whose times are looked at; names bear the times of machin
 
 
 def store_time(sight: Sight) -> datetime | None:
-    """Return a time that the store's own clock has passed, None where nothing tells: a machine's clock may be wrong."""
-    site = sight.settings.name
-    records, now = sorted(listing(sight, f"{site}/records")), f"{site}/records/{stamp(sight.clock.now())}"
-    past = [name for name in records if name < now]  # a machine whose clock was ahead may have named others
+    """Return a time that the store's own clock has passed, None where nothing tells: a machine's clock may be wrong.
+
+    So may the time of a file: written while the store's clock was, or copied with the time that it had elsewhere.
+    """
+    site, now = sight.settings.name, sight.clock.now()
+    records, here = sorted(listing(sight, f"{site}/records")), f"{site}/records/{stamp(now)}"
+    past = [name for name in records if name < here]  # a machine whose clock was ahead may have named others
     names = [*records[-_NEWEST:], *past[-_NEWEST:], *listing(sight, _folder(sight))]
-    return max(filter(None, map(sight.store.written, names)), default=None)
+    return max((min(time, now) for time in map(sight.store.written, names) if time is not None), default=None)
 
 
 def refuse_clock_ahead(site: Site) -> None:

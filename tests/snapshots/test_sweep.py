@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ def put(place: Any, name: str) -> None:
 
 
 def age(place: Any, name: str, hours: int) -> None:
-    """Let a file have been written so long ago by the clock of the store."""
+    """Let a file have been written so long ago by the clock of the store, which this machine's agrees with."""
     then = time.time() - hours * 3600
+    place.clock.time = datetime.now(UTC)
     os.utime(place.root / name, (then, then))
 
 
@@ -77,6 +78,17 @@ def test_a_clock_that_is_wrong_takes_nothing_from_a_capture_under_way_elsewhere(
     put(place, f"prod/{new_id(place.clock.now())}/deployment.json.zst.age")
     put(place, f"prod/under-way/{stamp(place.clock.now())}-0123456789abcdef")
     place.clock.time -= 2 * timedelta(days=days)
+    assert (sweep(place), len(others_storing(place))) == (0, 1)
+    with storing(place):
+        assert len(others_storing(place)) == 1
+
+
+def test_a_file_dated_ahead_takes_nothing_from_a_capture_under_way_elsewhere(place: Any, run: Run) -> None:
+    run(take(place))
+    for name in list(place.store.names("prod/records")):
+        age(place, name, -48)  # as rsync keeps it of a machine whose clock was ahead
+    put(place, f"prod/{new_id(place.clock.now())}/deployment.json.zst.age")
+    put(place, f"prod/under-way/{stamp(place.clock.now())}-0123456789abcdef")
     assert (sweep(place), len(others_storing(place))) == (0, 1)
     with storing(place):
         assert len(others_storing(place)) == 1

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -183,6 +183,7 @@ def test_a_snapshot_that_the_store_does_not_list_keeps_its_files(place: Place) -
 
 def test_a_backup_on_another_machine_makes_it_wait_and_a_dead_one_for_a_day(place: Place, tmp_path: Path) -> None:
     stored(place, 1)
+    place.clock.time = datetime.now(UTC)  # as the store's
     other: Any = Place.__new__(Place)
     other.__dict__ |= place.__dict__
     other.settings = place.settings.model_copy(update={"state": tmp_path / "elsewhere"})
