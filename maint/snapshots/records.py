@@ -17,7 +17,7 @@ from maint.model.formatting import show_count, show_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import RuleResult, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import UNTRUSTED, stamp
+from maint.snapshots.manifest import UNTRUSTED, is_id, stamp
 from maint.snapshots.parts import listing, read_signed
 
 FORMAT = "maint-record/1"
@@ -205,13 +205,18 @@ def _each(sight: Sight, kinds: Sequence[str] = (), of: str = "") -> Iterator[tup
 def _names(sight: Sight, kinds: Sequence[str] = (), of: str = "") -> Iterator[str]:
     for name in listing(sight, f"{sight.settings.name}/records"):
         kind, id_ = named(name)
-        if name.endswith(".json") and (not kinds or kind in kinds) and of in ("", id_):
+        if is_record(name) and (not kinds or kind in kinds) and of in ("", id_):
             yield name
 
 
 def place_of(site: str, at: datetime, kind: str, snapshot_id: str) -> str:
     """Return the name of a record in the store."""
     return f"{site}/records/{stamp(at)}-{kind}-{snapshot_id}.json"
+
+
+def is_record(name: str) -> bool:
+    """Tell by its name whether a file is a record; others are somebody else's, such as a "conflicted copy"."""
+    return name.endswith(".json") and is_id(named(name)[1])
 
 
 def named(name: str) -> tuple[str, str]:

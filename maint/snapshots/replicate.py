@@ -16,7 +16,7 @@ from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
-from maint.snapshots.records import Taken, Verification, insist_there, named, read_records, write_record
+from maint.snapshots.records import Taken, Verification, insist_there, is_record, named, read_records, write_record
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -231,7 +231,7 @@ def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = 
     for name in found:
         kind, snapshot_id = named(name)
         wanted = (kind in kinds if kinds else kind not in _OWN) and (not of or snapshot_id in of)
-        if not name.endswith(".json") or name in there or not wanted:
+        if not is_record(name) or name in there or not wanted:
             continue
         if f"{name}.sig" not in found:
             bare.append(name)

@@ -19,6 +19,7 @@ from maint.snapshots.open_windows import (
     was_closed,
 )
 
+RUN, ANOTHER = "20261121T021500.123Z-4f3a", "20261121T021500.123Z-4f3b"
 HOSTS = {"cm": OpenedFile("absent", "0" * 64)}
 
 
@@ -36,14 +37,14 @@ def block(folder: Path) -> None:
 
 def test_a_window_is_told_by_the_first_store_that_takes_the_record_until_it_is_closed(place: Any, second: Path) -> None:
     block(place.root)
-    announce(place, "run-1", "2026-11-21T02:15:00.123Z", HOSTS)
+    announce(place, RUN, "2026-11-21T02:15:00.123Z", HOSTS)
     told = announced(place)
     (window,) = told.open
-    assert (window.run, window.hosts, is_ours(place, window)) == ("run-1", HOSTS, True)
-    assert "run run-1" in window.words
+    assert (window.run, window.hosts, is_ours(place, window)) == (RUN, HOSTS, True)
+    assert f"run {RUN}" in window.words
     assert [one for one in told.doubts if "could not be asked" in one]
-    (problem,) = close_announced(place, "run-1", window.opened_at)
-    assert "could not be told that the window of run run-1 is closed" in problem
+    (problem,) = close_announced(place, RUN, window.opened_at)
+    assert f"could not be told that the window of run {RUN} is closed" in problem
     assert announced(place).open == []
 
 
@@ -51,18 +52,18 @@ def test_a_window_of_which_no_store_takes_the_record_is_not_opened(place: Any, s
     block(place.root)
     block(second)
     with pytest.raises(WorkFailed):
-        announce(place, "run-1", "2026-11-21T02:15:00.123Z", HOSTS)
+        announce(place, RUN, "2026-11-21T02:15:00.123Z", HOSTS)
     place.settings = place.settings.model_copy(update={"backup": None})
-    announce(place, "run-1", "2026-11-21T02:15:00.123Z", HOSTS)
-    assert (announced(place).open, close_announced(place, "run-1", "")) == ([], [])
+    announce(place, RUN, "2026-11-21T02:15:00.123Z", HOSTS)
+    assert (announced(place).open, close_announced(place, RUN, "")) == ([], [])
     assert announced_here(place) == Announced()
 
 
 def test_that_a_window_was_closed_is_known_only_where_a_record_says_so(place: Any, second: Path) -> None:
     opened_at = "2026-11-21T02:15:00.123Z"
-    announce(place, "run-1", opened_at, HOSTS)
-    assert not was_closed(place, "run-1", opened_at)
-    assert close_announced(place, "run-1", opened_at) == []
-    assert [was_closed(place, run, opened_at) for run in ("run-1", "run-2")] == [True, False]
+    announce(place, RUN, opened_at, HOSTS)
+    assert not was_closed(place, RUN, opened_at)
+    assert close_announced(place, RUN, opened_at) == []
+    assert [was_closed(place, run, opened_at) for run in (RUN, ANOTHER)] == [True, False]
     block(place.root)
-    assert not was_closed(place, "run-1", opened_at)
+    assert not was_closed(place, RUN, opened_at)

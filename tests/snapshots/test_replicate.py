@@ -21,7 +21,7 @@ from maint.snapshots.catalogue import entries, load
 from maint.snapshots.holds import add_hold, begin_restore
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import read_records, write_record
+from maint.snapshots.records import read_all, read_records, write_record
 from maint.snapshots.replicate import replicate, with_store
 from maint.snapshots.verify import record, verify
 from tests.snapshots.liar import Liar
@@ -67,6 +67,17 @@ def test_a_copy_holds_the_same_bytes_and_is_verified_on_its_own(place: Any, seco
     assert bytes_of(second / "prod" / snapshot) == bytes_of(place.folder(snapshot))
     (kept,) = [one for one in read_records(with_store(place, place.copies[0])) if one.kind == "verify"]
     assert (kept.facts["level"], kept.facts["result"]) == (3, Trust.VERIFIED.value)
+
+
+@pytest.mark.parametrize("added", [" (conflicted copy)", ".sync-conflict-20261121-021500-ABCDEFG", "~1"])
+def test_what_a_program_that_syncs_folders_leaves_beside_a_record_is_none(
+    place: Any, second: Path, run: Run, added: str
+) -> None:
+    held = place.root / add_hold(place, taken(place, run), "an audit", None, "ops")
+    shutil.copy(held, held.with_stem(f"{held.stem}{added}"))
+    assert run(replicate(place)) == []
+    found, doubtful, _ = read_all(place)
+    assert ([one.kind for one in found], doubtful) == (["verify", "hold"], [])
 
 
 def test_who_watches_learns_of_every_byte_that_is_stored_and_copied(place: Any, second: Path, run: Run) -> None:
