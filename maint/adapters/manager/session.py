@@ -170,6 +170,7 @@ class ManagerSession:
         self._warned: set[str] = set()
         self._presence: Presence | None = None
         self._login: _Login | None = None
+        self._known: Account | None = None  # let in before: a 401 to it may be a stray one (M2.2)
         self._plain = PlainUse("--allow-plain was given") if settings.allow_plain else None
         self._fresh = False  # whether the run under way is one for a server that may not know the configured account
 
@@ -239,7 +240,8 @@ class ManagerSession:
             )
 
     def restored(self) -> None:
-        """Note that a deployment was sent: from now on the server may know the configured account."""
+        """Note that a deployment was sent: from now on the server may know the configured account, and no other."""
+        self._known = None
         if self._plain is not None:
             self._plain = PlainUse(self._plain.why)
 
@@ -317,12 +319,21 @@ class ManagerSession:
         )
 
     def _tried(self, login: Login, *, bootstrap: bool) -> _Login | None:
-        """Log in with an account, and remember it; None where it is not let in."""
-        auth = self._basic(login)
+        """Log in with an account, and remember it; None where it is not let in.
+
+        Raises:
+            Transient: it was let in before; raised once, since more tries may lock it.
+        """
+        account, auth = Account(login.username, bootstrap), self._basic(login)
         reply = self._ask(auth)
         if reply.status == 401:
-            return None
-        self._login = _Login(Account(login.username, bootstrap), auth, self._version(reply, login.username))
+            if account != self._known:
+                return None
+            self._known = None
+            words = f"{self._settings.host} answered 401 to {login.username}, which it let in before"
+            raise Transient(words, hint="ask again in a moment")
+        self._login = _Login(account, auth, self._version(reply, login.username))
+        self._known = account
         return self._login
 
     def _candidates(self) -> Iterator[tuple[Login, bool]]:

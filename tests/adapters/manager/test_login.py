@@ -116,6 +116,29 @@ def test_an_account_that_is_not_let_in_any_more_ends_the_tries(bench: Bench, pla
     assert len(bench.clock.pauses) == 2
 
 
+def test_a_stray_401_to_an_account_that_was_let_in_before_is_asked_again(bench: Bench, plain: HTTPServer) -> None:
+    for status in (401, 200, 401, 401, 200):  # a knock and a login; the same after a restart, with a stray 401
+        plain.expect_ordered_request("/api/version").respond_with_data("v49", status)
+    client = bench.client(bootstrap=BOOTSTRAP)
+    client.log_in()
+    client.forget_login()
+    assert not client.log_in().bootstrap
+    assert [_name(request).partition(":")[0] for request, _ in plain.log] == ["", "admin", "", "admin", "admin"]
+    assert bench.clock.pauses == [3]
+
+
+def test_an_account_that_was_let_in_before_is_tried_twice_at_most(bench: Bench, plain: HTTPServer) -> None:
+    _allow(plain, ("admin", PASSWORD))
+    client = bench.client(bootstrap=None)
+    client.log_in()
+    plain.clear()
+    _allow(plain)
+    client.forget_login()
+    with pytest.raises(LoginRefused, match="none of the configured accounts"):
+        client.log_in()
+    assert [_name(request).partition(":")[0] for request, _ in plain.log] == ["", "admin", "admin"]  # more may lock it
+
+
 def test_cookies_are_never_sent_back(bench: Bench, plain: HTTPServer) -> None:
     _allow(plain, ("admin", PASSWORD))
     client = bench.client()
