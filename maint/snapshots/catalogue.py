@@ -116,8 +116,8 @@ def entries(sight: Sight) -> Sequence[Entry]:
     for snapshot_id, look in _each_verification(past):
         looks[snapshot_id].append(look)
     proven, holds, read = _proofs(past), standing_holds(past, doubtful), _files_read(past)
-    drilled = {one.snapshot: one for one in records.drills_in(past)}
     found = [entry for one in committed_ids(sight) if (entry := _entry(sight, one, unread.get(one))) is not None]
+    drilled = records.latest_drills(past, [one.snapshot for one in found if one.snapshot is not None])
     return [
         replace(
             entry,

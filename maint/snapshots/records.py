@@ -1,7 +1,7 @@
 """What happened to a snapshot after it was taken: signed files `<site>/records/<time>-<kind>-<id>.json`, only added."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -242,6 +242,7 @@ LOST = "is lost: see `maint backup list --rebuild`"
 MISSED = "missed"  # that the store has lost records, which somebody has seen
 PRUNE = "prune"
 DRILL = "drill"
+REKEY = "rekey"  # that a snapshot is another one, encrypted anew
 PASSED, FAILED = "passed", "failed"
 
 
@@ -264,6 +265,25 @@ class Drill(msgspec.Struct, frozen=True):
 def drills_in(past: Iterable[Record]) -> Sequence[Drill]:
     """Return the drills among records, in their order."""
     return [_drill(record) for record in past if record.kind == DRILL]
+
+
+def latest_drills(past: Collection[Record], snapshots: Iterable[Snapshot]) -> Mapping[str, Drill]:
+    """Return the latest drill of each, by id; else that of the one encrypted anew into it, which has its contents.
+
+    Of one in between that is gone, its record says what it was made of; a kill may have kept that from being written.
+    """
+    drilled, among = {one.snapshot: one for one in drills_in(past)}, list(snapshots)
+    origin = {one.snapshot: str(one.facts.get("from")) for one in past if one.kind == REKEY}
+    origin |= {one.id: one.rekeyed_from["snapshot"] for one in among if "snapshot" in one.rekeyed_from}
+    found = dict[str, Drill]()
+    for one in among:
+        source = one.id
+        for _ in origin:
+            if source in drilled or source not in origin:
+                break
+            source = origin[source]
+        found |= {one.id: drilled[source]} if source in drilled else {}
+    return found
 
 
 def drills(sight: Sight) -> Sequence[Drill]:

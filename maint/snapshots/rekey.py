@@ -19,15 +19,13 @@ from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import storing
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
 from maint.snapshots.prune import remove
-from maint.snapshots.records import write_record
+from maint.snapshots.records import REKEY, write_record
 from maint.snapshots.replicate import every_store
 from maint.snapshots.verify import insist_on_password, prove_new, record, verify
 from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.snapshots.writer import SnapshotWriter, id_after
-
-REKEY = "rekey"  # the kind of record that tells of it
 
 
 class Aged(msgspec.Struct, frozen=True):

@@ -215,7 +215,9 @@ def rehearse(flags: Flags, wanted: str, switches: Mapping[str, str]) -> int:
                 raise WorkFailed(
                     f"the drill of snapshot {found.snapshot} failed: {found.reason}",
                     detail=[*found.detail, *([found.unkept.in_a_line] if found.unkept else [])],
-                    hint="it would not come back as it is: `maint backup create --open-window`, then drill again",
+                    hint=f"`maint backup drill {found.snapshot}` without --switch: until one passes, it proves nothing"
+                    if switches
+                    else "it would not come back as it is: `maint backup create --open-window`, then drill again",
                 )
             if found.unkept:
                 raise found.unkept

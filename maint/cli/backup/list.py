@@ -28,13 +28,14 @@ from maint.snapshots.prune import newest_good
 from maint.snapshots.records import (
     DRILL,
     MISSED,
+    REKEY,
     Drill,
     drills,
-    drills_in,
     last_good,
+    latest_drills,
     lost,
     named,
-    read_of,
+    read_kinds,
     write_record,
 )
 from maint.snapshots.verify import record, verify
@@ -68,7 +69,7 @@ def show(flags: Flags, snapshot: Annotated[str, argument("Its id or the beginnin
     """Show what a snapshot holds, how it was judged, and what it does not cover."""
     with opened(flags) as (site, screen):
         found = find(site, snapshot)
-        *_, drill = (None, *drills_in(read_of(site, found.id, DRILL)))
+        drill = latest_drills(read_kinds(site, DRILL, REKEY)[0], [found]).get(found.id)
         data, text = _described(found, last_verification(site, found), drill)
         screen.emit({"snapshot": data}, text)
 

@@ -374,9 +374,11 @@ def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
     known = entries(site)
     wrong = [(one, why) for one in known if (why := damage(one) or _lacks(site, one)) is not None]
     for one, why in wrong:
-        proof = "drill" if one.rejected else "verify"  # a drill that failed is outweighed by another one alone
-        hint = f"put {site.store.location}/{site.settings.name}/{one.id} back from a sound copy, then `maint backup"
-        hint += f" {proof} {one.id}`; without one it goes by `maint backup prune --damaged`"
+        folder = f"{site.store.location}/{site.settings.name}/{one.id}"
+        hint = f"put {folder} back from a sound copy, then `maint backup verify {one.id}`"
+        if one.rejected:  # which another drill alone outweighs
+            hint = f"`maint backup drill {one.id}`; where it fails again, put {folder} back from a copy that comes back"
+        hint += "; without one it goes by `maint backup prune --damaged`"
         if UNTRUSTED in why:
             hint = f"put back {site.state}/keys/signing where it was lost; only if you know which machine took it, name"
             hint += " that machine's keys/signing.pub in backup.trusted_keys"

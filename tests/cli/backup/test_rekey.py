@@ -31,7 +31,8 @@ def change_recipient(operator: Any) -> None:
     path = Path(operator.config)
     text = path.read_text()
     old = next(word.strip("'\"- []") for word in text.split() if "age1" in word)
-    path.write_text(text.replace(old, recipient).replace("    backup:\n", "    backup:\n      copies: [second]\n"))
+    copies = "" if "copies: [second]" in text else "      copies: [second]\n"
+    path.write_text(text.replace(old, recipient).replace("    backup:\n", f"    backup:\n{copies}"))
 
 
 def stored(operator: Any, place: str) -> list[str]:
@@ -149,6 +150,26 @@ def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itsel
     assert loaded("backup", "verify", kept).code == 0
     assert loaded("backup", "prune", "--damaged", "--yes").code == 0
     assert stored(loaded, "backups") == [kept]
+
+
+def test_what_did_not_come_back_in_a_drill_is_no_proof_because_it_was_encrypted_anew(loaded: Any) -> None:
+    back_up(loaded)
+    newest = stored(loaded, "backups")[-1]
+    role = loaded.lab.world.deployment["clusters"][0]["services"][0]["roles"][0]["name"]
+    assert loaded("backup", "drill", newest, "--switch", f"reject-role={role}").code == 1
+    change_recipient(loaded)
+    assert loaded("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    change_recipient(loaded)  # of one that was encrypted anew itself, and whose old one is gone
+    assert loaded("backup", "rekey", "--all", "--yes").code == 0
+    for place in ("backups", "second"):
+        listed = loaded("backup", "list", "--store", str(loaded.lab.folder / place), "-o", "json").json["snapshots"]
+        assert [(one["drilled"] or {"passed": None})["passed"] for one in listed] == [None, None, False, False]
+    assert "ITS DRILL FAILED: " in loaded("backup", "show", listed[-1]["id"]).out
+    planned = loaded("cluster", "stop", "base", "--dry-run")
+    assert (planned.code, f"proven by snapshot {listed[1]['id']}" in planned.out) == (0, True), planned.out
+    assert loaded("backup", "drill", listed[-1]["id"]).code == 0
+    planned = loaded("cluster", "stop", "base", "--dry-run")
+    assert (planned.code, f"proven by snapshot {listed[-1]['id']}" in planned.out) == (0, True), planned.out
 
 
 @pytest.mark.parametrize("writable", [True, False])
