@@ -46,7 +46,7 @@ from maint.model.formatting import tell_times
 from maint.model.json import Json
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.notice import verb_of
-from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook
+from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook, Trouble
 from maint.steps.manager.window_record import remembered
 from maint.steps.registry import source_of
 
@@ -377,7 +377,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
         for one in at_work:
             one.look()
         if isinstance(event, str):
-            screen.say(event)
+            (screen.warn if isinstance(event, Trouble) else screen.say)(event)
             return
         results.extend([event] if event.what is Happening.FINISHED else [])
         screen.event(plan, event)

@@ -23,7 +23,7 @@ from maint.errors import DeadlinePassed, Interrupted, Locked, PartlyDone, Refuse
 from maint.files import sweep
 from maint.model.formatting import show_time
 from maint.model.json import Json
-from maint.model.plan import Action, Event, Phase, Plan
+from maint.model.plan import Action, Event, Phase, Plan, Trouble
 from maint.model.secret import scrub
 from maint.ports import Site
 from maint.snapshots.holds import begin_restore, end_restore
@@ -205,7 +205,7 @@ class RunSession:
         finally:
             problem = self._lease.give_back() if self._lease else ""
         if problem:
-            yield problem
+            yield Trouble(problem)
 
     def _close_window(self) -> Generator[str, None, None]:
         try:
@@ -248,10 +248,11 @@ class RunSession:
                 if self._shared and self._lease:
                     waits = isinstance(failure, Unfinished)
                     problems.append(self._tell_end(journal.id, self._shared, self._lease, waits=waits))
-            yield from filter(None, problems)
+            yield from map(Trouble, filter(None, problems))
             if stored:
                 partly, within = bool(runner.partly), tidying(self._limit_of)
-                yield from hooks_after(self._site, journal, self.plan, failure, partly=partly, within=within)
+                after = hooks_after(self._site, journal, self.plan, failure, partly=partly, within=within)
+                yield from map(Trouble, after)
             if failure is not None:
                 raise failure
         if runner.partly:

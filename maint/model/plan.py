@@ -253,6 +253,12 @@ class Event(msgspec.Struct, frozen=True):
     partly: bool = False  # done, but not all that was hoped for; only when finished
 
 
+class Trouble(str):
+    """Words of a run that belong to no action, on what went wrong and fails nothing: quiet does not silence them."""
+
+    __slots__ = ()
+
+
 class Result(msgspec.Struct, frozen=True):
     """What a step gives back when it ends without failing."""
 

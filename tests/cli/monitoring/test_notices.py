@@ -260,3 +260,10 @@ def test_programs_around_a_run_stand_in_its_report(loaded: Operator) -> None:
     pages = {kind: (folder / f"{report['id']}.{kind}").read_text() for kind in ("md", "html")}
     assert "| before_run | `/bin/true` | " in pages["md"] and "ended with status 3; a \\| b" in pages["md"]
     assert "Programs around it" in pages["html"] and "ended with status 3; a | b" in pages["html"]
+
+
+def test_trouble_with_a_program_after_a_run_is_told_to_who_wants_only_errors_and_warnings(loaded: Operator) -> None:
+    configured(loaded, "    hooks: {after_run: [[/bin/sh, -c, 'echo the slot is taken >&2; exit 3']]}\n")
+    said = loaded("service", "stop", "hive", "--cluster", "base", "--yes", "--quiet")
+    assert (said.code, said.err.startswith("warning: `after_run`: ")) == (0, True), said.err
+    assert "the slot is taken" in said.err
