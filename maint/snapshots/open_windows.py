@@ -13,7 +13,7 @@ from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
-from maint.snapshots.records import Record, read_kinds, write_record
+from maint.snapshots.records import Record, insist_there, read_kinds, write_record
 from maint.snapshots.replicate import WINDOW, every_store
 
 OPENED, CLOSED = "opened", "closed"
@@ -115,6 +115,7 @@ def announced(site: Site) -> Announced:
     doubts = list(told.doubts)
     for target in _stores(site):
         try:
+            insist_there(target)
             told = announced_here(target)
         except WorkFailed as failure:
             doubts.append(f"{target.store.location} could not be asked for open windows: {failure.in_a_line}")

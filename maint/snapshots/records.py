@@ -287,8 +287,15 @@ def latest_drills(past: Collection[Record], snapshots: Iterable[Snapshot]) -> Ma
 
 
 def drills(sight: Sight) -> Sequence[Drill]:
-    """Return all drills of the site whose records are signed by a trusted key, in order of time."""
-    return drills_in(read_all(sight, DRILL)[0])
+    """Return all drills of the site whose records are signed by a trusted key, in order of time.
+
+    Raises:
+        StoreFailed: some cannot be read, or all that was is gone.
+    """
+    found = drills_in(read_all(sight, DRILL)[0])
+    if not found:
+        insist_there(sight)
+    return found
 
 
 def last_good(found: Sequence[Drill]) -> Drill | None:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -359,7 +360,9 @@ def _copies(site: ConfiguredSite) -> Iterator[Line]:
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     insist_there(place := with_store(site, copy))
-    first, there = {*committed_ids(site)}, entries(place)
+    first, there = set[str](), entries(place)
+    with suppress(StoreFailed):  # of the first store its own line tells, and then a copy counts most
+        first = {*committed_ids(site)}
     words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
     lacking = sorted(first - {one.id for one in there})
     words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""

@@ -112,6 +112,7 @@ def _place(sight: Sight) -> str:
 
 
 def _refuse_lost(sight: Sight, thaw: str) -> None:
+    records.insist_there(sight)
     if not thaw and (gone := records.lost(sight)):
         raise Refused(
             f"nothing is removed now: {sight.store.location} has lost {show_count(len(gone), 'record')}",

@@ -113,13 +113,18 @@ def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stor
         "backup drift", "backup drill", "restore plan --manager-only",
         f"restore plan --manager-only --snapshot {known}",
         "manager restore --dry-run", "vc drift", "vc restore --dry-run", "cluster stop base --dry-run",
-        "cluster delete ecs-01 --dry-run",
+        "cluster delete ecs-01 --dry-run", "backup prune --dry-run", "backup prune --yes",
     ):  # fmt: skip
         said = operator(*line.split())
         assert (said.code, "is its disk mounted?" in said.err, said.out) == (1, True, ""), (line, said)
         assert f"`maint backup list --store {stores.second}`" in said.err
     assert operator("backup", "list", "--store", str(stores.second)).code == 0
     assert operator("cluster", "stop", "base", "--dry-run", "--no-safety-net", "it is lost").code == 0
+    assert "could not be asked" in operator("site", "status", "-o", "json").json["redaction_window"]
+    told = {one["label"]: one for one in operator("doctor", "-o", "json").json["checks"]}
+    assert told["drill"]["words"] == "cannot be told, for the reason of `store`"
+    assert told[f"copy {stores.second}"]["words"] == "2 snapshots"
+    assert "could not be asked for open windows" in told["redaction window"]["words"]
     if mounted == "empty":
         stores.first.rmdir()
     away.rename(stores.first)

@@ -238,6 +238,7 @@ def new_copy(operator):
 
 
 UNTOLD = ("backup", "snapshots", "clock", "recipient")  # what nobody can tell without the store
+AWAY = {**dict.fromkeys(UNTOLD, "for the reason of `store`"), "redaction window": "could not be asked for open windows"}
 # What breaks it, and the lines that then are not well; the hint of the first is followed, and all are well again.
 MENDED = [
     (open_key, {"keys": "can be read by others"}),
@@ -250,7 +251,7 @@ MENDED = [
     (lost_host_keys, {"known hosts": "names no hosts", f"host {HOST}": "its host key is not known"}),
     (failed_run, {"runs": "has failed"}),
     (lost_records, {"snapshots": "is lost", "backup": "no verified restorable backup"}),
-    (lost_store, {"store": "holds nothing of lab any more", **dict.fromkeys(UNTOLD, "for the reason of `store`")}),
+    (lost_store, {"store": "holds nothing of lab any more", **AWAY}),
     (new_copy, {"copy": "it lacks 1 of the first store"}),
 ]  # fmt: skip
 
