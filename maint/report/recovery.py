@@ -125,7 +125,8 @@ def _backup(site: PageFacts) -> str:
 def _of_backups(site: PageFacts, now: datetime, here: str) -> Iterator[Trouble]:
     newest, drill, last = site.newest, site.drilled, _last_sound(site)
     if newest is None and last is not None and not last.good:
-        yield Trouble(FAIL, "no restorable backup is verified", f"maint backup verify {last.id} {here}")
+        command = f"maint backup verify {last.id} {here} {site.elsewhere}".strip()
+        yield Trouble(FAIL, "no restorable backup is verified", command)
     elif newest is None:
         yield Trouble(FAIL, f"there is no verified restorable backup; {_OPENING}", f"{_backup(site)} {here}")
     elif (now - newest.taken_at).total_seconds() > site.backup_limit:
@@ -135,7 +136,9 @@ def _of_backups(site: PageFacts, now: datetime, here: str) -> Iterator[Trouble]:
     for shot in site.shots:
         if shot.kind == DAMAGED:
             words = f"snapshot {shot.id} cannot be believed: {shot.note}"
-            yield Trouble(WARN, words, f"maint backup verify {shot.id} {here}")
+            # What takes no --store would ask a store that is away.
+            look = "show" if site.elsewhere and shot.proof == "drill" else shot.proof
+            yield Trouble(WARN, words, f"maint backup {look} {shot.id} {here} {site.elsewhere}".strip())
     if site.newer.get(AUDIT_ONLY):
         newer = show_count(site.newer[AUDIT_ONLY], "newer snapshot")
         words = f"{newer} cannot be restored ({AUDIT_ONLY}: to read and compare); {_OPENING}"

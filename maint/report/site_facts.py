@@ -28,6 +28,7 @@ class Shot(msgspec.Struct, frozen=True):
     goes: datetime | None = None  # when retention will take it, if backups go on as they do; None: not in sight
     note: str = ""  # what is wrong with it, or special
     meant: bool = True  # as a way back: no safety copy, and not of virtual clusters alone
+    proof: str = "verify"  # of `maint backup`, what shows whether it is sound: "drill" where that is what failed
 
 
 class Copy(msgspec.Struct, frozen=True):

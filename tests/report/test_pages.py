@@ -603,3 +603,14 @@ def test_the_report_of_a_run_shows_where_the_time_went_and_who_was_at_work(tmp_p
     assert told in write(left, tmp_path)["html"].read_text()
     assert page.index("Taken up") > page.index("Begun") and "eva@other" in page
     assert re.search("killed</span> last heard of <time[^>]*>10s after it began", page)
+
+
+def test_a_snapshot_that_failed_its_drill_is_drilled_again_and_one_that_only_a_copy_shows_is_looked_at_there() -> None:
+    failed, unverified = shot(DAY, kind="damaged", good=False, proof="drill"), shot(2 * DAY, good=False)
+    facts = {"shots": [unverified, failed], "drills": []}
+    here = {one.command for one in troubles(well(**facts), NOW)}
+    assert {f"maint backup drill {failed.id} --site well", f"maint backup verify {unverified.id} --site well"} <= here
+    away = well(problem="/first: away", store="/copy", first="/first", read=NOW, **facts)
+    there = " --site well --store /copy"
+    named = {one.command for one in troubles(away, NOW)}
+    assert {f"maint backup show {failed.id}{there}", f"maint backup verify {unverified.id}{there}"} <= named

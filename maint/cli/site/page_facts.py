@@ -192,6 +192,7 @@ def _shot(one: Entry, goes: Mapping[str, datetime], now: datetime) -> Shot:
         one.id, time_of(one.id), kind, sum(part.bytes for part in snapshot.parts) if snapshot else 0, good(one),
         verified, "; ".join(words_of(one.holds, now)), goes.get(one.id),
         one.problem or seen.damage or (named if kind != RESTORABLE else ""), meant,
+        "drill" if one.rejected else "verify",
     )  # fmt: skip
 
 
