@@ -7,7 +7,8 @@ from pathlib import Path
 from maint.engine.journal import RUNS, RunState, journals, later_version, owned, read
 from maint.errors import Invalid, Refused, UsageError
 from maint.files import read_file
-from maint.model.plan import Effect
+from maint.model.plan import Effect, Plan
+from maint.steps.registry import source_of
 
 
 def history(state: Path) -> list[RunState]:
@@ -48,9 +49,21 @@ def _takes_up(past: RunState) -> bool:
 
 
 def _stands_for(later: RunState, past: RunState) -> bool:
-    """Whether a run that ended well was to change all that an older one was to change."""
+    """Whether a run that ended well restored all that an older one restores, else was to change all that it changes.
+
+    What a restore that was stopped has brought to rest is in no plan that is made after it.
+    """
+    if later.plan.source != past.plan.source:
+        return False
+    if brought := restored(past.plan):
+        return restored(later.plan) >= brought
     targets = [{one.target for one in run.plan.actions if one.effect > Effect.READ} for run in (later, past)]
-    return later.plan.source == past.plan.source and targets[0] >= targets[1]
+    return targets[0] >= targets[1]
+
+
+def restored(plan: Plan) -> set[tuple[str, str]]:
+    """Return what a plan restores from a snapshot, by kind and target."""
+    return {(action.kind, action.target) for action in plan.actions if source_of(action)}
 
 
 def of_key(state: Path, key: str) -> RunState | None:

@@ -14,7 +14,7 @@ from maint.engine.hosts import HostLimit, batches, share
 from maint.engine.journal import RunState
 from maint.engine.load import Library
 from maint.engine.parameters import convert, render
-from maint.engine.past_runs import history, told, unreadable
+from maint.engine.past_runs import history, restored, told, unreadable
 from maint.engine.read_step import is_template
 from maint.errors import Invalid, MaintError, Refused, UnknownName, UsageError
 from maint.model.json import Json
@@ -23,7 +23,7 @@ from maint.ports import Sight
 from maint.render import expression, holds, template
 from maint.restore.conflicts import recovery_source
 from maint.restore.select_snapshot import chosen
-from maint.steps.registry import STEPS, source_of
+from maint.steps.registry import STEPS
 from maint.steps.step import WAIVER, Arguments, Step
 
 Lister = Callable[[Sight, Mapping[str, Json]], Sequence[str]]
@@ -354,8 +354,8 @@ def _restoring(state: Path, own: str) -> RunState | None:
     """Return the newest unfinished run that restores, None where all that such runs restore has come back since."""
     over = set[tuple[str, str]]()
     for past in reversed(history(state)):
-        restored = {(action.kind, action.target) for action in past.plan.actions if source_of(action)}
-        if past.id != own and past.resumable and not past.plan.one_off and restored - over:
+        brought = restored(past.plan)
+        if past.id != own and past.resumable and not past.plan.one_off and brought - over:
             return past
-        over |= restored if past.over else set()
+        over |= brought if past.over else set()
     return None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from maint.engine import journal
+from maint.engine import journal, past_runs
 from maint.engine.plan import refuse_conflicting
 from maint.errors import Refused
 from maint.model.plan import Action, Effect, Plan
@@ -49,6 +49,17 @@ def test_pruning_does_not_wait_for_a_restore_that_ended_or_never_began(tmp_path,
 def test_a_newer_restore_that_ended_well_stands_for_those_before_it(tmp_path):
     ran(tmp_path, RESTORE, None)
     ran(tmp_path, RESTORE, "done", minutes=1)
+    refuse_conflicting(PRUNE, tmp_path)
+
+
+def test_no_restore_is_taken_up_whose_work_a_newer_one_has_done_although_all_was_at_rest_by_then(tmp_path):
+    put, stop = RESTORE.actions[0], Action("Stop it", "cluster.stop", "cluster base", Effect.CHANGE, "stop it")
+    older = ran(tmp_path, replace(RESTORE, actions=(stop, put)), None)
+    assert [one.id for one in past_runs.unfinished(tmp_path)] == [older]
+    ran(tmp_path, replace(RESTORE, actions=(put, replace(put, target="another"))), "failed", minutes=1)
+    assert len(past_runs.unfinished(tmp_path)) == 2
+    ran(tmp_path, replace(RESTORE, actions=(put, replace(put, target="another"))), "done", minutes=2)
+    assert past_runs.unfinished(tmp_path) == []
     refuse_conflicting(PRUNE, tmp_path)
 
 
