@@ -193,7 +193,11 @@ def _written(path: Path, document: Mapping[str, Json], named: ConfigFlags) -> Se
 def _read(path: Path, named: ConfigFlags) -> Settings:
     # The environment of another installation has no say where everything comes from flags.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAINT_")}
-    return load_settings(replace(named, config=str(path)), environ)
+    try:
+        return load_settings(replace(named, config=str(path)), environ)
+    except (Invalid, UsageError) as wrong:
+        wrong.hint = "`maint help bare-host` tells what each flag takes"  # there is no file to look at
+        raise
 
 
 def _site(connection: Connection) -> Mapping[str, Mapping[str, Json]]:

@@ -124,6 +124,7 @@ def test_a_wrong_value_is_told_by_its_option_and_names_no_file_of_ours(
     assert said.code == 2
     assert said.error["message"].startswith(f"{option}: {words}")
     assert "yaml" not in json.dumps(said.error)
+    assert "maint help bare-host" in said.error["hint"] and "config validate" not in said.error["hint"]
 
 
 def test_a_store_that_is_named_beside_a_config_is_told_by_its_option(bare: Bare) -> None:

@@ -15,6 +15,7 @@ from maint.steps.manager.clusters import resolve
 from maint.steps.step import Arguments
 
 _LIST = "`maint service list` shows what there is"
+_INSTANCES = "the manager shows all under Instances of the service, and its groups under Configuration"
 
 
 class ServiceArguments(Arguments):
@@ -106,7 +107,7 @@ def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Seque
     known = manager.roles(service)
     for name in args.roles:
         if name not in {role.name for role in known}:
-            raise unknown(f"{service} has no role {name!r}", name, [role.name for role in known], _LIST)
+            raise unknown(f"{service} has no role {name!r}", name, [role.name for role in known], _INSTANCES)
     host = find_host(manager, args.host).host if args.host else ""
     found = [
         role
@@ -116,7 +117,7 @@ def find_roles(manager: ManagerSight, args: RoleArguments) -> tuple[Place, Seque
         and (not host or role.host_id == host)
     ]
     if not found:
-        raise unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}), _LIST)
+        raise unknown(f"{service} has no such role", args.type, sorted({role.type for role in known}), _INSTANCES)
     return service, found
 
 
@@ -130,7 +131,10 @@ def find_host(manager: ManagerSight, name: str) -> Place:
     if len(short) == 1:
         return Place(host=short[0].host_id, hostname=short[0].hostname)
     raise unknown(
-        f"the manager knows no host {name!r}", name, [host.hostname for host in hosts], "see `maint host list`"
+        f"the manager knows no host {name!r}",
+        name,
+        [host.hostname for host in hosts],
+        "see `maint host list --hosts-from manager`",
     )
 
 
@@ -173,4 +177,4 @@ def _inside(manager: ManagerSight, args: PlaceArguments) -> Place:
         if wanted in names:
             which = {"role": wanted} if args.role else {"role_group": wanted}
             return msgspec.structs.replace(service, **which)
-    raise unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, _LIST)
+    raise unknown(f"there is no role {'' if args.role else 'group '}{wanted!r}", wanted, known, _INSTANCES)
