@@ -55,6 +55,10 @@ _OPTIONS = {
 }  # which option a mistake in such a key is told of
 _MANIFEST = "/manifest.json"
 _BELOW = 2  # SITE/ID/manifest.json: what stands below a site in the name of a manifest
+# Commands that take --store, where they do not name one.
+_READS_STORE = re.compile(
+    r"maint (?:backup (?:diff|files|list|prune|show|verify)|playbook resume|restore (?:plan|run))\b(?![^`]*--store)"
+)
 _S3 = ("endpoint", "region", "access_key", "secret_key", "ca")
 
 
@@ -284,10 +288,11 @@ def with_kept_config(site: str) -> str:
     return f"--config {shlex.quote(str(kept_config(site)))}"
 
 
-def connected_hint(hint: str, connection: Connection, site: str) -> str:
-    """Return a hint whose command to take a run up says again where everything is."""
-    more = with_kept_config(site) if connection.replaces_config else f"--store {shlex.quote(connection.store)}"
-    return hint.replace("maint playbook resume", f"maint playbook resume {more}")
+def connected(words: str, connection: Connection, site: str) -> str:
+    """Return words whose commands say again where the snapshots are; without a config, where everything is."""
+    if connection.replaces_config:
+        return words.replace("maint playbook resume", f"maint playbook resume {with_kept_config(site)}")
+    return _READS_STORE.sub(lambda found: f"{found[0]} --store {shlex.quote(connection.store)}", words)
 
 
 def with_store(named: ConfigFlags, connection: Connection) -> ConfigFlags:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import client_site, connected_hint, kept_config, settings_of, with_kept_config
+from maint.cli.configless import client_site, connected, kept_config, settings_of, with_kept_config
 from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.cli.typed_secret import ask_secret
@@ -97,8 +97,9 @@ def opened(
         if isinstance(error, CannotReach) and (way := way_to_lab(settings)):
             rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
             error.hint = "; ".join([way, *rest])
-        if flags.connection.store and error.hint:
-            error.hint = connected_hint(error.hint, flags.connection, found.name)
+        if flags.connection.store:
+            error.hint = connected(error.hint or "", flags.connection, found.name) or None
+            error.detail = tuple(connected(one, flags.connection, found.name) for one in error.detail)
         if named is not str and error.way_on:
             error.hint = named(error.way_on)
         error.detail = tuple(map(named, error.detail))

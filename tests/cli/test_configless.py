@@ -1,6 +1,7 @@
 """A machine that has no config of ours: the store, the key, and what the operator types."""
 
 import json
+import re
 import shlex
 import shutil
 import stat
@@ -9,9 +10,14 @@ from typing import Any
 
 import pytest
 
+from maint.cli.app import COMMANDS
+from maint.cli.command import loaded as loaded_command
+from maint.cli.configless import connected
+from maint.cli.options import Connection
 from tests.steps.operator import Said, maint
 
 SITE = "lab"
+GUID = "/etc/cloudera-scm-server/uuid"
 
 
 class Bare:
@@ -59,6 +65,20 @@ def test_a_manager_comes_back_with_nothing_but_store_and_key(bare: Bare) -> None
     assert bare.lab.puts == 1
 
 
+def test_the_guid_that_a_restore_asks_for_is_had_from_the_same_store_and_key(bare: Bare, tmp_path: Path) -> None:
+    guid = bare.lab.root / GUID.lstrip("/")
+    was = guid.read_bytes()
+    guid.unlink()
+    said = bare("restore", "plan", *bare.everything, "-o", "json")
+    assert said.code == 5
+    assert f"--extract {GUID}" in " ".join(said.error["detail"])
+    snapshot = bare("backup", "list", *bare.store, *bare.trust, "-o", "json").json["snapshots"][0]["id"]
+    taken = ["backup", "files", snapshot, "--extract", GUID, "--to", str(tmp_path / "uuid")]
+    said = bare(*taken, *bare.store, *bare.trust, *bare.identity)
+    assert said.code == 0, said.err
+    assert (tmp_path / "uuid").read_bytes() == was
+
+
 def test_a_plan_touches_nothing(bare: Bare) -> None:
     bare.lab.forget_requests()
     said = bare("restore", "plan", *bare.everything, "-o", "json")
@@ -82,7 +102,16 @@ def test_values_are_meant_from_where_the_operator_is(bare: Bare, monkeypatch: py
     assert (verification["result"], verification["depth"], verification["on_capture"]) == ("verified", 2, False)
 
 
-@pytest.mark.parametrize("words", [["backup", "list"], ["backup", "show", "2"], ["backup", "verify"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["backup", "list"],
+        ["backup", "show", "2"],
+        ["backup", "files", "2"],
+        ["backup", "diff", "2", "2"],
+        ["backup", "verify"],
+    ],
+)
 def test_a_store_can_be_looked_at_without_a_private_key(bare: Bare, words: list[str]) -> None:
     said = bare(*words, *bare.store, *bare.trust)
     assert said.code == 0, said.err
@@ -256,6 +285,29 @@ def test_a_configured_site_can_read_another_store(loaded: Any, tmp_path: Path) -
     said = loaded("backup", "list", "--store", str(tmp_path / "moved"), "-o", "json")
     assert len(said.json["snapshots"]) == 1
     assert loaded("backup", "verify", "--store", str(tmp_path / "moved")).code == 0
+
+
+def test_what_is_to_be_typed_after_a_refusal_reads_the_store_that_was_named(lost: Any, tmp_path: Path) -> None:
+    guid = lost.root / GUID.lstrip("/")
+    was = guid.read_bytes()
+    guid.unlink()
+    (lost.lab.folder / "backups").rename(tmp_path / "moved")
+    named = ["--store", str(tmp_path / "moved")]
+    said = lost("restore", "plan", *named, "-o", "json")
+    assert said.code == 5
+    (command,) = re.findall("`maint (backup files [^`]*)`", " ".join(said.error["detail"]))
+    assert lost(*shlex.split(command.replace("FILE", str(tmp_path / "uuid")))).code == 0
+    assert (tmp_path / "uuid").read_bytes() == was
+    said = lost("backup", "files", "2", *named, "--extract", "/etc/x", "--to", str(tmp_path / "x"), "-o", "json")
+    assert said.error["hint"].endswith(f"--store {tmp_path / 'moved'} {said.error['message'].split()[1]}` lists them")
+
+
+def test_the_commands_that_take_a_store_are_those_that_a_hint_tells_it() -> None:
+    taking = {
+        words for words, (place, *_) in COMMANDS.items() if any("store" in one for one in loaded_command(place).groups)
+    }
+    told = {words for words in COMMANDS if "--store" in connected(f"`maint {words} X`", Connection(store="/x"), SITE)}
+    assert told == taking
 
 
 def test_flags_that_stand_for_a_config_and_a_config_exclude_each_other(loaded: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import LOOKS, Flags, argument, option
+from maint.cli.options import LOOKS, STORE, Flags, argument, option
 from maint.cli.screen import Screen, printable, table
 from maint.deployment.compare import Comparison
 from maint.errors import Differences, Failure, MaintError, PartlyDone
@@ -40,7 +40,7 @@ class _Cluster(msgspec.Struct, frozen=True):
         return {"name": self.name, "differences": found, "not_compared": self.unknown or None}
 
 
-@command(outputs=("text",))
+@command(STORE, outputs=("text",))
 def diff(
     flags: Flags,
     first: Annotated[str, argument("The id of the first snapshot, or its beginning.")],

@@ -6,7 +6,7 @@ from typing import Annotated
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, argument, option
+from maint.cli.options import STORE, Flags, argument, option
 from maint.config.paths import absolute
 from maint.errors import Invalid, Refused, UsageError, WorkFailed
 from maint.files import create, writing
@@ -18,7 +18,7 @@ from maint.snapshots.manifest import ANOTHER
 from maint.snapshots.parts import MANAGER_FILES, open_part
 
 
-@command()
+@command(STORE)
 def files(
     flags: Flags,
     snapshot: Annotated[str, argument("Its id or the beginning of it.")],
