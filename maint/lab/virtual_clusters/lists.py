@@ -1,4 +1,4 @@
-"""Filters of lists: `field[operator]argument` (J3.4)."""
+"""Lists as the API gives them: filters `field[operator]argument`, order, pages (J3.4)."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

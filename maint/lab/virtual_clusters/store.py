@@ -1,4 +1,4 @@
-"""Objects of one kind: in memory to be asked, in a database to survive."""
+"""Objects, in memory to be asked and in a database to survive; the content of files, each once, by SHA-1."""
 
 import hashlib
 import json
