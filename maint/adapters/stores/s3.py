@@ -73,11 +73,11 @@ def opened(parts: SplitResult, access: Access) -> "S3Store":
 class S3Store:
     """`ports.Store` below a prefix, which may be empty, of a bucket that exists.
 
-    No write is sent a second time by itself, unless S3 says that another one kept it from being looked at. Every
-    object is put on the condition that its name is free; a service that ignores the condition is refused at the
-    first write. What is larger than a piece goes up in pieces, and a small object beside it names the writer, so
-    that a later run can take back what a dead one left. Some services, as Ceph's gateway, ignore the condition on
-    pieces: where a trial shows that, a large file is put as one.
+    No write is sent a second time by itself, unless S3 says that it was not looked at. Every object is put on the
+    condition that its name is free; a service that ignores the condition is refused at the first write. What is
+    larger than a piece goes up in pieces, and a small object beside it names the writer, so that a later run can take
+    back what a dead one left. Some services, as Ceph's gateway, ignore the condition on pieces: where a trial shows
+    that, a large file is put as one.
     """
 
     def __init__(self, service: S3Service, bucket: str, prefix: str) -> None:

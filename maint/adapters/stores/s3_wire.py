@@ -25,6 +25,7 @@ _AT_ONCE = 10  # connections that are kept
 _LIMITS = Timeouts(connect=10.0, read=60.0, whole=1800.0)  # `whole` for each piece
 _READS = ("GET", "HEAD")
 _CONFLICT = 409
+_SLOW, _SLOWLY = 503, b"<Code>SlowDown"  # MinIO ends the code in Read or Write
 _BUSY = (500, 502, 503, 504)  # which S3 asks its clients to try again
 
 
@@ -62,11 +63,12 @@ class Wire:
     def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
         """Send a request and return its answer, read whole unless it is a file's.
 
-        Reads are tried three times, and so is a write that was turned away for another one under the same name.
+        Reads are tried three times, and so is a write of which S3 says that it was not looked at: for another one under
+        the same name, or as too much is asked of it.
         """
         for pause in delays(0.5, 1.0, times=2):
             answer = self._sent(request)
-            if answer.status_code not in (_BUSY if request.method in _READS else ()) and not _met(request, answer):
+            if answer.status_code not in (_BUSY if request.method in _READS else ()) and not _waits(request, answer):
                 return answer
             SystemClock().sleep(pause)
         return self._sent(request)
@@ -84,9 +86,11 @@ class Wire:
         return AWSResponse(request.url, answer.status_code, answer.headers, raw)
 
 
-def _met(request: Any, answer: AWSResponse) -> bool:
-    """Whether another write under a condition was under way: nothing came of this one, and S3 asks to send it again."""
-    return answer.status_code == _CONFLICT and "If-None-Match" in request.headers
+def _waits(request: Any, answer: AWSResponse) -> bool:
+    """Whether S3 asks to send a write again, of which nothing came: under a condition it met another, or S3 is busy."""
+    if answer.status_code == _CONFLICT:
+        return "If-None-Match" in request.headers
+    return answer.status_code == _SLOW and _SLOWLY in answer.content
 
 
 class _Whole(io.BytesIO):

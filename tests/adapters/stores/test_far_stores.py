@@ -357,6 +357,24 @@ def test_a_write_that_the_service_answers_with_an_error_is_not_sent_again(httpse
     assert puts[0].headers["x-amz-checksum-sha256"]
 
 
+@pytest.mark.parametrize("code", ["SlowDown", "SlowDownWrite"])
+def test_a_write_that_a_service_turns_away_since_too_much_is_asked_of_it_is_sent_again(
+    httpserver: HTTPServer, code: str
+) -> None:
+    slow = f"<Error><Code>{code}</Code><Message>Please reduce your request rate.</Message></Error>"
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_data(status=404)
+    httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data(status=412)
+    for status in (503, 503, 200):
+        once = httpserver.expect_oneshot_request("/backups/x/a", method="PUT", data=b"content")
+        once.respond_with_data(slow if status == 503 else "", status)
+    put(opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/"))), "a", b"content")
+    assert [response.status_code for one, response in httpserver.log if one.path == "/backups/x/a"][1:] == [
+        503,
+        503,
+        200,
+    ]
+
+
 @pytest.mark.parametrize("then", [200, 412])
 def test_a_write_that_met_another_one_is_sent_again_and_finds_what_that_one_wrote(
     httpserver: HTTPServer, then: int
