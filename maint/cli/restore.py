@@ -1,9 +1,10 @@
 """`maint restore plan|run`: bring a manager back to a snapshot, or a snapshot's clusters back to a manager."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import join
 from typing import Annotated
 
 import msgspec
@@ -90,9 +91,9 @@ def run(
         key = flags.run_key and f"{flags.run_key}, then start"
         alone = flags.quiet or flags.screen().output != "table"  # the restore's run is the one document
         clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
-        return carry_out(
-            replace(flags, yes=True, run_key=key, output="table", quiet=alone), "start-platform", {"clusters": clusters}
-        )  # asked before
+        asked = replace(flags, yes=True, run_key=key, output="table", quiet=alone)
+        with _naming_the_start(clusters):
+            return carry_out(asked, "start-platform", {"clusters": clusters})
 
     try:
         with _naming_a_way_round():
@@ -105,6 +106,18 @@ def run(
             raise
         raise
     return code or start()
+
+
+@contextmanager
+def _naming_the_start(clusters: Sequence[str]) -> Iterator[None]:
+    """Where what was restored cannot be started, say what starts it: the restore is not to be repeated for that."""
+    try:
+        yield
+    except MaintError as error:
+        if "playbook resume" not in (error.hint or ""):  # no run has begun
+            words = join(["maint", "manager", "start", *(word for one in clusters for word in ("--cluster", one))])
+            error.hint = "; ".join(filter(None, [error.way_on, f"`{words}` starts it without another restore"]))
+        raise
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from maint.adapters.manager.client import ManagerClient
+from maint.cli import restore
 from maint.lab.manager.load import EXAMPLE, Options
 from maint.lab.running import Lab
 from maint.model.manager import Command
@@ -285,6 +286,21 @@ def test_then_start_is_asked_before_the_restore_and_refused_where_nobody_can_say
     assert (said.code, "start agents, monitors and the clusters? [y/N]" in said.err) == (5, True), said.err
     assert (lost.sent, "give --yes" in said.err) == ([], True)
     assert lost.restore("--then-start", "--dry-run").code == 0
+
+
+def test_where_the_platform_cannot_be_started_after_a_restore_the_restore_is_not_to_be_repeated(lost, monkeypatch):
+    real = restore.carry_out
+
+    def refused(flags, name, *given, **more):
+        if name == "start-platform":
+            lost.lab.break_("clusters", "unauthorised")
+        return real(flags, name, *given, **more)
+
+    monkeypatch.setattr(restore, "carry_out", refused)  # nothing fails by itself at the wanted moment
+    said = lost.restore("--then-start", "--yes")
+    assert (said.code, lost.puts) == (4, 1), said.err
+    hint = said.err.rpartition("hint: ")[2]
+    assert "`maint manager start --cluster base --cluster ecs-01` starts it without another restore" in hint
 
 
 @pytest.mark.parametrize("command", ["tee 'x", "  "])
