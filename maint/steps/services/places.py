@@ -134,7 +134,7 @@ def find_host(manager: ManagerSight, name: str) -> Place:
         f"the manager knows no host {name!r}",
         name,
         [host.hostname for host in hosts],
-        "see `maint host list --hosts-from manager`",
+        "`maint host list` shows them with `--hosts-from manager`",
     )
 
 
