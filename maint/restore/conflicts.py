@@ -16,6 +16,7 @@ from maint.model.virtual_cluster import Job, Resource, part_of, sendable_job
 from maint.ports import Sight, VirtualClusterSight
 from maint.restore.select_snapshot import as_planned
 from maint.snapshots.catalogue import LATEST, entries, find, newest_restorable, refuse_hidden
+from maint.snapshots.in_progress import of_cluster
 from maint.snapshots.parts import open_object
 from maint.snapshots.virtual_clusters.blobs import worker_pool
 from maint.snapshots.virtual_clusters.dag_source import Dag, dag_places, read_dag_from
@@ -72,8 +73,9 @@ def chosen_cluster(sight: Sight, wanted: str, cluster: str) -> Snapshot:
         if snapshot is None or failed or snapshot.purpose is not Purpose.BACKUP or not snapshot.has(part_name(cluster)):
             continue
         if not any(one.name == cluster and one.doubt for one in snapshot.virtual_clusters):
-            refuse_hidden(sight, listed, entry.id)
+            refuse_hidden(sight, listed, entry.id, of_cluster(cluster))
             return snapshot
+    refuse_hidden(sight, listed, "", of_cluster(cluster))
     raise Refused(
         f"no snapshot in {sight.store.location} holds virtual cluster {cluster}", hint="`maint backup list` shows all"
     )

@@ -15,7 +15,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots import records
 from maint.snapshots.holds import Hold, standing_holds
-from maint.snapshots.in_progress import end, is_abandoned, newest_seen, store_time, unfinished
+from maint.snapshots.in_progress import MANAGER, end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
@@ -160,9 +160,9 @@ def newest_restorable(sight: Sight) -> Snapshot:
     listed = entries(sight)
     for entry in reversed(listed):
         if entry.offered and entry.snapshot:
-            refuse_hidden(sight, listed, entry.id)
+            refuse_hidden(sight, listed, entry.id, MANAGER)
             return entry.snapshot
-    refuse_hidden(sight, listed, "")
+    refuse_hidden(sight, listed, "", MANAGER)
     more = [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
@@ -171,12 +171,33 @@ def newest_restorable(sight: Sight) -> Snapshot:
     )
 
 
-def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
-    """Refuse an older snapshot as default (`chosen`, "" for none) where a newer one was seen and is gone unrecorded."""
-    seen = newest_seen(sight)
-    if seen <= chosen or any(one.id == seen and one.snapshot is not None for one in listed):
-        return
+def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str, kind: str) -> None:
+    """Refuse an older snapshot as default (`chosen`, "" for none) where a newer one was seen and is gone unrecorded.
+
+    Args:
+        kind: what is chosen: `in_progress.MANAGER`, `in_progress.of_cluster(NAME)`.
+    """
+    for seen in sorted(newest_seen(sight, kind), reverse=True):
+        if seen > chosen:
+            _refuse_hidden(sight, listed, chosen, seen)
+
+
+def refuse_gone(sight: Sight, listed: Sequence[Entry]) -> None:
+    """Refuse as `refuse_hidden` does, whatever was seen and is gone unrecorded; not where it is there and damaged."""
+    for seen in gone_unrecorded(sight, listed):
+        _refuse_hidden(sight, listed, "", seen)
+
+
+def gone_unrecorded(sight: Sight, listed: Iterable[Entry]) -> Sequence[str]:
+    """Return the ids of backups that this machine has seen, the newest first, and that are gone without a record."""
+    gone = sorted(newest_seen(sight) - {one.id for one in listed}, reverse=True)
+    return [one for one in gone if not any(records.read_of(sight, one, records.PRUNE))]
+
+
+def _refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str, seen: str) -> None:
     there = next((one for one in listed if one.id == seen), None)
+    if there is not None and there.snapshot is not None:
+        return
     if (there is None or not there.unread) and any(records.read_of(sight, seen, records.PRUNE)):
         return
     doubted = "is not to be believed any more: " if there and not there.unread else ""
@@ -187,7 +208,8 @@ def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str) -> None:
             *([f"the newest that could be chosen instead is {chosen}"] if chosen else []),
             "no signed record says that it was removed; exit code 5: nothing was touched",
         ],
-        hint="look at the store and its copies (`--store`); to use an older one all the same, name it",
+        hint="look at the store and its copies (`--store`); to use an older one all the same, name it; where it is lost"
+        " for good, `maint backup list --rebuild` says so once",
     )
 
 
@@ -297,7 +319,7 @@ def concealed(sight: Sight, listed: Iterable[str]) -> Sequence[str]:
     """
     told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
     told_of = {one for kind, one in told if kind == "verify" and is_id(one)}
-    told_of |= {newest_seen(sight)} - {""}  # where the records are not listed either
+    told_of |= newest_seen(sight)  # where the records are not listed either
     gone = {one for kind, one in told if kind == records.PRUNE}
     return sorted(one for one in told_of - gone - {*listed} if _is_there(sight, one))
 

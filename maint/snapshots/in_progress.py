@@ -1,4 +1,4 @@
-"""Notes of snapshots that are being written, so that nobody sweeps their parts, and of the newest one ever seen.
+"""Notes of snapshots that are being written, so that nobody sweeps their parts, and of the newest ones ever seen.
 
 In the state folder: `begun/<id>` with the address of the store, and `seen.json`. In the store, for machines that share
 no lock: `<site>/under-way/<id>-<owner>` while files of virtual clusters are being stored.
@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,6 +20,8 @@ from maint.ports import Sight, Site
 from maint.retry import briefly
 from maint.snapshots.manifest import is_id, stamp
 from maint.snapshots.parts import listing
+
+MANAGER = "manager"  # the kind of what the manager can be rebuilt from
 
 
 def begin(state: Path, snapshot_id: str, location: str) -> None:
@@ -45,24 +47,49 @@ def unfinished(state: Path, location: str) -> set[str]:
     return set()
 
 
-def remember_seen(site: Site, snapshot_id: str) -> None:
-    """Remember a snapshot that was just verified in a store, where none that is newer is remembered."""
-    seen = _seen(site)
-    if snapshot_id > seen.get(site.store.location, ""):
-        files.replace(_seen_path(site), json.dumps({**seen, site.store.location: snapshot_id}).encode())
+def remember_seen(site: Site, snapshot_id: str, *kinds: str) -> None:
+    """Remember a backup that was just verified in a store, as the newest of what it is, where none newer is remembered.
+
+    Args:
+        kinds: what else it is than a backup: `MANAGER`, `of_cluster(NAME)`.
+    """
+    every = _seen(site)
+    here = every.get(site.store.location, {})
+    now = {kind: max(snapshot_id, here.get(kind, "")) for kind in ("", *kinds)}
+    if now.items() - here.items():
+        files.replace(_seen_path(site), json.dumps({**every, site.store.location: {**here, **now}}).encode())
 
 
-def newest_seen(sight: Sight) -> str:
-    """Return the id of the newest snapshot that this machine has verified in a store, "" for none; Invalid: damaged."""
-    return _seen(sight).get(sight.store.location, "")
+def newest_seen(sight: Sight, *kinds: str) -> set[str]:
+    """Return the newest backup that this machine has verified in a store, and of some kinds (none named: of all).
+
+    Raises:
+        Invalid: the note of them is damaged.
+    """
+    here = _seen(sight).get(sight.store.location, {})
+    return {one for kind, one in here.items() if not kinds or kind in ("", *kinds)}
 
 
-def _seen(sight: Sight) -> Mapping[str, str]:
+def forget_seen(site: Site, gone: Collection[str]) -> None:
+    """Miss these snapshots of a store no more: somebody was told that they are gone."""
+    every = _seen(site)
+    left = {kind: one for kind, one in every.get(site.store.location, {}).items() if one not in gone}
+    files.replace(_seen_path(site), json.dumps({**every, site.store.location: left}).encode())
+
+
+def of_cluster(name: str) -> str:
+    """Return the kind of what holds a virtual cluster."""
+    return f"virtual cluster {name}"
+
+
+def _seen(sight: Sight) -> Mapping[str, Mapping[str, str]]:
     path = _seen_path(sight)
     try:
-        found, why = files.load(path, dict[str, str]) or {}, "what stands there names no snapshot"
-        if all(map(is_id, found.values())):
-            return found
+        found, why = files.load(path, dict[str, str | dict[str, str]]) or {}, "what stands there names no snapshot"
+        # Versions up to 0.3.18 remembered the newest backup alone.
+        every = {place: {"": one} if isinstance(one, str) else one for place, one in found.items()}
+        if all(is_id(one) for here in every.values() for one in here.values()):
+            return every
     except files.Damaged as error:
         why = str(error)
     raise Invalid(

@@ -110,7 +110,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
             )
         yield f"verifying {made.id} in {place.store.location}"
         seen = verify(place, made.id, usual_level(made))
-        record(place, seen)
+        record(place, seen, made)
         if not seen.proven:
             raise Refused(
                 f"{one.old.id} stays: {made.id} is not proven in {place.store.location}",

@@ -114,7 +114,7 @@ def _cleared(source: Site, target: Site, snapshot: Snapshot, problems: list[str]
     """Look again at a copy that is not proven; make room for another where it is damaged and the original is sound."""
     here = verify(target, snapshot.id, level=1)
     if here.proven:  # it could only not be read then
-        record(target, _proof(target, snapshot))
+        record(target, _proof(target, snapshot), snapshot)
         return False
     words = f"the copy of {snapshot.id} in {target.store.location} is damaged"
     if not here.failures:
@@ -157,7 +157,7 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
         problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
         return False
     verification = _proof(target, snapshot)
-    record(target, verification)
+    record(target, verification, snapshot)
     yield f"{target.store.location}: {verification.words}"
     if not verification.proven:
         how = "is not sound" if verification.failures else "could not be proven"

@@ -25,7 +25,7 @@ from maint.ports import Sight, Site
 from maint.snapshots import parts
 from maint.snapshots.catalogue import files, last_proof, load, refuse_removed, usual_level
 from maint.snapshots.extra_parts import license_finding, truststore_finding, usable
-from maint.snapshots.in_progress import remember_seen
+from maint.snapshots.in_progress import MANAGER, of_cluster, remember_seen
 from maint.snapshots.judge_copy import judging_copy
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, damaged, time_of
 from maint.snapshots.records import DEPTHS, KEY, LOGIN, STRAY, TIME, Verification, write_record
@@ -159,11 +159,16 @@ def _refuse_typed(sight: Sight, snapshot_id: str) -> None:
     )
 
 
-def record(site: Site, verification: Verification) -> str:
+def record(site: Site, verification: Verification, snapshot: Snapshot | None = None) -> str:
     """Keep a verification beside the snapshot, signed, and return the record's name; "" where it says nothing of it.
+
+    A backup that is well is remembered here, too, so that a store which does not show it any more is found out.
 
     Where the configured account got in once and does no more, its password has changed since: that it passes level 2 is
     kept, and that level 3 was tried, so that the same is not told each night.
+
+    Args:
+        snapshot: what was verified; read from the store where it is not at hand.
 
     Raises:
         Mistyped: see `refuse_mistyped`.
@@ -180,7 +185,7 @@ def record(site: Site, verification: Verification) -> str:
         ]
         verification = replace(verification, level=2, findings=untold)
     try:
-        return write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
+        name = write_record(site, "verify", verification.snapshot, verification.to_json(), verification.at)
     except StoreFailed as failure:
         if not verification.failures:
             raise
@@ -189,6 +194,16 @@ def record(site: Site, verification: Verification) -> str:
             detail=[*(finding.words for finding in verification.failures), failure.in_a_line],
             hint=f"once the store takes it: `maint backup verify {verification.snapshot}`",
         ) from failure
+    if verification.depth and not verification.failures:
+        with suppress(OSError, WorkFailed):  # the record stands, whatever becomes of this note
+            _remember(site, snapshot or load(site, verification.snapshot))
+    return name
+
+
+def _remember(site: Site, snapshot: Snapshot) -> None:
+    if snapshot.purpose is Purpose.BACKUP:
+        whole = [of_cluster(one.name) for one in snapshot.virtual_clusters if not one.doubt]
+        remember_seen(site, snapshot.id, *([MANAGER] if snapshot.restorable else []), *whole)
 
 
 def prove_new(
@@ -198,7 +213,7 @@ def prove_new(
     try:
         verification = verify(site, snapshot.id, usual_level(snapshot), opening=opening, files_read=files_read)
         yield verification.words
-        record(site, verification)
+        record(site, verification, snapshot)
         unread = list(verification.unread)
     except StoreFailed as failure:
         unread = [failure.in_a_line]
@@ -217,9 +232,6 @@ def prove_new(
             if broken
             else f"mend what is named, then `maint backup verify {snapshot.id}`",
         )
-    if snapshot.purpose is Purpose.BACKUP:
-        with suppress(OSError):  # the snapshot is there, whatever becomes of this note
-            remember_seen(site, snapshot.id)
     return verification
 
 

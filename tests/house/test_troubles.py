@@ -82,6 +82,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only",
         "is stored, and must not be relied on": "snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success",
         "is not what was stored": "snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used",
+        "is not shown there any more": "cli/site/test_doctor.py::test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore",
         "was removed … while it was": "cli/backup/test_removed_meanwhile.py::test_a_command_says_that_it_is_gone_and_does_the_rest",
         "the signature is by a key that is not trusted": "adapters/test_sign.py::test_a_signature_by_a_stranger_names_the_stranger",
         "exit 6": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",

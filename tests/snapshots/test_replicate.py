@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 import pytest
 
 from maint.adapters.stores.local import LocalStore
-from maint.errors import StoreFailed, WorkFailed
+from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.snapshot import Purpose, Trust
 from maint.ports import Site
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import entries, load
+from maint.snapshots.catalogue import entries, load, newest_restorable
 from maint.snapshots.holds import add_hold, begin_restore
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
@@ -78,6 +78,20 @@ def test_what_a_program_that_syncs_folders_leaves_beside_a_record_is_none(
     assert run(replicate(place)) == []
     found, doubtful, _ = read_all(place)
     assert ([one.kind for one in found], doubtful) == (["verify", "hold"], [])
+
+
+def test_a_copy_that_does_not_show_its_newest_any_more_offers_no_older_one(place: Any, second: Path, run: Run) -> None:
+    older, newest = taken(place, run), taken(place, run)
+    run(replicate(place))
+    copy = with_store(place, place.copies[0])
+    shutil.rmtree(second / "prod" / newest)
+    for path in (second / "prod/records").glob(f"*{newest}*"):
+        path.unlink()
+    with pytest.raises(Refused, match=f"{newest}.*not shown there any more") as told:
+        newest_restorable(copy)
+    assert older in " ".join(told.value.detail)
+    run(replicate(place))
+    assert newest_restorable(copy).id == newest
 
 
 def test_who_watches_learns_of_every_byte_that_is_stored_and_copied(place: Any, second: Path, run: Run) -> None:

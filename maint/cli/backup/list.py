@@ -21,8 +21,19 @@ from maint.files import keep_record
 from maint.model.formatting import show_count, show_counts, show_duration, show_size, show_time, tell_time, tell_times
 from maint.model.json import Json, as_json
 from maint.model.snapshot import ClusterSummary, Snapshot, Trust
-from maint.snapshots.catalogue import Entry, Gone, Verified, entries, find, folders, last_verification, sweep
+from maint.snapshots.catalogue import (
+    Entry,
+    Gone,
+    Verified,
+    entries,
+    find,
+    folders,
+    gone_unrecorded,
+    last_verification,
+    sweep,
+)
 from maint.snapshots.holds import words_of
+from maint.snapshots.in_progress import forget_seen
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import (
@@ -145,6 +156,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED or judged.unread else []
         _tell_lost(site, screen)
+        _tell_gone(site, screen)
         _list(site, screen)
         if failed:
             raise WorkFailed(
@@ -158,6 +170,13 @@ def _tell_lost(site: ConfiguredSite, screen: Screen) -> None:
     if gone := lost(site):
         screen.warn(f"{site.store.location} has lost {show_count(len(gone), 'record')}: {', '.join(gone)}")
         write_record(site, MISSED, named(gone[-1])[1], {"names": [*gone]})
+
+
+def _tell_gone(site: ConfiguredSite, screen: Screen) -> None:
+    if gone := gone_unrecorded(site, entries(site)):
+        there = f"{site.store.location} has lost {show_count(len(gone), 'snapshot')} that this machine has verified"
+        screen.warn(f"{there}: {', '.join(gone)}; no older one is kept back for want of it any more")
+        forget_seen(site, gone)
 
 
 def _row(entry: Entry, now: datetime) -> list[str]:

@@ -44,7 +44,7 @@ from maint.model.formatting import show_count, show_duration, show_size, tell_ti
 from maint.model.secret import scrub
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, largest, short
-from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_hidden
+from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
 from maint.snapshots.escrow import escrow, unopened
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
@@ -338,7 +338,7 @@ def _proxy(site: ConfiguredSite) -> Iterator[Line]:
 def _store(site: ConfiguredSite) -> Iterator[Line]:
     insist_there(site)
     known = entries(site)
-    refuse_hidden(site, known, max((one.id for one in known), default=""))  # what is there and damaged has its own line
+    refuse_gone(site, known)  # what is there and damaged has its own line
     count = show_count(sum(one.snapshot is not None for one in known), "snapshot")
     backup = site.settings.backup
     if backup is None or not backup.store.startswith("/"):

@@ -267,6 +267,26 @@ def test_an_age_that_is_no_duration_is_wrong_usage(loaded, flag):
     assert loaded("doctor", flag, "soon").code == 2
 
 
+def test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore(loaded):
+    (hidden,) = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]]
+    assert (loaded("backup", "verify").code, loaded("backup", "create").code) == (0, 7)  # 7: audit-only
+    store = loaded.lab.folder / "backups" / SITE
+    shutil.rmtree(store / hidden)
+    for path in (store / "records").glob(f"*{hidden}*"):
+        path.unlink()
+    said = loaded("doctor", "-o", "json")
+    line = checks(said)["store"]
+    assert (line["state"], f"{hidden}, which this machine has verified" in line["words"]) == ("FAIL", True), line
+    said = loaded("restore", "plan", "-o", "json")
+    assert (said.code, hidden in said.error["message"]) == (5, True), said.err
+    told = loaded("backup", "list", "--rebuild").err  # it is lost for good
+    assert "1 snapshot that this machine has verified" in told
+    assert hidden in told
+    assert states(loaded("doctor", "-o", "json"))["store"] == "ok"
+    assert "1 snapshot" not in loaded("backup", "list", "--rebuild").err
+    assert "no restorable snapshot" in loaded("restore", "plan").err
+
+
 def test_a_damaged_snapshot_and_a_copy_that_cannot_be_read_fail_each_on_its_own_line(loaded):
     path = loaded.lab.folder / "config.yaml"
     (loaded.lab.folder / "in-the-way").write_text("no folder")

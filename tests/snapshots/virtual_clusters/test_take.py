@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.snapshot import Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
+from maint.restore.conflicts import chosen_cluster
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load
 from maint.snapshots.heal import heal, values_of
@@ -81,6 +82,21 @@ def test_every_job_resource_and_byte_comes_back_as_it_was_with_unknown_keys(
                 assert stream.read() == api.files[resource.name][file.path]
     assert sum(len(resource.files) for resource in document.resources) == sum(map(len, api.files.values()))
     assert any("Airflow variables" in words for words in document.uncovered)
+
+
+def test_a_store_that_hides_the_newest_snapshot_of_a_virtual_cluster_below_one_of_the_manager_is_found_out(
+    ground: Ground, alone: Callable[..., Taken], run: Run
+) -> None:
+    older, newest = alone().snapshot, alone().snapshot
+    ground.settings = ground.settings.model_copy(update={"virtual_clusters": ()})
+    ground.clock.time += timedelta(minutes=5)
+    assert run(take(ground)).snapshot.id > newest.id
+    assert chosen_cluster(ground, "", VC).id == newest.id
+    ground.store = liar = Liar(ground.store, lambda *_: None)  # type: ignore[assignment]
+    liar.hidden.add(newest.id)
+    with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more"):
+        chosen_cluster(ground, "", VC)
+    assert chosen_cluster(ground, older.id, VC) == older
 
 
 def test_a_snapshot_of_virtual_clusters_alone_is_restorable_by_part_only(alone: Callable[..., Taken]) -> None:
