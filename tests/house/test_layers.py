@@ -137,3 +137,37 @@ def test_only_the_screen_prints() -> None:
         called = (node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
         calls = [one for one in called if isinstance(one, ast.Name) and one.id == "print"]
         assert not calls or name == "maint.cli.screen", f"{name} prints"
+
+
+# Who opens files for writing, and why `maint/files.py` does not do it.
+WRITERS = {
+    "maint.adapters.stores.local": "a part of a snapshot is a stream",
+    "maint.airflow.hook": "it stands by itself",
+    "maint.cli.backup.drill": "a throw-away folder",
+    "maint.cli.boundary": "the report of a crash, whatever else is broken",
+    "maint.cli.playbooks.commands": "a formatter of Typer, no file",
+    "maint.cli.screen": "what nobody reads any more",
+    "maint.cli.start": "the streams of the process",
+    "maint.cli.typed_secret": "the terminal",
+    "maint.cli.supply.bundle": "a throw-away folder",
+    "maint.engine.journal": "lines are added to a file",
+    "maint.engine.lock": "a lock is an open file",
+    "maint.files": "",
+}
+
+
+def test_files_are_written_in_one_place_and_each_other_one_has_its_reason() -> None:
+    import ast
+
+    from tests.house.source import tree
+
+    def writes(node: ast.AST) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("write_text", "write_bytes", "O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND")
+        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in ("open", "fdopen"):
+            return False
+        modes = [one.value for one in node.args[:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        return any(set(mode) <= set("rwaxbt+") and not {"r"} >= set(mode) - set("bt") for mode in modes)
+
+    found = {name for name, path in modules().items() if any(map(writes, ast.walk(tree(path))))}
+    assert {name for name in found if not name.startswith("maint.lab")} == WRITERS.keys()
