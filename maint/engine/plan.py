@@ -164,16 +164,17 @@ def parameters(playbook: Playbook, given: Mapping[str, Json]) -> dict[str, Json]
         hint = " ".join(f"--set {name}=…" for name in missing)
         raise Invalid(f"playbook {playbook.name!r} needs {', '.join(missing)}", hint=f"give {hint}")
     return {
-        item.name: _converted(item, given[item.name]) if given.get(item.name) is not None else item.default
+        item.name: item.default if given.get(item.name) is None else _converted(playbook.name, item, given[item.name])
         for item in playbook.parameters
     }
 
 
-def _converted(item: Parameter, value: Json) -> Json:
+def _converted(playbook: str, item: Parameter, value: Json) -> Json:
     try:
         return convert(item.type, value)
     except Invalid as error:
-        raise Invalid(f"parameter {item.name}: {error.message}", hint=error.hint) from None
+        hint = f"`maint playbook show {playbook}` lists the parameters with their types"
+        raise Invalid(f"parameter {item.name}: {error.message}", hint=hint) from None
 
 
 class _Frame(msgspec.Struct, frozen=True):

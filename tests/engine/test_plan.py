@@ -63,8 +63,9 @@ def test_a_parameter_of_another_type_is_refused(kind, value):
 
 def test_a_mistake_in_a_parameter_names_it(bench):
     text = HEAD + "parameters:\n  many: {type: integer}\nsteps:\n  - {name: A, do: try.read}\n"
-    with pytest.raises(Invalid, match=r"parameter many: 'x' is not of type integer"):
+    with pytest.raises(Invalid, match=r"parameter many: 'x' is not of type integer") as told:
         bench.plan(text, many="x")
+    assert "`maint playbook show x`" in told.value.hint
 
 
 ANYTHING = st.one_of(st.text(), st.integers(), st.booleans(), st.floats(), st.lists(st.text()))
