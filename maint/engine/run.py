@@ -23,6 +23,7 @@ from maint.errors import (
     StoreFailed,
     Unfinished,
     UnknownName,
+    UsageError,
     WorkFailed,
     shortage,
 )
@@ -202,19 +203,16 @@ class Runner:
     ) -> None:
         self._limit = (limit, limit_of)
         self._lease = lease
-        self._told = told
-        self._plan = plan
-        self._site = site
-        self._journal = journal
-        self._past = past
-        self._values: dict[str, Json] = {}
-        self._works: dict[int, StepContext] = {}
+        self._told, self._plan = told, plan
+        self._site, self._journal, self._past = site, journal, past
+        self._values, self._works = dict[str, Json](), dict[int, StepContext]()
         self._fresh: set[int] = set()  # begun in this attempt
         self._again = done_again(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}
         self._changed = past is not None and any(
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
+        self._altered = False  # whether this attempt has done something that changes
         self._lost = LostHosts([record.notes.get(LOST) for record in (past.records.values() if past else ())])
         self._unwritten: WorkFailed | None = None  # why the journal lacks lines about final steps
         self.partly: list[Result] = []
@@ -348,6 +346,7 @@ class Runner:
                 raise
             raise RuntimeError("a library has panicked") from error  # a bug: what was opened is closed
         result = replace(result, detail=scrub(result.detail))
+        self._altered |= result.outcome is Outcome.DONE and action.effect > Effect.READ
         yield from self._outcome(index, action, result)
         self._remember(action, result)
         shown = (result.detail, result.outcome, result.value, result.partly)
@@ -441,8 +440,9 @@ class Runner:
             yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
 
     def _shown(self, failure: BaseException) -> BaseException:
-        # Once something was changed, no way in, and a name that is gone, is a stop in the middle.
-        if isinstance(failure, CannotReach | UnknownName) and self._changed:
+        # Once something was changed, no way in, a name that is gone, and a setting gone wrong, is a stop in the middle.
+        kinds = [CannotReach, UnknownName] * self._changed + [UsageError, Invalid] * self._altered
+        if isinstance(failure, MaintError) and isinstance(failure, tuple(kinds)):
             shown = WorkFailed(failure.message, detail=failure.detail, hint=failure.hint)
             shown.needs = failure.needs
             return shown

@@ -17,7 +17,7 @@ from maint.config.secrets import ReferencedSecrets
 from maint.engine.load import Library, load
 from maint.engine.plan import make_plan
 from maint.engine.session import RunSession
-from maint.errors import CannotReach, MaintError, Refused, WorkFailed
+from maint.errors import CannotReach, Invalid, MaintError, Refused, UsageError, WorkFailed
 from maint.model.plan import Action, Effect, Event, Happening, Plan
 from maint.ports import Sight, Site, Work
 from maint.steps.registry import STEPS
@@ -78,7 +78,9 @@ def _failure(kind: str, site: Site) -> None:
     elif kind == "bug":
         raise ZeroDivisionError("a value nobody may see")
     else:
-        failure = {"refused": Refused, "unreachable": CannotReach}.get(kind, WorkFailed)
+        failure = {"refused": Refused, "unreachable": CannotReach, "invalid": Invalid, "misused": UsageError}.get(
+            kind, WorkFailed
+        )
         raise failure(f"it failed: {kind}", hint="mend it")
 
 

@@ -225,6 +225,13 @@ def test_no_way_in_is_exit_4_before_anything_was_changed_and_1_after(bench):
     assert bench.fails(failing("unreachable")).exit_code == 1
 
 
+@pytest.mark.parametrize(("how", "code"), [("invalid", 3), ("misused", 2)])
+def test_a_setting_that_goes_wrong_is_so_before_anything_was_changed_and_a_failure_after(bench, how, code):
+    first = HEAD + f"steps:\n  - {{name: A, do: try.read, with: {{fail: {how}}}}}\n"
+    assert bench.fails(first).exit_code == code
+    assert bench.fails(failing(how)).exit_code == 1
+
+
 def test_resume_does_what_is_left_and_repeats_nothing_that_was_settled(bench):
     bench.fails(failing("once"))
     past = past_runs.unfinished(bench.site.state)[0]
