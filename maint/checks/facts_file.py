@@ -20,7 +20,7 @@ from maint.ports.manager_host import Proof
 
 FILE_FORMAT = "maint-facts/1"
 _MOST_NUMBER = 2**63
-_HINT = "maint host check --save-facts FILE writes one"
+_HINT = "`maint host check --save-facts FILE` writes one"
 _Number = Annotated[int, Meta(ge=0, le=_MOST_NUMBER - 1)]
 _Seconds = Annotated[float, Meta(ge=0, lt=1e11)]  # some three thousand years after 1970
 T = TypeVar("T")

@@ -112,7 +112,7 @@ def opened(
 _GLANCE = 5.0  # seconds for stores to tell what a warning depends on
 _OF_A_SITE = "maint (?!config |help |lab |generate )"
 _COMMAND = re.compile(rf"`({_OF_A_SITE}[^`]+)`")
-_BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( \d{{8}}T[\w.-]+)?( --[a-z-]+( [\w.:-]+)?)*")
+_BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( (?=\S*[A-Z\d-])[\w.-]+)?( --[a-z-]+( [\w.:/-]+)?)*")
 
 
 def named_in(hint: str, site: str) -> str:

@@ -88,11 +88,11 @@ def insist(snapshot: Snapshot, findings: Sequence[RuleResult]) -> None:
 
 def _purpose(snapshot: Snapshot) -> RuleResult:
     if snapshot.judgement.redaction is Redaction.REDACTED:
-        words = "it is redacted, its secrets are gone for ever; take another: maint backup create --open-window"
+        words = "it is redacted, its secrets are gone for ever; take another: `maint backup create --open-window`"
         return RuleResult("redaction", False, words)
     if not snapshot.restorable:
         return RuleResult(
-            "restorable", False, "it is kept for audit only; maint backup show tells which rule it breaks"
+            "restorable", False, "it is kept for audit only; `maint backup show` tells which rule it breaks"
         )
     return RuleResult("redaction", True, "every secret in it is readable")
 
@@ -124,7 +124,7 @@ def _api(snapshot: Snapshot, server: RunningServer) -> RuleResult:
 def _licensed(server: TargetServer) -> RuleResult:
     if server.licensed:
         return RuleResult("licensed", True, "a licence is there")
-    words = "no licence is installed and none at hand; set manager.license, or run maint manager license FILE"
+    words = "no licence is installed and none at hand; set manager.license, or run `maint manager license FILE`"
     return RuleResult("licensed", False, words)
 
 

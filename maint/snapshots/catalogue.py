@@ -218,7 +218,8 @@ def _way_on(listed: Sequence[Entry]) -> str:
         return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
     again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
     damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
-    return f"maint backup list shows what there is; maint backup create --open-window takes a restorable one{damaged}"
+    take = "`maint backup create --open-window` takes a restorable one"
+    return f"`maint backup list` shows what there is; {take}{damaged}"
 
 
 def find(sight: Sight, wanted: str) -> Snapshot:

@@ -2,10 +2,12 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from maint import errors
+from maint.cli.open_site import _BARE
 from tests.house.source import modules, tree
 
 OURS = {name for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.MaintError)}
@@ -61,3 +63,35 @@ def test_the_rule_finds_a_failure_without_a_hint():
     call = ast.parse("WorkFailed('it broke')").body[0]
     assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
     assert not _says_what_next(call.value)
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each text of a module with its line, docstrings apart; what is filled in reads X."""
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
+    }
+    inside = {
+        id(part) for node in ast.walk(tree(path)) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
+    } - {id(node) for node in ast.walk(tree(path)) if isinstance(node, ast.JoinedStr)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | inside:
+            yield node.lineno, node.value
+
+
+def test_a_command_among_other_words_stands_in_backticks_so_that_it_gets_its_site():
+    bare = re.compile(
+        r"(?<![\w/.-])maint (?:backup|restore|manager|host|cluster|playbook|vc|site|doctor|schedule) [a-z]"
+    )
+    found = [
+        f"{name}:{line}: {text[:90]}"
+        for name, path in modules().items()
+        if not name.startswith("maint.lab") and name != "maint.report.recovery"  # a page gives each command its site
+        for line, text in _texts(path)
+        if bare.search(re.sub(r"`[^`]*`", "", text)) and not _BARE.fullmatch(text.removesuffix("X").strip())
+    ]
+    assert found == []

@@ -42,7 +42,7 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
     if reply.redirects:
         return CannotReach(line, hint="the API never redirects but from its plain port to its TLS port")
     if said is None:
-        unknown = "does this manager know that API version? maint manager version"
+        unknown = "does this manager know that API version? `maint manager version`"
         return WorkFailed(line, hint=unknown if code == 404 else f"{PROXY} if there is none, {_LOG}")
     if code == 404 and "/commands/" in what:
         return WorkFailed(line, hint="the manager's own page /static/apidocs lists the commands by their names")

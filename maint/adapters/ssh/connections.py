@@ -312,14 +312,14 @@ def _distrust(address: Address, key: HostKey, standing: Standing) -> CannotReach
         return CannotReach(
             f"{address}: its host key is not known",
             detail=[seen],
-            hint=f"compare it with `ssh-keygen -lf` on the host itself, then: maint host trust {address.name}",
+            hint=f"compare it with `ssh-keygen -lf` on the host itself, then: `maint host trust {address.name}`",
         )
     if standing is Standing.REVOKED:
         return CannotReach(f"{address}: ITS HOST KEY HAS BEEN REVOKED", detail=[seen], hint="do not log in there")
     return CannotReach(
         f"{address}: ITS HOST KEY HAS CHANGED: someone may be listening in, or the host was installed anew",
         detail=[seen, "that is none of the keys recorded for it"],
-        hint=f"only if you know why it changed: maint host trust {address.name} --replace",
+        hint=f"only if you know why it changed: `maint host trust {address.name} --replace`",
     )
 
 

@@ -149,7 +149,7 @@ def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[
 def _advice(one: Presented) -> str:
     if one.standing is Standing.REVOKED:
         return ": do not log in there"
-    return f"; only if you know why it changed: maint host trust {one.host} --replace"
+    return f"; only if you know why it changed: `maint host trust {one.host} --replace`"
 
 
 def _code(seen: Sequence[Presented], refused: Sequence[Presented]) -> int:

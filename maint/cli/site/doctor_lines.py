@@ -84,7 +84,7 @@ def line_of(label: str, host: HostFacts, findings: Sequence[Finding], checks: Se
     told = [one for one in findings if _STATES[one.state] == _STATES[worst]]
     words = "; ".join(f"{one.check}: {one.observed}" for one in told)
     if not host.reached:  # a limit is ours, and which one ended it is no matter
-        late = not host.reason or " within " in host.reason
+        late = " within " in host.reason or "limit had passed" in host.reason
         words = f"no whole answer about it within {REACH:g} s" if late else host.reason
     again = f"maint host check --host {host.name} {' '.join(f'--check {name}' for name in checks)}"
     hint = {FAIL: "; ".join(one.remedy for one in told), WARN: again}.get(_STATES[worst], "")

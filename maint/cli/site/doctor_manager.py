@@ -25,7 +25,7 @@ _CHECKING = "maint host check --hosts-in manager"
 _LONG = timedelta.max
 _DISKS = ("disk.space", "disk.inodes", "disk.ro")
 _APART = timedelta(seconds=60)  # two clocks that differ by more are told
-_UPLOAD = "get a new licence file, then: maint manager license FILE"
+_UPLOAD = "get a new licence file, then: `maint manager license FILE`"
 _RENEW = "give the server a new certificate (Auto-TLS: Administration, Security), then restart it"
 _TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 

@@ -238,6 +238,11 @@ def test_a_label_chooses_sites_and_people_see_the_failed_one_first(config: Path)
         ),
         ("maint site status", "maint site status --site a"),
         ("maint backup verify --level 2", "maint backup verify --level 2 --site a"),
+        ("maint vc init Default-VC --renew", "maint vc init Default-VC --renew --site a"),
+        (
+            "maint backup verify 20261129T1-ab --store sftp://h/srv",
+            "maint backup verify 20261129T1-ab --store sftp://h/srv --site a",
+        ),
         ("maint config validate looks again", "maint config validate looks again"),
         ("`maint doctor --site b`", "`maint doctor --site b`"),
     ],
