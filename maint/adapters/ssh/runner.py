@@ -1,5 +1,6 @@
 """Run one command on a session of a host, through sudo or not: its input, both outputs within bounds, how it ended."""
 
+import re
 import secrets
 import select
 import shlex
@@ -66,8 +67,7 @@ class SudoGate:
 
     def command(self, command: str) -> str:
         how = "-n" if self._password is None else f"-S -p {shlex.quote(self._prompt)}"
-        inner = f"printf %s {shlex.quote(self._ready)} >&2; {command}"
-        return f"sudo {how} -- /bin/sh -c {shlex.quote(inner)}"
+        return f"sudo {how} -- {in_sh(f'printf %s {shlex.quote(self._ready)} >&2; {command}')}"
 
     def feed(self, block: bytes) -> tuple[bytes, bytes]:
         """Take what came on stderr; return the command's own part and the answer to sudo, or raise LoginRefused."""
@@ -104,13 +104,22 @@ _SHOWN = 400  # characters of a line of what sudo says
 _WINDOW_PAUSE = 0.02  # seconds; paramiko tells nobody when the far side makes room for more input
 _IDLE_PAUSE = 1.0
 KILLED = -1
-# What stands before it a login script printed, such as a greeting with the time of day: none of it is an answer. Any
-# login shell understands it.
+# What stands before it a login script printed, such as a greeting with the time of day: none of it is an answer.
 BEGUN = "maint: what follows is the answer"
 
 
 class Lost(CannotReach):
     """The connection went away while the command ran."""
+
+
+# In the language of every login shell but csh: fish takes two backslashes between single quotes for one.
+_SPECIAL = r"['\\]"
+_QUOTED = {"'": "'\"'\"'", "\\": "'\"\\\\\"'"}
+
+
+def in_sh(command: str) -> str:
+    """Return how /bin/sh is had to carry out a command, whatever the login shell: fish is none, zsh splits no words."""
+    return f"/bin/sh -c '{re.sub(_SPECIAL, lambda found: _QUOTED[found[0]], command)}'"
 
 
 class RemoteCommand:
@@ -157,7 +166,8 @@ class RemoteCommand:
         command = f"echo '{BEGUN}'; {command}"
         try:
             self._poller.register(self._channel.fileno(), select.POLLIN)  # which opens a pipe
-            begin(self._channel, "exec", self._gate.command(command) if self._gate else command, self._timeout)
+            line = self._gate.command(command) if self._gate else f"exec {in_sh(command)}"
+            begin(self._channel, "exec", line, self._timeout)
         except TimeoutError:
             raise self._late() from None
         except BROKEN as error:

@@ -17,6 +17,7 @@ import pytest
 from maint.adapters.ssh.shell import MISSING, FabricShell, read_script, write_script
 from maint.config.schema import Jump, Sudo
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
+from tests.adapters.conftest import make_key, missing
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
 
@@ -34,6 +35,32 @@ def test_large_input_and_both_outputs_at_once_do_not_wait_for_each_other(shell: 
     ran = shell.ask("one", "tee /dev/stderr", stdin=content)
     assert ran.out == content
     assert ran.err == content
+
+
+SCRIPT = r"""set -f; several="a b
+c"
+for one in $several; do printf '%s ' "<$one>"; done
+if [ "$several" ]; then printf '%s' 'it'"'"'s \\ \n $HOME !x `y` "q" %'; fi; cat
+"""
+
+
+@pytest.mark.parametrize("sudo", [False, True])
+@pytest.mark.parametrize("login_shell", ["bash", "dash", "fish", "zsh"])
+def test_a_command_is_carried_out_by_sh_whatever_the_login_shell(
+    make: Make, sshd: Any, login_shell: str, sudo: bool
+) -> None:
+    for program in (login_shell, *(["sudo"] if sudo else [])):
+        if not shutil.which(program):
+            missing(f"{program} is not installed")
+    if sudo and os.geteuid() != 0:
+        pytest.skip("nobody else may be root without a password")
+    key, keys = sshd.folder / f"as-{login_shell}", sshd.folder / "authorized_keys"
+    if not key.exists():
+        line = f'command="{login_shell} -c \\"$SSH_ORIGINAL_COMMAND\\"" {make_key(key)}\n'
+        keys.write_text(keys.read_text() + line)
+    ran = make(key=key, **({"sudo": Sudo()} if sudo else {})).ask("one", SCRIPT, stdin=b"input")
+    expected = subprocess.run(["/bin/sh", "-c", SCRIPT], input=b"input", capture_output=True, check=True)
+    assert (ran.out, ran.status) == (expected.stdout, 0), ran
 
 
 def test_a_command_that_closes_its_outputs_is_still_waited_for(shell: FabricShell) -> None:
