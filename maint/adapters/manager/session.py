@@ -32,7 +32,8 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
     line = f"{what}: the manager answered {reply.title}" + (f": {said}" if said else "")
     code = reply.status
     if code == 401:
-        return LoginRefused(f"{what}: the account {account} is not let in any more", hint="were the users restored?")
+        again = "nothing was done: try again, since a manager may say so once by itself; else, were the users restored?"
+        return LoginRefused(f"{what}: the account {account} is not let in any more", hint=again)
     if code == 403:
         return WorkFailed(line, hint=_role(what, account))
     if code in LATER:

@@ -114,8 +114,9 @@ def test_a_refused_command_is_a_failure_in_the_servers_words(bench: Bench, serve
 
 def test_a_401_to_a_command_is_not_tried_again(bench: Bench, server: HTTPServer) -> None:
     server.expect_request("/api/v45/clusters/c/commands/stop", method="POST").respond_with_data("no", status=401)
-    with pytest.raises(LoginRefused):
+    with pytest.raises(LoginRefused) as failure:
         bench.client().place_command(Place("c"), "stop")
+    assert "nothing was done: try again" in (failure.value.hint or "")
     assert sum(request.method == "POST" for request, _ in server.log) == 1
 
 
