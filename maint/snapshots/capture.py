@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from maint import __version__
 from maint.deployment.judge import DeploymentSummary, Judge, JudgedDocument, broken
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, NotWritten, Refused, StoreFailed, WorkFailed
+from maint.errors import CannotReach, Invalid, NotAsStored, NotWritten, Refused, StoreFailed, WorkFailed
 from maint.files import SPARE, existing, explaining, read_file
 from maint.model.formatting import show_count, show_size
 from maint.model.manager import Account
@@ -178,6 +178,9 @@ class ExtraParts(msgspec.Struct, frozen=True):
     wrong_password: str = ""  # why the truststore's password was not kept, where it opens nothing
 
 
+_NOT_KEPT = (StoreFailed, NotAsStored, NotWritten)  # of what was to be had: it is never left out for that
+
+
 class _Absent(Exception):
     """There is nothing to take, and nothing went wrong."""
 
@@ -204,7 +207,7 @@ def take_extra_parts(
             continue
         try:
             write()
-        except StoreFailed:
+        except _NOT_KEPT:
             raise
         except _Absent as reason:
             missing.append(f"{name}: {reason}")
@@ -264,7 +267,7 @@ def _take_database(site: Site, writer: SnapshotWriter) -> None:
     try:
         with dump(site, _host(site)) as output:
             writer.dump(DATABASE, output.read)
-    except StoreFailed:
+    except _NOT_KEPT:
         raise
     except WorkFailed as failure:
         raise WorkFailed(": ".join([failure.message, *failure.detail[:1]]), hint=failure.way_on) from failure

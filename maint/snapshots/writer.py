@@ -11,7 +11,7 @@ from maint.deployment.judge import Judge, JudgedDocument
 from maint.deployment.reader import blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secrets import SecretIndex, site_fingerprint
-from maint.errors import Conflict, StoreFailed, WorkFailed
+from maint.errors import Conflict, NotAsStored, StoreFailed, WorkFailed
 from maint.model.formatting import show_time
 from maint.model.json import Json
 from maint.model.snapshot import Part, Snapshot
@@ -195,7 +195,7 @@ class SnapshotWriter:
             use(content.read)
             parts.drain(content.read)
         if content.sha256 != part.content_sha256:
-            raise WorkFailed(
+            raise NotAsStored(
                 f"{part.name} is not what was written to {self._site.store.location}",
                 hint="do not trust this disk; look at its health, then take the backup again",
             )

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,7 @@ def test_parts_of_a_run_that_died_are_cleared_away_a_day_later(place: Any, run: 
         (folder / DEPLOYMENT).write_bytes(b"half")
     then = time.time() - 25 * 3600
     os.utime(dead / DEPLOYMENT, (then, then))
+    place.clock.time = datetime.now(UTC)  # as the store's
     for _ in range(2):  # the records of the first tell how late it is by the clock of the store
         place.clock.sleep(60)
         run(take(place))

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from maint.config.schema import HostSettings, PartsSettings
-from maint.errors import WorkFailed
+from maint.errors import NotAsStored, WorkFailed
 from maint.model.secret import Secret
 from maint.model.snapshot import Trust
 from maint.snapshots.archive import MemberKind, members, paths
@@ -20,6 +20,7 @@ from maint.snapshots.extra_parts import lacking
 from maint.snapshots.parts import DATABASE, MANAGER_FILES, TRUSTSTORE, from_bytes, read_part
 from maint.snapshots.verify import verify
 from maint.snapshots.writer import restore_guide
+from tests.snapshots.liar import Liar
 
 FILES = {
     "/etc/cloudera-scm-server/uuid": b"guid-1\n",
@@ -53,6 +54,17 @@ def test_the_managers_own_files_are_kept_sealed_and_listed(place: Any, run: Any)
     assert found == {path: FILES[path] for path in snapshot.manager_files}
     assert verify(place, snapshot.id, 2).result is Trust.VERIFIED
     assert not any("db.properties" in words for words in snapshot.uncovered)
+
+
+@pytest.mark.parametrize("lie", [b"rotten", None])
+def test_what_was_had_and_the_store_did_not_keep_is_not_left_out_of_a_backup(place: Any, run: Any, lie: Any) -> None:
+    place.shell.present = dict(FILES)
+    store = place.store = Liar(place.store, lambda name, _: lie if name.endswith(MANAGER_FILES) else None)
+    store.hidden = set() if lie else {MANAGER_FILES}
+    with pytest.raises(NotAsStored, match="manager-files"):
+        run(take(place))
+    store.hidden.clear()
+    assert [name for name in store.names() if "manifest" in name] == []
 
 
 def test_the_truststore_password_is_a_part_of_its_own(place: Any, run: Any) -> None:
