@@ -142,9 +142,8 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             _tell_lost(site, screen)
         sweep(site)
         for entry in entries(site):
-            level = 3 if entry.snapshot is not None and entry.snapshot.restorable else 2
             try:
-                judged = verify(site, entry.id, level, opening=False)
+                judged = verify(site, entry.id, entry.usual_level, opening=False)
             except Gone as gone:
                 screen.say(gone.message)
                 continue

@@ -150,6 +150,14 @@ def test_two_snapshots_of_virtual_clusters_alone_are_compared(operator: Operator
     assert {found["name"] for found in said.json["virtual_clusters"][0]["differences"]} == {"daily-vacuum"}
 
 
+def test_a_list_made_anew_looks_at_virtual_clusters_alone_as_deep_as_every_new_snapshot(operator: Operator) -> None:
+    assert operator("vc", "backup").code == 0
+    before = operator("backup", "list", "-o", "json").json["snapshots"]
+    made = operator("backup", "list", "--rebuild", "-o", "json").json["snapshots"]
+    assert [(one["verified"]["level"], one["verified"]["result"]) for one in made] == [(3, "verified")]
+    assert [one["verified"]["level"] for one in before] == [3]
+
+
 def test_a_snapshot_of_virtual_clusters_alone_has_no_configuration_to_compare(operator: Operator) -> None:
     assert operator("vc", "backup").code == 0
     (one,) = operator("backup", "list", "-o", "json").json["snapshots"]
