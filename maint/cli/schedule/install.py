@@ -42,6 +42,7 @@ from maint.snapshots.catalogue import entries
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _CRON = re.compile(r"[\d*/]+ [\d*/]+ \* \* \S+ ")
+_VERB = re.compile(r"--site \S+ (\w+ \w+)")
 User = Annotated[bool, option("--user", "Units of your own service manager.")]
 Folder = Annotated[str, option("--folder", "Another folder for the files; starts nothing.")]
 
@@ -102,7 +103,7 @@ def put(flags: Flags, settings: Settings, request: ScheduleRequest) -> int:
     for other in _at_the_same_minute(site, files, request):
         screen.warn(
             f"{other} begins at the same minute, and cron spreads nothing: the one that comes second may find the site "
-            "at work and is left out (6); give another --at"
+            "at work and is left out (6); give one of them another time"
         )
     for one in changed:
         if (before := _config_in(installed.text_of(one.path))) and before != _config_in(one.content):
@@ -155,7 +156,7 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
         place = absolute(folder) if folder else None
         found = own_files(site.settings, user, place)
         found += _for_failures(site.settings, found, user, place)
-        when = [_rhythm(path) for path in found if _rhythm(path)]
+        when = [line for path in found for line in _rhythms(installed.text_of(path))]
         following = _next(site.settings.name, found, user=user) if place is None else None
         try:
             data, words = last_success(entries(site), site.clock.now())
@@ -164,7 +165,10 @@ def show(flags: Flags, user: User = False, folder: Folder = "") -> None:
         rows = [["files", ", ".join(map(str, found)) or "none: no schedule of backups is installed"]]
         rows += [["when", ", ".join(when)]] * bool(when) + [["next", following or ""]] * bool(following)
         books = installed.playbooks(site.settings, user=user, folder=place)
-        times = {name: [_rhythm(path) for path in files if _rhythm(path)] for name, files in books.items()}
+        times = {
+            name: [line for path in files for line in _rhythms(installed.text_of(path))]
+            for name, files in books.items()
+        }
         rows += [[f"playbook {name}", ", ".join([*times[name], *map(str, files)])] for name, files in books.items()]
         label, _, rest = words.partition(": ")
         body: dict[str, Json] = {"files": [str(path) for path in found], "when": list(when), "next": following}
@@ -260,17 +264,23 @@ def _troubles(site: SiteSettings, request: ScheduleRequest) -> Iterator[str]:
             yield f"{path}, which it reads, is not there"
 
 
-def _at_the_same_minute(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> Iterator[Path]:
-    """Yield the files of the site's other schedules whose line for cron begins when one of these does."""
+def _at_the_same_minute(site: SiteSettings, files: Sequence[ScheduleFile], request: ScheduleRequest) -> Iterator[str]:
+    """Yield what cron begins when another line of the site begins: commands of these files, then other files."""
     if request.form != "cron":
         return
-    ours = [_starts(_rhythm_in(file.content)) for file in files]
+    ours = [line for file in files for line in _rhythms(file.content)]
+    for number, line in enumerate(ours):
+        if any(_meet(line, before) for before in ours[:number]) and (verb := _VERB.search(line)):
+            yield f"`maint {verb[1]}`"
     for path in sorted((request.folder or folder_of("cron", request.user, os.environ)).glob("maint-*")):
         other = path not in [file.path for file in files] and installed.is_ours(path)
-        if other and installed.site_of(path) == site.name:
-            theirs = _starts(_rhythm(path))
-            if any(all(one & two for one, two in zip(mine, theirs, strict=True)) for mine in ours):
-                yield path
+        theirs = _rhythms(installed.text_of(path)) if other and installed.site_of(path) == site.name else ()
+        if any(_meet(mine, one) for mine in ours for one in theirs):
+            yield str(path)
+
+
+def _meet(one: str, other: str) -> bool:
+    return all(first & second for first, second in zip(_starts(one), _starts(other), strict=True))
 
 
 def _starts(line: str) -> Sequence[set[str]]:
@@ -346,13 +356,9 @@ def own_files(site: SiteSettings, user: bool, folder: Path | None, jobs: Sequenc
     return found
 
 
-def _rhythm(path: Path) -> str:
-    """Return the line of a file that tells when it runs."""
-    return _rhythm_in(path.read_text("utf-8", "replace"))
-
-
-def _rhythm_in(text: str) -> str:
-    return next((line for line in text.splitlines() if line.startswith("OnCalendar=") or _CRON.match(line)), "")
+def _rhythms(text: str) -> list[str]:
+    """Return the lines of a file that tell when something runs."""
+    return [line for line in text.splitlines() if line.startswith("OnCalendar=") or _CRON.match(line)]
 
 
 def _next(site: str, found: Sequence[Path], *, user: bool) -> str | None:

@@ -516,3 +516,13 @@ def test_older_snapshots_are_verified_by_a_timer_of_their_own(config, units):
     install(path, units, "--form", "systemd", "--verify", "Sat 05:00")
     words = settings(units / "maint-verify-prod.service")["ExecStart"][0]
     assert words.endswith("--stale 30d --level 1")  # what can be told without the private key
+
+
+def test_what_one_file_for_cron_begins_at_the_same_minute_is_warned_of_and_each_line_is_shown(loaded, units):
+    said = install(
+        loaded.config, units, "--form", "cron", "--at", "02:15", "--drill", "Sun 02:15", "--verify", "Sat 05:00"
+    )
+    assert "`maint backup drill` begins at the same minute" in said.err
+    assert "`maint backup verify`" not in said.err
+    shown = loaded("schedule", "show", "--folder", str(units), "-o", "json").json["schedule"]["when"]
+    assert [line.partition(" root ")[0] for line in shown] == ["15 2 * * *", "15 2 * * Sun", "0 5 * * Sat"]
