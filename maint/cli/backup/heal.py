@@ -196,10 +196,12 @@ def rekey(
             ask_change(screen, question, yes=flags.yes)
         with at_work(site, "backup rekey", screen.say):
             sweep(site)
-            done, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
-        screen.emit(
-            {"rekeyed": done}, f"encrypted anew: {show_count(len(done), 'snapshot')}" if todo or done else _NOTHING
-        )
+            made, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
+        done: list[Json] = [_json(one, new) for one, new in made]
+        before = sum(one.made is not None for one, _ in made)
+        told = f"encrypted anew: {show_count(len(made) - before, 'snapshot')}"
+        told += f", {before} already before" if before else ""
+        screen.emit({"rekeyed": done}, told if todo or done else _NOTHING)
         if problems:
             raise PartlyDone(f"not everything was done: {len(problems)}", detail=problems, hint=_AGAIN)
         return 0
@@ -211,7 +213,7 @@ def _chosen(site: ConfiguredSite, wanted: str) -> Sequence[Aged]:
 
 def _carried_out(
     site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
-) -> tuple[list[Json], list[str]]:
+) -> tuple[list[tuple[Aged, Snapshot]], list[str]]:
     made, problems, mistyped = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped]()
     for one in todo:
         try:
@@ -244,7 +246,7 @@ def _carried_out(
     if mistyped and not (made or problems):  # so nothing was touched
         raise all_mistyped(mistyped)
     problems += [one.in_a_line for one in mistyped]
-    return [_json(one, new) for one, new in made], problems
+    return made, problems
 
 
 def _unproven(site: ConfiguredSite, made: Collection[str]) -> list[str]:
