@@ -36,6 +36,7 @@ from maint.engine.journal import refuse_unreadable
 from maint.engine.lease import insist_fit, insist_mounted, newest
 from maint.engine.lock import holder, is_held, run_at_work
 from maint.engine.sealed import key_of
+from maint.engine.shared_runs import fingerprint_key
 from maint.errors import DeadlinePassed, Invalid, Refused, StoreFailed
 from maint.files import existing
 from maint.model.certificate import end_of, is_self_signed
@@ -224,6 +225,9 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
     blamed = [Line("keys", FAIL, *said) for said in wrong]
     uses = {"signing": lambda: site.sign.public_key, "fingerprint": lambda: site.fingerprint_key.reveal()}
     lacking = {name for name in uses if folder / name not in private and not getattr(backup, f"{name}_key", None)}
+    if "fingerprint" in lacking and _shares_fingerprints(site):
+        lacking.discard("fingerprint")
+        uses.pop("fingerprint")  # which would write it here
     for name, use in uses.items() if not blamed else ():
         blamed += [] if name in lacking else guarded("keys", partial(_loaded, use))
     none = f"there is no {' or '.join(sorted(lacking))} key yet; the first backup makes its own"
@@ -232,6 +236,15 @@ def _keys(site: ConfiguredSite) -> Iterator[Line]:
         none = f"there is no {' or '.join(sorted(lacking))} key, though the store holds snapshots"
         blamed += [Line("keys", WARN, none, f"put a copy of it back into {folder}; else the next backup makes another")]
     yield from blamed or [Line("keys", OK, well) if private or not lacking else Line("keys", SKIP, none)]
+
+
+def _shares_fingerprints(site: ConfiguredSite) -> bool:
+    """Whether the key of the fingerprints waits in the shared state, from where whatever works here takes it."""
+    try:
+        name = fingerprint_key(site.settings.name)
+        return site.shared is not None and key_of(site) is not None and site.shared.size(name) is not None
+    except (StoreFailed, Invalid, Refused):  # which the lines of secrets and lease tell
+        return False
 
 
 def _holds_some(site: ConfiguredSite) -> bool:

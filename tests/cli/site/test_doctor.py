@@ -252,6 +252,25 @@ def test_a_key_of_the_shared_state_that_is_none_is_named_by_doctor_and_by_the_ru
     assert said.code == 3 and f"shared_state_key, file:{key}: this is not" in said.err
 
 
+def test_a_key_of_fingerprints_that_waits_in_the_shared_state_is_not_said_to_be_lost(loaded):
+    path, key = loaded.lab.folder / "config.yaml", loaded.lab.folder / "shared-key"
+    key.write_text(AgeSeal().new_identity()[0].reveal())
+    key.chmod(0o600)
+    shared = f"    shared_state: shared\n    shared_state_key: file:{key}\n"
+    path.write_text(path.read_text().replace("    backup:\n", f"{shared}    backup:\n"))
+    own = loaded.state / "keys/fingerprint"
+    kept = own.rename(loaded.lab.folder / "kept")  # as on a machine that has not worked on the site yet
+    assert "there is no fingerprint key" in checks(loaded("doctor", "-o", "json"))["keys"]["words"]
+    kept.rename(own)
+    assert loaded("backup", "create").code == 7  # audit-only
+    content = own.read_bytes()
+    own.unlink()
+    line = checks(loaded("doctor", "-o", "json"))["keys"]
+    assert (line["state"], own.exists()) == ("ok", False), line
+    assert loaded("backup", "create").code == 7
+    assert own.read_bytes() == content
+
+
 def test_a_run_that_was_killed_is_told_with_the_way_on(loaded):
     journal = sorted((loaded.state / "runs").glob("*.jsonl"))[0]
     journal.write_text(journal.read_text().splitlines()[0] + "\n")
