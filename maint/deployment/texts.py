@@ -32,7 +32,7 @@ class _Form(msgspec.Struct, frozen=True):
     Attributes:
         lead: its group `name`, where it has one, must be that of a secret; `opens` is the quote before the secret,
             `flow` says that it is one of several in a line, `block` that it takes lines of its own, as deep as YAML has
-            them, below `indent`.
+            them, below `indent`; `arguments` may hold further secrets.
         value: the secret, where no such group tells.
         within: what the text must hold besides.
         whole: what has another name is passed over up to its value; else further names may stand in that.
@@ -52,7 +52,8 @@ _Q = r"\\*+[\"']"  # a quote, within quoted text, too
 _LEFT = r"(?<![\w.-])"
 _BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
 _ATTRIBUTES = r"(?:\s++(?!value=)[\w:-]++=(?:\"[^\"<>]*+\"|'[^'<>]*+')){0,4}"
-_ARGUMENTS = r"(?:\"[^\"\r\n]*+\"|'[^'\r\n]*+'|[^\r\n|;&\"']){0,400}?"
+_ARGUMENTS = r"(?=\s)(?P<arguments>(?:\"[^\"\r\n]*+\"|'[^'\r\n]*+'|[^\r\n|;&\"']){0,400}?)"
+_LDAP = r"ldap(?:add|compare|delete|exop|modify|modrdn|passwd|search|whoami)"
 _TITLE = rf"{_LEFT}(?:name|key)=[\"'](?P<name>[\w.-]++)[\"']"
 _ITEM = r"(?m:^)[ \t]*+(?:-[ \t]++)?"
 _FORMS = (
@@ -94,9 +95,13 @@ _FORMS = (
     _Form(r"(?m:^)[ \t]*+(?P<name>\w*pw)[ \t]++(?![:=])"),
     _Form(r"(?<!\S)login\s++\S++\s++password\s++", r"\S*"),
     # ldapsearch -D user -w x; mysql -px, whose next word would be a database
-    _Form(rf"{_LEFT}ldap\w++{_ARGUMENTS}\s-[a-zA-Z]?w[ \t]*+(?P<opens>{_Q})?", _WORD),
+    _Form(rf"{_LEFT}{_LDAP}{_ARGUMENTS}\s-[a-zA-Z]?w[ \t]*+(?P<opens>{_Q})?", _WORD),
     _Form(rf"{_LEFT}(?:beeline|sshpass){_ARGUMENTS}\s-p[ \t]++(?P<opens>{_Q})?", _WORD),
-    _Form(rf"{_LEFT}(?:mysql|mariadb)[\w-]*+{_ARGUMENTS}\s-p(?=\S)(?P<opens>{_Q})?", _WORD),
+    _Form(
+        rf"{_LEFT}(?:mysql|mariadb)[\w-]*+{_ARGUMENTS}\s-p(?=\S)(?!(?i:ass|asswd|assword|ath|ort)[\s=])"
+        rf"(?P<opens>{_Q})?",
+        _WORD,
+    ),
     # --password x
     _Form(rf"{_LEFT}(?P<name>--?[\w.-]++)[ \t]++(?!-)(?P<opens>{_Q})?", _WORD),
     # IDENTIFIED BY 'x'
@@ -109,10 +114,11 @@ _FORMS = (
 )
 _BESIDE = "|".join(f"(?P<form{n}>{one.lead.replace('(?P<', f'(?P<form{n}_')})" for n, one in enumerate(_FORMS))
 _COLON = re.compile(r"[\"'\s]:|:\s")
-_WORDS = re.compile(r"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl|ldap|beeline|mysql|mariadb)")
+_WORDS = re.compile(rf"(?i:pass|pw|secret|token|key|credential|identified|authtok|curl|{_LDAP}|beeline|mysql|mariadb)")
 # Beside those of `secret_name`, of which the counts of stored snapshots are made.
 _SHORT_NAME = re.compile(
-    r"(?:encryption|fernet)_?key$|(?:^|_|my)pwd$|(?:^|_|store|key|require)pass$|(?:bind|root)pw$|authtok$|(?:^|_)sig$"
+    r"(?:encryption|fernet)_?key$|(?:^|_|my)pwd$|(?:^|_|store|key|require)pass$|(?:bind|root)pw$|pass_word$|authtok$|"
+    r"(?:^|_)sig$"
 )
 _NO_SECRET = re.compile(
     r"(?i:true|false|none|null|yes|no|)|\$(?:\{[^{}]*\}?|\([^()]*\)?)\s*|/(?:etc|opt|var|home|usr|run|tmp|root)/\S*|\s+"
@@ -145,6 +151,10 @@ def veiled(text: str, veil: Callable[[str], str]) -> str:
             after = found.end() if form.whole else min(_further(found), found.end())
             continue
         start = after = found.end()
+        if (passed := _part(found, "arguments")) and (inner := veiled(passed, veil)) != passed:
+            begin, end = found.span(f"{found.lastgroup}_arguments")
+            pieces += [text[at:begin], inner]
+            at = end
         if form.within not in text:
             continue
         end = _compiled(_pattern(found, form)).match(text, start).end()  # type: ignore[union-attr]  # each matches nothing, too

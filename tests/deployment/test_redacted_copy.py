@@ -269,6 +269,9 @@ WITHIN_TEXTS = [
     "beeline -u 'jdbc:hive2://h:10000/;ssl=true' -n a -p [x1] -e b",
     "sshpass -p [x1] ssh h",
     "mysqldump -u a -p[x1] metastore | gzip",
+    "schematool -dbType mysql -initSchema -userName hive -passWord [x1]",
+    "java a --url jdbc:mysql://h/b -password [x1]",
+    "beeline -u 'jdbc:hive2://h/;trustStorePassword=[x1]' -n a -p ${P}",
     "-----BEGIN PRIVATE KEY-----[\nMIIE\n]-----END PRIVATE KEY-----",
     "db:\n  password: |\n    [x 1\n\n    x2]\n  user: b",
     "db:\n  password: '[it''s]'\n  user: b",
@@ -299,6 +302,19 @@ def test_a_secret_within_a_text_is_hidden_and_nothing_else_of_it(text: str) -> N
     assert found["value"] == clear.replace(secret, FINGERPRINT(secret), 1)
     assert not compare(normalize([content], FINGERPRINT), normalize([shown], FINGERPRINT)).differences
     assert veiled(found["value"], FINGERPRINT) == found["value"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "beeline -u 'jdbc:hive2://h/;ssl=true;trustStorePassword=[x1]' -n a -p [x2]",
+        "ldapsearch -H ldaps://a:[x1]@h -D a -w [x2]",
+        "mysql --password=[x1] -h h -p[x2]",
+    ],
+)
+def test_all_secrets_of_one_command_are_hidden(text: str) -> None:
+    clear = re.sub(r"\[([^]]*)\]", r"\1", text)
+    assert veiled(clear, lambda secret: f"[{secret}]") == text
 
 
 @pytest.mark.parametrize("end", ["]]></value>", ""])
@@ -332,6 +348,8 @@ def test_a_secret_of_an_advanced_snippet_is_hidden_without_the_marks_around_it(e
         "mysql -u a -p metastore; mkdir -p /data/x",
         "beeline -u jdbc:hive2://h; mkdir -p data/x",
         "ldap.server ldap://h -w",
+        "-Da.url=ldaps://h:636 -Dwebhdfs.enabled=true",
+        "java a --url jdbc:mysql://h/b -port 3306",
         "login of a password",
         "password policy of hosts",
         '<property name="password"/> <property name="a">b</property>',
