@@ -320,7 +320,9 @@ def _nothing(
     runs = [one for one in past_runs.history(site.state) if one.plan.locks]
     last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
+        gone = last is not None and last.state == "dismissed" and not given
         seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
+        seen += [last.detail] if last and gone else []
         if given:
             which = f"`maint {given.command}`, given {tell_times(given.at)}," if given.command else "a later command"
             seen.append(f"{which} ended before its run began")
@@ -329,6 +331,8 @@ def _nothing(
             detail=seen,
             hint=f"{command_to_resume(last.id, last.needs)} takes it up"
             if last is not None and last.resumable
+            else "begin anew what is still wanted of it"
+            if gone
             else "where a command was killed before its run began, type that command again",
         )
     screen.emit({"run": last.id, "playbook": last.plan.source, "left": []}, "")

@@ -167,6 +167,16 @@ def test_one_of_several_runs_that_stopped_must_be_named(loaded):
     assert loaded("playbook", "resume", "-o", "json").json["left"] == []
 
 
+def test_where_the_last_run_was_given_up_resume_says_by_whom_and_why(loaded):
+    loaded.lab.break_("commands", "command-fails-in-child")
+    assert stop(loaded).code == 1
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]["id"]
+    assert loaded("playbook", "dismiss", run, "--reason", "typed twice").code == 0
+    said = loaded("playbook", "resume", "-o", "json")
+    assert (said.code, said.error["hint"]) == (5, "begin anew what is still wanted of it")
+    assert said.error["detail"][1].endswith(": typed twice")
+
+
 def test_where_no_run_did_any_work_resume_is_no_success(make):
     operator = make()
     shutil.rmtree(operator.state / "runs", ignore_errors=True)
