@@ -5,6 +5,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
+from maint.cli.after_run import BRIEFLY, refresh
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
@@ -67,6 +68,7 @@ def heal(
             rule = older.judgement.hash_rule if older else None
             filled = fill(site, find(site, redacted.id), values, words, purpose=Purpose(purpose), hash_rule=rule)
             healed = screen.follow(filled)
+        refresh(site, screen, BRIEFLY)
         return _told(screen, redacted.id, healed)
 
 
@@ -197,6 +199,7 @@ def rekey(
         with at_work(site, "backup rekey", screen.say):
             sweep(site)
             made, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
+        refresh(site, screen, BRIEFLY)
         done: list[Json] = [_json(one, new) for one, new in made]
         before = sum(one.made is not None for one, _ in made)
         told = f"encrypted anew: {show_count(len(made) - before, 'snapshot')}"

@@ -190,3 +190,22 @@ def test_what_a_copy_does_not_hold_yet_is_not_called_damaged(
     assert f"is not proven in {changed.lab.folder}/second, which does not hold it yet" in said.err
     assert "must not be relied on" not in said.err and "is missing" not in said.err
     assert not list((changed.lab.folder / "second").rglob("*-verify-*"))
+
+
+def test_metrics_and_list_of_sites_count_what_was_healed_and_what_was_encrypted_anew(loaded: Any) -> None:
+    path = Path(loaded.config)
+    path.write_text(f"{path.read_text().rstrip()}\n    metrics: maint.prom\n")
+
+    def counted() -> tuple[str, str]:
+        figures = (loaded.lab.folder / "maint.prom").read_text()
+        (found,) = re.findall(r'^maint_snapshots{.*kind="restorable".*} (.*)$', figures, re.MULTILINE)
+        return found, loaded("site", "list").out.splitlines()[1].split()[4]
+
+    assert loaded("backup", "create").code == 7
+    source, redacted = stored(loaded, "backups")
+    assert counted() == ("1", "1")
+    assert loaded("backup", "heal", redacted, "--from", source).code == 0
+    assert counted() == ("2", "2")
+    change_recipient(loaded)
+    assert loaded("backup", "rekey", "--all", "--yes").code == 0
+    assert counted() == ("4", "4")
