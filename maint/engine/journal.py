@@ -136,35 +136,37 @@ class Journal:
         self.path = path
         self.id = path.stem
         try:
-            self._lines = read_file(path).count(b"\n")
-            self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self._handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             raise _disk(path, error) from error
         self._torn = False
+        self._counted = (0, 0)  # bytes, and how many lines they are
 
     def write(self, what: str, **fields: Json) -> None:
         """Append one line, by the room kept back where the disk is full; WorkFailed: do not do what it announces."""
-        line = _line({"what": what, **fields, "line": self._lines + 1})
+        value = {"what": what, **fields}
         try:
-            self._append(line)
+            self._append(value)
         except OSError as error:
             if not _room(self.path).exists():
                 raise _disk(self.path, error) from error
             try:
                 remove(_room(self.path))
-                self._append(line)
+                self._append(value)
             except OSError as second:
                 raise _disk(self.path, second) from second
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, value: Mapping[str, Json]) -> None:
         # What was written of a line that failed is taken back: a later line must not be glued to it.
         if self._torn:
             raise OSError(5, "an earlier line was written in part and could not be taken back")
-        size = os.fstat(self._handle).st_size
+        size, (known, lines) = os.fstat(self._handle).st_size, self._counted
+        # Of what is there: a signal may have struck between a line and what would remember it.
+        lines += os.pread(self._handle, size - known, known).count(b"\n")
+        self._counted = (size, lines)
         try:
-            write_all(self._handle, line)
+            write_all(self._handle, _line({**value, "line": lines + 1}))
             os.fsync(self._handle)
-            self._lines += 1
         except OSError:
             try:
                 os.ftruncate(self._handle, size)

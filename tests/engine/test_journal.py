@@ -17,7 +17,7 @@ from maint.engine import past_runs
 from maint.engine.history import actions_left
 from maint.engine.lock import run_at_work, site_lock
 from maint.engine.session import RunSession
-from maint.errors import Invalid, Refused, UsageError, WorkFailed
+from maint.errors import Interrupted, Invalid, Refused, UsageError, WorkFailed
 from maint.model.plan import Outcome
 
 NOW = datetime(2026, 1, 15, 3, 0, tzinfo=UTC)
@@ -242,6 +242,22 @@ def test_a_line_that_is_not_in_its_place_refuses_resume(bench):
             assert f"line {place} of" in past_runs.unfinished(bench.site.state)[0].damage
     path.write_bytes(first + b"".join(lines))
     assert past_runs.unfinished(bench.site.state)[0].damage == ""
+
+
+def test_a_run_that_a_signal_stops_as_soon_as_a_line_is_on_disk_is_taken_up(bench, monkeypatch):
+    journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
+
+    def struck(handle, real=os.fsync):
+        real(handle)
+        raise Interrupted(15)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", struck)
+        with pytest.raises(Interrupted):
+            journal.write("intent", index=0, time="2026-01-15T03:00:00.000Z")
+    journal.write("ended", state="interrupted", time="2026-01-15T03:00:00.000Z", detail="")
+    past = past_runs.find(bench.site.state, journal.id)
+    assert (past.damage, past.state, past.record(0).begun) == ("", "interrupted", True)
 
 
 def test_a_journal_of_older_lines_without_numbers_is_read_and_gone_on_with(bench):
@@ -512,7 +528,7 @@ def test_a_run_whose_journal_cannot_be_opened_for_writing_is_not_gone_on_with(be
     past, did = past_runs.unfinished(bench.site.state)[0], bench.did
 
     def read_only(path, flags, *more, real=os.open, **named):
-        if str(path).endswith(".jsonl") and flags & os.O_WRONLY:
+        if str(path).endswith(".jsonl") and flags & (os.O_WRONLY | os.O_RDWR):
             raise OSError(30, "Read-only file system")
         return real(path, flags, *more, **named)
 
