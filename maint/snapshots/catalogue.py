@@ -208,9 +208,16 @@ def _refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str, seen: str
             *([f"the newest that could be chosen instead is {chosen}"] if chosen else []),
             "no signed record says that it was removed; exit code 5: nothing was touched",
         ],
-        hint="look at the store and its copies (`--store`); to use an older one all the same, name it; where it is lost"
-        " for good, `maint backup list --rebuild` says so once",
+        hint="look at the store and its copies (`--store`); to use an older one all the same, name it" + _let_go(there),
     )
+
+
+def _let_go(there: Entry | None) -> str:
+    if there is None:
+        return "; where it is lost for good, `maint backup list --rebuild` says so once"
+    if there.unread or UNTRUSTED in (there.problem or ""):  # nothing is known to be wrong with it
+        return ""
+    return "; where no copy of it is sound, `maint backup prune --damaged` removes it"
 
 
 def _way_on(listed: Sequence[Entry]) -> str:

@@ -522,8 +522,9 @@ def test_a_store_that_spoils_the_newest_manifest_is_found_out(place: Any, taken:
     newest = run(take(place)).snapshot
     path = place.folder(newest.id) / MANIFEST
     path.write_bytes(path.read_bytes().replace(b'"site"', b'"sjte"'))
-    with pytest.raises(Refused, match="not to be believed any more"):
+    with pytest.raises(Refused, match="not to be believed any more") as caught:
         newest_restorable(place)
+    assert "prune --damaged" in str(caught.value.hint) and "--rebuild" not in str(caught.value.hint)
 
 
 def test_a_snapshot_that_was_pruned_is_not_missed(place: Any, taken: Any, run: Run) -> None:
