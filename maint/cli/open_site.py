@@ -73,9 +73,7 @@ def opened(
         ask=ask_secret if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
-    named: Callable[[str], str] = partial(named_in, site=found.name) if len(settings.names) > 1 else str
-    if flags.connection.replaces_config and kept_config(found.name).is_file():
-        named = partial(completed, option=with_kept_config(found.name))
+    named = naming(settings, found.name, flags.connection)
 
     def warn(words: str) -> None:
         screen.warn(named(words))
@@ -113,6 +111,13 @@ _GLANCE = 5.0  # seconds for stores to tell what a warning depends on
 _OF_A_SITE = "maint (?!config |help |lab |generate )"
 _COMMAND = re.compile(rf"`({_OF_A_SITE}[^`]+)`")
 _BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( (?=\S*[A-Z\d-])[\w.-]+)?( --[a-z-]+( [\w.:/-]+)?)*")
+
+
+def naming(settings: Settings, site: str, connection: Connection) -> Callable[[str], str]:
+    """Return what lets the commands of a hint say of which site they are, or where its config is kept."""
+    if connection.replaces_config and kept_config(site).is_file():
+        return partial(completed, option=with_kept_config(site))
+    return partial(named_in, site=site) if len(settings.names) > 1 else str
 
 
 def named_in(hint: str, site: str) -> str:

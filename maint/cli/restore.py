@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import insist_on_manager
-from maint.cli.open_site import opened
+from maint.cli.configless import insist_on_manager, settings_of
+from maint.cli.open_site import naming, opened
 from maint.cli.options import GUARDS, MANAGER, DagRace, Flags, SafetyWindow, option
 from maint.cli.run_playbook import carry_out
 from maint.cli.screen import ask_change
@@ -92,7 +92,7 @@ def run(
         alone = flags.quiet or flags.screen().output != "table"  # the restore's run is the one document
         clusters = request.cluster or _clusters(flags, str(given["snapshot"]))
         asked = replace(flags, yes=True, run_key=key, output="table", quiet=alone)
-        with _naming_the_start(clusters):
+        with _naming_the_start(flags, clusters):
             return carry_out(asked, "start-platform", {"clusters": clusters})
 
     try:
@@ -109,14 +109,16 @@ def run(
 
 
 @contextmanager
-def _naming_the_start(clusters: Sequence[str]) -> Iterator[None]:
+def _naming_the_start(flags: Flags, clusters: Sequence[str]) -> Iterator[None]:
     """Where what was restored cannot be started, say what starts it: the restore is not to be repeated for that."""
     try:
         yield
     except MaintError as error:
         if "playbook resume" not in (error.hint or ""):  # no run has begun
             words = join(["maint", "manager", "start", *(word for one in clusters for word in ("--cluster", one))])
-            error.hint = "; ".join(filter(None, [error.way_on, f"`{words}` starts it without another restore"]))
+            settings = settings_of(flags)
+            start = naming(settings, settings.site().name, flags.connection)(f"`{words}`")
+            error.hint = "; ".join(filter(None, [error.way_on, f"{start} starts it without another restore"]))
         raise
 
 

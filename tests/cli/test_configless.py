@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from maint.cli import restore
 from maint.cli.app import COMMANDS
 from maint.cli.command import loaded as loaded_command
 from maint.cli.configless import connected
@@ -63,6 +64,25 @@ def test_a_manager_comes_back_with_nothing_but_store_and_key(bare: Bare) -> None
     assert said.json["actions"][-1]["kind"] == "deployment.compare"
     assert {action["outcome"] for action in said.json["actions"]} <= {"done", "unchanged"}
     assert bare.lab.puts == 1
+
+
+def test_what_starts_the_platform_after_a_restore_names_the_config_that_was_kept(
+    bare: Bare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = restore.carry_out
+
+    def refused(flags: Any, name: str, *given: Any, **more: Any) -> int:
+        if name == "start-platform":
+            bare.lab.lab.break_("clusters", "unauthorised")
+        return real(flags, name, *given, **more)
+
+    monkeypatch.setattr(restore, "carry_out", refused)  # nothing fails by itself at the wanted moment
+    said = bare("restore", "run", *bare.everything, "--confirm", SITE, "--then-start", "--yes")
+    assert (said.code, bare.lab.puts) == (4, 1), said.err
+    (command,) = re.findall("`(maint manager start [^`]*)` starts it", said.err.replace("\n", " "))
+    assert command.endswith(f"--config {bare.home}/maint/bare/{SITE}.yaml")
+    bare.lab.lab.repair()
+    assert bare(*shlex.split(command)[1:], "--dry-run").code == 0
 
 
 def test_the_guid_that_a_restore_asks_for_is_had_from_the_same_store_and_key(bare: Bare, tmp_path: Path) -> None:
