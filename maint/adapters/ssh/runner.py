@@ -92,7 +92,9 @@ class SudoGate:
         return LoginRefused(
             f"{self._host}: sudo refused to run a command",
             detail=[word.strip()[:_SHOWN] for word in words if word.strip()][:5],
-            hint="give the account the right in sudoers, or a password by ssh.sudo.password",
+            hint="`Defaults:ACCOUNT !requiretty` in sudoers lets an account work without a terminal"
+            if b"tty" in self._seen
+            else "give the account the right in sudoers, or a password by ssh.sudo.password",
         )
 
 

@@ -339,6 +339,21 @@ def test_a_sudo_that_wants_a_password_where_none_is_configured_is_a_refused_logi
 
 
 @ROOT_ONLY
+def test_a_sudo_that_wants_a_terminal_is_a_refused_login_that_names_what_lets_it_do_without(
+    make: Make, account: str
+) -> None:
+    rule = Path(f"/etc/sudoers.d/{account}-tty")
+    rule.write_text(f"Defaults:{account} requiretty\n")
+    rule.chmod(0o440)
+    try:
+        with pytest.raises(LoginRefused, match="sudo refused") as refusal:
+            make(user=account, sudo=Sudo(password="env:X"), secret="pass word").run("one", "true")
+    finally:
+        rule.unlink()
+    assert "!requiretty" in str(refusal.value.hint)
+
+
+@ROOT_ONLY
 def test_a_command_that_does_not_end_in_time_is_stopped(make: Make, account: str) -> None:
     shell = make(user=account)
     with pytest.raises(TimedOut, match="one"):
