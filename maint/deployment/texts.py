@@ -93,7 +93,7 @@ _FORMS = (
     _Form(rf"{_LEFT}(?P<name>[\w.-]++)(?:{_Q})?\s*+:?=>?\s*+(?P<opens>{_Q})?", _WORD),
     # bindpw x; machine h login user password x
     _Form(r"(?m:^)[ \t]*+(?P<name>\w*pw)[ \t]++(?![:=])"),
-    _Form(r"(?<!\S)login\s++\S++\s++password\s++", r"\S*"),
+    _Form(r"(?<!\S)(?:machine\s++\S++|default)\s++login\s++\S++\s++password\s++", r"\S*"),
     # ldapsearch -D user -w x; mysql -px, whose next word would be a database
     _Form(rf"{_LEFT}{_LDAP}{_ARGUMENTS}\s-[a-zA-Z]?w[ \t]*+(?P<opens>{_Q})?", _WORD),
     _Form(rf"{_LEFT}(?:beeline|sshpass){_ARGUMENTS}\s-p[ \t]++(?P<opens>{_Q})?", _WORD),
