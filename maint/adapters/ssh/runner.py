@@ -93,7 +93,7 @@ class SudoGate:
             f"{self._host}: sudo refused to run a command",
             detail=[word.strip()[:_SHOWN] for word in words if word.strip()][:5],
             hint="`Defaults:ACCOUNT !requiretty` in sudoers lets an account work without a terminal"
-            if b"tty" in self._seen
+            if re.search(rb"\btty\b", self._seen)
             else "give the account the right in sudoers, or a password by ssh.sudo.password",
         )
 

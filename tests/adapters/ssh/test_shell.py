@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from maint.adapters.ssh.runner import SudoGate
 from maint.adapters.ssh.shell import MISSING, FabricShell, read_script, write_script
 from maint.config.schema import Jump, Sudo
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
@@ -351,6 +352,12 @@ def test_a_sudo_that_wants_a_terminal_is_a_refused_login_that_names_what_lets_it
     finally:
         rule.unlink()
     assert "!requiretty" in str(refusal.value.hint)
+
+
+def test_a_name_that_holds_tty_is_none() -> None:
+    gate = SudoGate("one", None)
+    gate.feed(b"betty is not in the sudoers file.\n")
+    assert "requiretty" not in str(gate.refusal().hint)
 
 
 @ROOT_ONLY
