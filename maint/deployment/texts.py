@@ -52,7 +52,7 @@ _Q = r"\\*+[\"']"  # a quote, within quoted text, too
 _LEFT = r"(?<![\w.-])"
 _BETWEEN = r"(?:\s++|<!--(?:(?!-->)(?s:.)){0,500}-->|<(?!name>|value>)\w++>[^<]*+</\w++>){0,8}"
 _ATTRIBUTES = r"(?:\s++(?!value=)[\w:-]++=(?:\"[^\"<>]*+\"|'[^'<>]*+')){0,4}"
-_ARGUMENTS = r"(?=\s)(?P<arguments>(?:\"[^\"\r\n]*+\"|'[^'\r\n]*+'|[^\r\n|;&\"']){0,400}?)"
+_ARGUMENTS = r"(?=\s)(?P<arguments>(?:\"[^\"\r\n]*+\"|'[^'\r\n]*+'|\\\r?\n|[^\r\n|;&\"']){0,400}?)"
 _LDAP = r"ldap(?:add|compare|delete|exop|modify|modrdn|passwd|search|whoami)"
 _TITLE = rf"{_LEFT}(?:name|key)=[\"'](?P<name>[\w.-]++)[\"']"
 _ITEM = r"(?m:^)[ \t]*+(?:-[ \t]++)?"

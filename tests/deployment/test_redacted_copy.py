@@ -267,6 +267,7 @@ WITHIN_TEXTS = [
     "default login a password [x1]",
     "0 1 * * * ldapsearch -x -D cn=a -w [x1] -b dc=a",
     "ldapsearch -xw '[x 1]' -b dc=a",
+    "ldapsearch -x \\\n  -D cn=a \\\n  -w [x1] -b dc=a",
     "beeline -u 'jdbc:hive2://h:10000/;ssl=true' -n a -p [x1] -e b",
     "sshpass -p [x1] ssh h",
     "mysqldump -u a -p[x1] metastore | gzip",
