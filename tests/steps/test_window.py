@@ -399,7 +399,7 @@ def test_a_window_closes_though_the_password_cannot_be_had_any_more(loaded, tmp_
     )
     said = export(loaded, MAINT_MANAGER_PASSWORD=f"command:/bin/sh {program}")
     assert gone.exists()
-    assert said.code == 3, said.err
+    assert said.code == 1, said.err  # not 3: something was changed
     assert "the restarted manager answers, and tells no more: the command /bin/sh that gives a secret" in said.err
     assert (loaded.options.read_bytes(), loaded.window, loaded.kept, redacts(loaded)) == (before, False, [], True)
 
