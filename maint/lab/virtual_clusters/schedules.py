@@ -86,8 +86,8 @@ def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> list[
         span, slash, step = part.partition("/")
         first, dash, last = span.partition("-")
         begin = low if span == "*" else _number(first, names)
-        end = high if span == "*" or (slash and not dash) else _number(last or first, names)
-        stride = int(step) if slash else 1
+        end = high if span == "*" or (slash and not dash) else _number(last if dash else first, names)
+        stride = _number(step, ()) if slash else 1
         if not (low <= begin <= end <= high and stride > 0):
             raise ValueError(f"{part!r} is out of the range {low} to {high}")
         found.update(range(begin, end + 1, stride))
@@ -96,7 +96,11 @@ def _field(text: str, low: int, high: int, names: tuple[str, ...] = ()) -> list[
 
 def _number(text: str, names: tuple[str, ...]) -> int:
     lowered = text.lower()
-    return names.index(lowered) if lowered and lowered in names else int(text)
+    if lowered and lowered in names:
+        return names.index(lowered)
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"failed to parse a number from {text!r}")
+    return int(text)
 
 
 def pause(job: Doc) -> None:

@@ -188,6 +188,12 @@ def test_tasks_that_wait_for_each_other_are_no_dag():
         dagfile.parse(f"DAG('x')\n{tasks}a >> b >> a\n").order()
 
 
+@pytest.mark.parametrize("text", ["0 0 L * *", "0 0 * * 2#1", "0 0 ? * *", "*/x * * * *", "0 22- * * *", "0 ² * * *"])
+def test_a_field_that_is_no_number_is_told_in_words_that_a_server_would_say(text):
+    with pytest.raises(ValueError, match="failed to parse a number from"):
+        schedules.parse_cron(text)
+
+
 @given(
     st.datetimes(datetime(2024, 1, 1), datetime(2030, 1, 1)),
     st.sampled_from(["*/7 3-5 * * *", "0 2 * * 1-5", "@monthly", "5 4 1,15 * fri"]),
