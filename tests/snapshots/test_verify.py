@@ -480,6 +480,14 @@ def redact(item: dict[str, Any]) -> None:
         item["value"] = "REDACTED"
 
 
+def assert_missed(place: Any, hidden: str) -> None:
+    """Assert that no older one is offered where the store hides a snapshot."""
+    place.store = liar = Liar(place.store, lambda *_: None)
+    liar.hidden.add(hidden)
+    with pytest.raises(Refused, match=f"{hidden}.*not shown there any more"):
+        newest_restorable(place)
+
+
 def test_a_store_that_hides_the_newest_restorable_one_below_a_newer_one_is_found_out(
     place: Any, taken: Any, run: Run, spoiled: Callable[..., bytes]
 ) -> None:
@@ -490,10 +498,7 @@ def test_a_store_that_hides_the_newest_restorable_one_below_a_newer_one_is_found
     audit_only = run(take(place)).snapshot
     assert not audit_only.restorable
     assert newest_restorable(place) == newest
-    place.store = liar = Liar(place.store, lambda *_: None)
-    liar.hidden.add(newest.id)
-    with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more"):
-        newest_restorable(place)
+    assert_missed(place, newest.id)
 
 
 def test_what_somebody_verifies_by_hand_is_missed_where_the_store_hides_it(place: Any, taken: Any, run: Run) -> None:
@@ -501,20 +506,14 @@ def test_what_somebody_verifies_by_hand_is_missed_where_the_store_hides_it(place
     newest = run(take(place)).snapshot
     (place.state / "seen.json").unlink()  # as on a machine that takes no backups
     record(place, verify(place, newest.id))
-    place.store = liar = Liar(place.store, lambda *_: None)
-    liar.hidden.add(newest.id)
-    with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more"):
-        newest_restorable(place)
+    assert_missed(place, newest.id)
 
 
 def test_what_an_earlier_version_has_seen_is_missed_too(place: Any, taken: Any, run: Run) -> None:
     place.clock.time += timedelta(days=1)
     newest = run(take(place)).snapshot
     (place.state / "seen.json").write_text(json.dumps({place.store.location: newest.id}))
-    place.store = liar = Liar(place.store, lambda *_: None)
-    liar.hidden.add(newest.id)
-    with pytest.raises(Refused, match=f"{newest.id}.*not shown there any more"):
-        newest_restorable(place)
+    assert_missed(place, newest.id)
 
 
 def test_a_store_that_spoils_the_newest_manifest_is_found_out(place: Any, taken: Any, run: Run) -> None:
