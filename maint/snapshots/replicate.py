@@ -11,7 +11,7 @@ from typing import Any, cast
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
-from maint.snapshots.catalogue import Entry, Gone, committed_ids, entries, files, refuse_removed, sweep
+from maint.snapshots.catalogue import Entry, Gone, committed_ids, entries, files, refuse_removed, sweep, usual_level
 from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
@@ -167,7 +167,7 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
 
 def _proof(target: Site, snapshot: Snapshot) -> Verification:
     """Prove the stored bytes of a copy, and what was judged on capture but for rules that time breaks (licences)."""
-    deep = verify(target, snapshot.id, level=3 if snapshot.restorable else 2, opening=False)
+    deep = verify(target, snapshot.id, usual_level(snapshot), opening=False)
     return deep if deep.proven or deep.broken_bytes else verify(target, snapshot.id, level=1)
 
 

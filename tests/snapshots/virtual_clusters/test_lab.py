@@ -158,6 +158,15 @@ def test_a_list_made_anew_looks_at_virtual_clusters_alone_as_deep_as_every_new_s
     assert [one["verified"]["level"] for one in before] == [3]
 
 
+def test_a_copy_of_virtual_clusters_alone_is_proven_as_deep_as_the_original(operator: Operator) -> None:
+    config, second = Path(operator.config), operator.lab.folder / "second"
+    config.write_text(config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{second}']\n"))
+    assert operator("vc", "backup").code == 0
+    for there in ((), ("--store", str(second))):
+        (one,) = operator("backup", "list", *there, "-o", "json").json["snapshots"]
+        assert (one["verified"]["level"], one["verified"]["result"]) == (3, "verified"), there
+
+
 def test_a_snapshot_of_virtual_clusters_alone_has_no_configuration_to_compare(operator: Operator) -> None:
     assert operator("vc", "backup").code == 0
     (one,) = operator("backup", "list", "-o", "json").json["snapshots"]
