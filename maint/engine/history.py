@@ -1,6 +1,6 @@
 """Which runs of a site are shown, what is left of one, and which are old enough to be forgotten."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from maint.engine.journal import RUNS, ActionRecord, RunState
 from maint.engine.parameters import in_condition
 from maint.engine.past_runs import history
 from maint.files import remove
-from maint.model.plan import Action, Effect, Outcome, Phase
+from maint.model.plan import Action, Effect, Outcome, Phase, Plan
 from maint.steps.hosts import undo
 from maint.steps.manager.window_record import remembered
 from maint.steps.registry import STEPS
@@ -53,15 +53,28 @@ def _names(actor: str) -> list[str]:
 
 
 def actions_left(past: RunState) -> list[tuple[Action, str]]:
-    """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended."""
-    found = []
+    """Return what resuming a run would still do, each with `not begun`, `begun`, `interrupted` or how it ended.
+
+    `looks again` stands for what had ended well, final steps among it: they follow every attempt.
+    """
+    actions = list(enumerate(past.plan.actions))
     anew = done_again(past)
-    again = {index for index in anew if past.plan.actions[index].phase is Phase.MAIN}
-    for index, action in enumerate(past.plan.actions):
-        record = past.record(index)
-        if action.phase is not Phase.ON_FAILURE and (not record.settled or index in again):
-            found.append((action, "looks again" if index in again else _stands(past, record)))
+    main = {i for i, one in actions if one.phase is Phase.MAIN and (i in anew or not past.record(i).settled)}
+    found = []
+    for index, action in actions:
+        settled = past.record(index).settled
+        again = index in main or (action.phase is Phase.FINALLY and entered(past.plan, action, main))
+        if action.phase is not Phase.ON_FAILURE and (not settled or again):
+            found.append((action, "looks again" if settled else _stands(past, past.record(index))))
     return found
+
+
+def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
+    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
+    mains = [
+        index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
+    ]
+    return not mains or any(index in begun for index in mains)
 
 
 def done_again(past: RunState) -> frozenset[int]:

@@ -1,12 +1,12 @@
 """Carry a plan out: intent on disk, then the act, then its outcome on disk; everything else follows from that."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 
 from msgspec.structs import replace
 
-from maint.engine.history import done_again
+from maint.engine.history import done_again, entered
 from maint.engine.hosts import LOST, LostHosts, without_lost_hosts
 from maint.engine.journal import ActionRecord, Journal, NullJournal, RunState
 from maint.engine.lease import Lease, LeaseLost
@@ -106,14 +106,6 @@ def left_out(action: Action, before: Action | None) -> Result:
     words = f"{action.lane} is left out of this run, as was said"
     hint = "what is left out can come back by itself" if first else ""
     return Result(Outcome.SKIPPED, words, partly=first, hint=hint)
-
-
-def entered(plan: Plan, action: Action, begun: Collection[int]) -> bool:
-    """Return whether what an action follows up was begun, in whichever attempt; always so outside of includes."""
-    mains = [
-        index for index, one in enumerate(plan.actions) if one.phase is Phase.MAIN and one.within == action.within != ""
-    ]
-    return not mains or any(index in begun for index in mains)
 
 
 def together(errors: Sequence[MaintError]) -> MaintError:

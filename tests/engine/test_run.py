@@ -156,6 +156,16 @@ def test_what_an_assert_did_not_accept_is_looked_at_again_on_resume(bench, monke
     assert bench.outcomes == [(0, "done"), (2, "done")]
 
 
+def test_what_is_left_of_a_run_names_the_final_steps_that_follow_each_attempt(bench):
+    bench.fails(failing("second"))
+    past = past_runs.unfinished(bench.site.state)[0]
+    left = [(action.target, state) for action, state in actions_left(past)]
+    begun = len(bench.did)
+    bench.run(past.plan, past=past)
+    assert left == [("b", "failed"), ("b", "not begun"), ("closed", "looks again")]
+    assert bench.did[begun:] == [target for target, _ in left]
+
+
 def test_a_mistake_that_the_plan_keeps_is_told_with_a_way_on_that_is_one(bench):
     failure = bench.fails(JUDGED.replace("KIND", "read").replace("word", "wrod"))
     assert failure.message == "`found.wrod == 'mended'`: there is no 'wrod' in what has word"
