@@ -76,10 +76,11 @@ def opened(
     named = naming(settings, found.name, flags.connection)
 
     def warn(words: str) -> None:
-        screen.warn(named(words))
+        screen.warn(site.named(words))
 
     site = ConfiguredSite(found, secrets, warn)
     site.named = screen.named = named
+    name_cluster(site, screen, [flags.vc])
     site.person = TerminalPerson(screen) if sys.stdin.isatty() else None
     site.watched = screen.moved
     if flags.connection.store and not flags.connection.replaces_config:
@@ -98,9 +99,9 @@ def opened(
         if flags.connection.store:
             error.hint = connected(error.hint or "", flags.connection, found.name) or None
             error.detail = tuple(connected(one, flags.connection, found.name) for one in error.detail)
-        if named is not str and error.way_on:
-            error.hint = named(error.way_on)
-        error.detail = tuple(map(named, error.detail))
+        if site.named is not str and error.way_on:
+            error.hint = site.named(error.way_on)
+        error.detail = tuple(map(site.named, error.detail))
         raise
     finally:
         for one in {site, site.configured}:
@@ -110,6 +111,7 @@ def opened(
 _GLANCE = 5.0  # seconds for stores to tell what a warning depends on
 _OF_A_SITE = "maint (?!config |help |lab |generate )"
 _COMMAND = re.compile(rf"`({_OF_A_SITE}[^`]+)`")
+_OF_A_CLUSTER = re.compile(r"`(maint vc [^`]+)`")
 _BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( (?=\S*[A-Z\d-])[\w.-]+)?( --[a-z-]+( [\w.:/-]+)?)*")
 
 
@@ -134,6 +136,19 @@ def completed(hint: str, option: str) -> str:
     if _BARE.fullmatch(hint):
         return whole(hint)
     return _COMMAND.sub(lambda found: f"`{whole(found[1])}`", hint)
+
+
+def name_cluster(site: ConfiguredSite, screen: Screen, at_work: Collection[str]) -> None:
+    """Let the commands of hints say which of several virtual clusters they are about, where it is one alone."""
+    names, before = {one.name for one in site.settings.virtual_clusters}, site.named
+    if len(names) < 2 or len(at_work) != 1 or not names.issuperset(at_work):
+        return
+
+    def whole(found: re.Match[str]) -> str:
+        told = {"--vc", *names}.intersection(found[1].split())
+        return found[0] if told else f"`{found[1]} --vc {next(iter(at_work))}`"
+
+    site.named = screen.named = lambda words: before(_OF_A_CLUSTER.sub(whole, words))
 
 
 def warn_of_settings(screen: Screen, settings: Settings, told: Collection[str] = ()) -> None:

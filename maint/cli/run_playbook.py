@@ -11,7 +11,7 @@ from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, te
 from maint.cli.boundary import insist
 from maint.cli.composition import BEFORE_TLS, ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
-from maint.cli.open_site import limited, limits_of, opened
+from maint.cli.open_site import limited, limits_of, name_cluster, opened
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
 from maint.cli.resume_values import (
@@ -81,6 +81,7 @@ def run_playbook(
     """
 
     def make(site: ConfiguredSite, screen: Screen) -> Plan:
+        name_cluster(site, screen, [str(given.get("vc", ""))])
         site.works_on(kinds_of(playbook))
         with planned(site, screen, playbook.name, dry_run=flags.dry_run):
             plan = make_plan(playbook, given, site, library(), flags.no_safety_net, only)
@@ -166,6 +167,7 @@ def _prepared(
         return None
     with limited(flags, site, "making the plan"), nullcontext() if flags.dry_run else unless_held(site):
         plan = make(site, screen)
+        name_cluster(site, screen, addresses_of(site, plan))
         if not plan.locks:
             last_command.forget(site.state)
         more, words = beside(site, plan) if beside else ({}, "")
@@ -260,6 +262,7 @@ def _taken_up(
 ) -> RunSession | None:
     """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
     journal.refuse_unreadable(past)
+    name_cluster(site, screen, addresses_of(site, past.plan))
     kinds, sent = _before_tls(past)
     site.works_on(kinds, sent=sent)
     doing = "looking whether the run can be taken up"

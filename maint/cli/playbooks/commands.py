@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from maint.cli import run_playbook
 from maint.cli.command import Made, OwnFirst, command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.open_site import opened
+from maint.cli.open_site import name_cluster, opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, NamedRun, Run, argument, option, pairs_of
-from maint.cli.resume_values import refuse_elsewhere
+from maint.cli.resume_values import addresses_of, refuse_elsewhere
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
 from maint.engine import past_runs
@@ -177,6 +177,7 @@ def report(flags: Flags, run_id: Run = None) -> None:
         if run_id is None and not runs:
             raise Invalid("this site has no runs yet", hint="`maint playbook run NAME` makes one")
         past = past_runs.find(site.state, run_id or runs[-1].id)
+        name_cluster(site, screen, addresses_of(site, past.plan))
         made = report_of(past, run_at_work(site.state), site.named)
         if flags.dry_run:
             screen.emit({"report": made.to_json()}, f"would write the report of run {past.id} to {folder(site.state)}")

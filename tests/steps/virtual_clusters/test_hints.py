@@ -1,8 +1,11 @@
 """A run that failed gets the remedy for what its last words tell."""
 
+import re
+
 import pytest
 
 from maint.steps.virtual_clusters.runs import room_hint
+from tests.steps.operator import Operator
 
 
 def test_a_run_that_found_no_room_is_not_sent_to_look_for_kerberos_secrets() -> None:
@@ -30,3 +33,37 @@ def test_a_deployment_that_is_too_large_is_told_to_be_that(lost) -> None:
     lost.lab.switch("put-max-bytes", "1000")
     said = lost.restore("-o", "json")
     assert (said.code, "takes no body as large" in said.error["hint"]) == (1, True), said.err
+
+
+@pytest.fixture
+def first_of_two(loaded: Operator) -> str:
+    """Configure a second virtual cluster, at an address of its own; return the name of the first."""
+    config = loaded.lab.folder / "config.yaml"
+    written = config.read_text()
+    first = written[written.index("      - name:", written.index("    virtual_clusters:")) :]
+    name = re.findall('name: "(.+)"', first)[0]
+    config.write_text(written + first.replace(f'"{name}"', '"etl-2"').replace("https://", "https://x"))
+    return name
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job", "run", "--name", "nosuch", "--yes"),
+        ("job", "delete", "--name", "nosuch", "--yes"),
+        ("run", "describe", "--id", "999"),
+        ("resource", "describe", "--name", "nosuch"),
+    ],
+)
+def test_of_several_virtual_clusters_a_command_to_type_names_the_one_it_is_about(loaded, first_of_two, words) -> None:
+    said = loaded("vc", *words, "--vc", first_of_two, "-o", "json")
+    assert said.code == 5, said.err
+    command = said.error["hint"].split("`")[1]
+    shown = loaded(*command.split()[1:])
+    assert (shown.code, f" --vc {first_of_two}" in command) == (0, True), (command, shown.err)
+
+
+def test_of_several_virtual_clusters_a_playbook_names_the_one_it_works_on(loaded, first_of_two) -> None:
+    words = ("--set", f"vc={first_of_two}", "--set", "order=nosuch")
+    said = loaded("playbook", "run", "resume-schedules", *words, "--yes", "-o", "json")
+    assert (said.code, said.error["hint"]) == (5, f"`maint vc job list --vc {first_of_two}` shows what there is")
