@@ -17,7 +17,8 @@ from maint.files import create, read_file, read_private, replace
 from maint.model.secret import Secret
 
 NAMESPACE = "maint-manifest"
-_ONLY_COPY = "put the old file back; only where there is no copy, remove it to have a new one made: `maint help files`"
+ONLY_COPY = "put the old file back; only where there is no copy, remove it to have a new one made: `maint help files`"
+_ANEW = "put the old one back: by it older snapshots are believed; ssh-keygen -t ed25519 -N '' -f FILE makes one"
 _MAGIC = b"SSHSIG"
 _BEGIN = b"-----BEGIN SSH SIGNATURE-----\n"
 _END = b"-----END SSH SIGNATURE-----\n"
@@ -95,7 +96,7 @@ def load_or_make_signer(key: Secret | None, folder: Path, trusted: Sequence[str]
         trusted: further public keys whose signatures are believed.
     """
     if key is not None:
-        return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key"), trusted)
+        return SshSigner(_parse_private(key.reveal().encode(), "the configured signing key", _ANEW), trusted)
     path = folder / "signing"
     kept = read_private(path)
     own = partial(_make_private, path) if kept is None else _parse_private(kept, str(path))
@@ -123,7 +124,7 @@ def _fresh_private() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
-def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
+def _parse_private(content: bytes, what: str, hint: str = ONLY_COPY) -> Ed25519PrivateKey:
     content = content.rstrip() + b"\n"  # a reference drops the final newline, which the format wants back
     found = seed_of(content)
     key = _plain_private(*found) if found else _any_private(content)
@@ -131,10 +132,10 @@ def _parse_private(content: bytes, what: str) -> Ed25519PrivateKey:
         raise Invalid(
             f"{what} is not a usable private key",
             detail=["expected: OpenSSH's own format, without a passphrase"],
-            hint="ssh-keygen -t ed25519 -N '' -f FILE makes one",
+            hint=hint,
         )
     if not isinstance(key, Ed25519PrivateKey):
-        raise Invalid(f"{what} is not an Ed25519 key", hint="ssh-keygen -t ed25519 -N '' -f FILE makes one")
+        raise Invalid(f"{what} is not an Ed25519 key", hint=hint)
     return key
 
 
@@ -254,7 +255,7 @@ def load_or_make_key(folder: Path, name: str) -> Secret:
     content = read_private(path) or make_key(path, secrets.token_hex(KEY_BYTES).encode() + b"\n")
     text = content.decode("ascii", "replace").strip()
     if len(text) != 2 * KEY_BYTES or not set(text) <= set("0123456789abcdef"):
-        raise Invalid(f"{path} does not hold a key of {KEY_BYTES} bytes in hex", hint="put the old file back")
+        raise Invalid(f"{path} does not hold a key of {KEY_BYTES} bytes in hex", hint=ONLY_COPY)
     return Secret(text)
 
 
@@ -264,5 +265,5 @@ def make_key(path: Path, content: bytes) -> bytes:
         return content
     winner = read_private(path)
     if not winner:
-        raise Invalid(f"{path} is empty", hint=_ONLY_COPY)
+        raise Invalid(f"{path} is empty", hint=ONLY_COPY)
     return winner

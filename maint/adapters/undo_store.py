@@ -3,16 +3,21 @@
 import io
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from maint.errors import Invalid, NotKept
+from maint.adapters.sign import ONLY_COPY
+from maint.errors import Invalid, NoKeyFits, NotKept, WorkFailed
 from maint.files import create, read_private, refuse_filling, remove
 from maint.model.secret import Secret
 from maint.ports import Seal
 
+T = TypeVar("T")
 _SMALL = 1024 * 1024  # bytes that are sealed on a disk that is nearly full, too: what puts things back needs them
+_FROM_A_COPY = "bring the state folder's `undo` back from a copy; without one, put back by hand what was there"
+_THAT_KEY = "put the key back from where a copy of it is kept; without it these copies are lost"
 _NAME = re.compile(r"[0-9a-f]{32}")
 
 
@@ -31,7 +36,8 @@ class SealedUndo:
             WorkFailed: it is more than a definition or a setting, and would fill the disk.
         """
         sealed = io.BytesIO()
-        recipient = self._seal.recipient_of(self._load_or_make_identity())
+        identity = self._load_or_make_identity()
+        recipient = self._of_the_key(lambda: self._seal.recipient_of(identity))
         self._seal.wrap(io.BytesIO(content).read, sealed, [recipient])
         if sealed.tell() > _SMALL:
             refuse_filling(self._folder, sealed.tell())
@@ -46,16 +52,33 @@ class SealedUndo:
         if sealed is None:
             raise NotKept(
                 f"what was kept to take this back is gone: {self._folder / name}",
-                hint="bring the state folder's `undo` back from a copy; without one, put back by hand what was there",
+                hint=_FROM_A_COPY,
             )
         identity = self._load_identity()
         if identity is None:
             raise Invalid(
                 f"{self._key} is gone, and {self._path(name)} cannot be opened without it",
-                hint="put the key back from where a copy of it is kept; without it these copies are lost",
+                hint=_THAT_KEY,
             )
-        with self._seal.unwrap(io.BytesIO(sealed), [identity]) as stream:
-            return stream.read()
+        return self._of_the_key(lambda: self._opened(name, sealed, identity))
+
+    def _opened(self, name: str, sealed: bytes, identity: Secret) -> bytes:
+        try:
+            with self._seal.unwrap(io.BytesIO(sealed), [identity]) as stream:
+                return stream.read()
+        except NoKeyFits:
+            words = f"{self._path(name)} was sealed for another key than that in {self._key}"
+            raise NoKeyFits(words, hint=_THAT_KEY) from None
+        except WorkFailed as failure:
+            words = f"{self._path(name)} cannot be opened"
+            raise WorkFailed(words, detail=[failure.in_a_line], hint=_FROM_A_COPY) from None
+
+    def _of_the_key(self, use: Callable[[], T]) -> T:
+        try:
+            return use()
+        except Invalid as failure:
+            words = f"{self._key} holds no usable private key"
+            raise Invalid(words, detail=[failure.in_a_line], hint=ONLY_COPY) from None
 
     def drop(self, name: str) -> None:
         """Forget it; no complaint where there is none."""

@@ -209,9 +209,10 @@ def test_a_disk_that_takes_nothing_keeps_nobody_from_signing(tmp_path: Path) -> 
 def test_a_damaged_key_file_is_refused_and_never_replaced(tmp_path: Path, content: str) -> None:
     (tmp_path / "signing").write_text(content)
     (tmp_path / "signing").chmod(0o600)
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as failure:
         load_or_make_signer(None, tmp_path, [])
     assert (tmp_path / "signing").read_text() == content
+    assert str(failure.value.hint).startswith("put the old file back")  # nobody else's signature is believed here
 
 
 def test_who_only_verifies_leaves_no_key_behind(signer: SshSigner, tmp_path: Path) -> None:
@@ -258,5 +259,6 @@ def test_a_fingerprint_key_is_32_bytes_in_hex_and_stays_the_same(tmp_path: Path)
 def test_a_damaged_fingerprint_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "fingerprint").write_text("short")
     (tmp_path / "fingerprint").chmod(0o600)
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as failure:
         load_or_make_key(tmp_path, "fingerprint")
+    assert "only where there is no copy, remove it" in str(failure.value.hint)

@@ -6,7 +6,7 @@ import pytest
 
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
-from maint.errors import Invalid, NotKept, NotWritten, WorkFailed
+from maint.errors import Invalid, NoKeyFits, NotKept, NotWritten, WorkFailed
 
 
 @pytest.fixture
@@ -78,6 +78,33 @@ def test_a_key_that_is_gone_is_told(undo: SealedUndo, tmp_path: Path) -> None:
     (tmp_path / "keys/undo").unlink()
     with pytest.raises(Invalid, match="is gone"):
         undo.fetch(name)
+
+
+@pytest.mark.parametrize("content", ["", "no key", "AGE-SECRET-KEY-1"])
+def test_a_key_that_is_damaged_is_named_and_to_be_put_back(undo: SealedUndo, tmp_path: Path, content: str) -> None:
+    name, key = undo.keep(b"x"), tmp_path / "keys/undo"
+    key.write_text(content)
+    for use in (lambda: undo.fetch(name), lambda: undo.keep(b"y")):
+        with pytest.raises(Invalid, match=f"{key} holds no usable") as failure:
+            use()
+        assert str(failure.value.hint).startswith("put the old file back; only where there is no copy")
+
+
+def test_a_key_that_is_another_one_is_named_and_to_be_put_back(undo: SealedUndo, tmp_path: Path) -> None:
+    name, key = undo.keep(b"x"), tmp_path / "keys/undo"
+    key.unlink()
+    undo.keep(b"y")
+    with pytest.raises(NoKeyFits, match=f"undo/{name} was sealed for another key than that in {key}") as failure:
+        undo.fetch(name)
+    assert "put the key back" in str(failure.value.hint)
+
+
+def test_what_is_damaged_is_named_and_sought_in_copies_of_the_state_folder(undo: SealedUndo, tmp_path: Path) -> None:
+    name = undo.keep(b"x")
+    (tmp_path / "undo" / name).write_bytes(b"no age file")
+    with pytest.raises(WorkFailed, match=f"undo/{name} cannot be opened") as failure:
+        undo.fetch(name)
+    assert "bring the state folder's `undo` back from a copy" in str(failure.value.hint)
 
 
 def test_what_is_not_there_is_told_with_a_way_out(undo: SealedUndo) -> None:
