@@ -1,5 +1,7 @@
-"""Hosts over SSH, as Protocols: one at a time (`Shell`), or all at once with one script each (`Fleet`)."""
+"""Hosts over SSH, as Protocols: one (`Shell`), or all at once (`Fleet`); and the script that writes a file whole."""
 
+import hashlib
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -97,3 +99,33 @@ class Fleet(Protocol):
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
         """Yield the host key that each host presents, in the order of `hosts`, without logging in."""
+
+
+_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
+_WHOLE = """\
+find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
+t=$d/.maint-{token}
+umask 077
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+set -C
+cat > "$t"
+set +C
+sum=$(sha256sum < "$t")
+if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
+{own}\
+sync "$t" 2>/dev/null || sync
+{place}
+sync "$d/" 2>/dev/null || sync
+"""
+
+
+def written_whole(content: bytes, own: str, place: str) -> str:
+    """Return the lines that write the script's input, if it is this content, to a file in the folder `$d`, or nothing.
+
+    Args:
+        own: lines that give the temporary file, `$t`, its owner and mode.
+        place: the command that gives it its name.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    return _WHOLE.format(old=_LEFT_OVER, token=secrets.token_hex(8), sha256=digest, own=own, place=place)

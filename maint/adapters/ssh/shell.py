@@ -14,7 +14,7 @@ from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
 from maint.ports import Answer, Ran, Secrets
-from maint.ports.write_script import written_whole
+from maint.ports.hosts import written_whole
 
 MISSING = 44  # status of the script that reads a file, where there is none
 _READ = """\

@@ -8,8 +8,8 @@ from maint.model.formatting import show_count, show_some
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
+from maint.ports.hosts import written_whole
 from maint.ports.manager_host import insist
-from maint.ports.write_script import written_whole
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Member, MemberKind, members
 from maint.snapshots.extra_parts import GUID
