@@ -12,7 +12,7 @@ from maint.config import yaml
 from maint.config.error_messages import inside, members
 from maint.config.paths import config_file, expanded, state_folder
 from maint.config.schema import Config, Site, SiteSettings
-from maint.config.sites_folder import Gathered, distinct, gather, read_files, site_names
+from maint.config.sites import Gathered, distinct, gather, read_files, site_names
 from maint.config.suggestions import KeyPath, dotted, meant
 from maint.config.yaml import Document
 from maint.errors import Invalid, Position, UsageError

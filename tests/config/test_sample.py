@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from maint.config import precedence, sites_folder, yaml
+from maint.config import precedence, sites, yaml
 from maint.config.sample import reference, sample
 
 
@@ -15,7 +15,7 @@ def test_the_sample_loads_as_it_is(tmp_path: Path) -> None:
 
 def test_the_sample_loads_with_every_key_taken_into_use() -> None:
     document = yaml.load(re.sub(r"(?m)^( *)# ", r"\1", sample()), "sample.yaml")
-    config = sites_folder.checked(document)
+    config = sites.checked(document)
     assert config.sites["prod"].virtual_clusters[0].users[0].name == "etl_user"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from maint.config import precedence, sites_folder, yaml
+from maint.config import precedence, sites, yaml
 from maint.config.sample import reference
 from maint.config.schema import Bootstrap, Config, HostSettings, Jump, Keep, Login, SiteSettings, Sudo
 from maint.errors import Invalid, Position
@@ -329,7 +329,7 @@ def test_the_reference_lists_every_key_with_its_meaning() -> None:
 
 
 def test_the_models_accept_a_document_without_layers() -> None:
-    config = sites_folder.checked(yaml.load(FULL, "config.yaml"))
+    config = sites.checked(yaml.load(FULL, "config.yaml"))
     assert list(config.sites) == ["prod"]
 
 
@@ -371,7 +371,7 @@ def test_each_bucket_may_be_reached_in_its_own_way(tmp_path: Path) -> None:
 
 
 def test_a_part_of_the_configuration_never_changes() -> None:
-    config = sites_folder.checked(yaml.load(SMALL, "config.yaml"))
+    config = sites.checked(yaml.load(SMALL, "config.yaml"))
     with pytest.raises(ValidationError, match="frozen"):
         config.state = Path("/tmp")  # type: ignore[misc]  # that is the point
 

@@ -2,7 +2,7 @@
 
 from maint.lab.hosts.shell.builtins import BUILTINS
 from maint.lab.hosts.shell.call import Command
-from maint.lab.hosts.shell.commands import accounts, credentials, docker, files, filters, host, names, search, systemctl
+from maint.lab.hosts.shell.commands import credentials, docker, files, filters, host, names, search, systemctl
 
 # An absolute path as name makes a program that stands only there.
 COMMANDS: dict[str, Command] = {
@@ -27,8 +27,8 @@ COMMANDS: dict[str, Command] = {
     "getenforce": host.says,
     "getent": names.getent,
     "grep": search.grep,
-    "groupadd": accounts.groupadd,
-    "groupmod": accounts.groupmod,
+    "groupadd": names.groupadd,
+    "groupmod": names.groupmod,
     "head": filters.head,
     "hostname": host.says,
     "id": names.id_,
@@ -86,8 +86,8 @@ COMMANDS: dict[str, Command] = {
     "true": BUILTINS["true"],
     "umount": files.umount,
     "uname": host.says,
-    "useradd": accounts.useradd,
-    "usermod": accounts.usermod,
+    "useradd": names.useradd,
+    "usermod": names.usermod,
     "wc": filters.wc,
     "yum": host.dnf,
 }
