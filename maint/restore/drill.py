@@ -30,8 +30,8 @@ from maint.model.snapshot import Snapshot
 from maint.ports import Body, Clock, Rehearsal, Site, Stage
 from maint.restore.select_snapshot import usable_license
 from maint.snapshots.catalogue import refuse_removed
-from maint.snapshots.escrow import escrow
 from maint.snapshots.parts import DEPLOYMENT, open_part
+from maint.snapshots.recipients import escrow
 from maint.snapshots.records import DRILL, FAILED, PASSED, Verification, unkept, write_record
 from maint.snapshots.verify import insist_on_password, refuse_mistyped, verdict_of, verify
 

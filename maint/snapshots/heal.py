@@ -26,8 +26,8 @@ from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import entries
 from maint.snapshots.extra_parts import truststore_finding
 from maint.snapshots.in_progress import storing
+from maint.snapshots.recipients import resealed
 from maint.snapshots.records import Verification
-from maint.snapshots.rekey import resealed
 from maint.snapshots.verify import insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name

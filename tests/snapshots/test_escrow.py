@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from maint.model.secret import Secret
 from maint.snapshots.capture import take
-from maint.snapshots.escrow import escrow
+from maint.snapshots.recipients import escrow
 
 
 @pytest.fixture

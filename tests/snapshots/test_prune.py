@@ -15,7 +15,7 @@ from maint.config.schema import Keep
 from maint.errors import Invalid, OfLaterVersion, Refused, StoreFailed
 from maint.model.formatting import parse_time
 from maint.model.snapshot import Purpose, RuleResult, Trust
-from maint.snapshots import prune, records, rekey
+from maint.snapshots import prune, recipients, records
 from maint.snapshots.capture import take
 from maint.snapshots.catalogue import Entry, entries, sweep
 from maint.snapshots.holds import add_hold, begin_restore, end_of, end_restore, release_holds, words_of
@@ -642,7 +642,7 @@ def test_a_record_that_the_store_does_not_give_is_not_taken_for_none(aged: Place
     aged.clock.time += 40 * DAY
     assert first not in prune.verdict(aged, damaged=True, thaw=True).removed
     with pytest.raises(Refused, match="1 snapshot could not be looked at, so nothing is encrypted anew"):
-        rekey.aged(aged)
+        recipients.aged(aged)
     for one in ids(aged):
         add_hold(aged, one, "asked for by audit", None, "ops")
     with pytest.raises(StoreFailed, match="cannot read"):  # it is away as a whole

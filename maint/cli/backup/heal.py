@@ -26,8 +26,8 @@ from maint.snapshots.heal import Healed, Scalar, filled_document, values_of
 from maint.snapshots.heal import heal as fill
 from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import follow
-from maint.snapshots.rekey import Aged, aged, copy_holds, let_go
-from maint.snapshots.rekey import rekey as encrypt_anew
+from maint.snapshots.recipients import Aged, aged, copy_holds, let_go
+from maint.snapshots.recipients import rekey as encrypt_anew
 from maint.snapshots.replicate import replicate
 from maint.snapshots.verify import all_mistyped, insist_on_password
 from maint.snapshots.virtual_clusters.blobs import collect

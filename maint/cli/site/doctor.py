@@ -46,10 +46,10 @@ from maint.model.secret import scrub
 from maint.ports import Store
 from maint.snapshots.capture import LEAST, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
-from maint.snapshots.escrow import escrow, unopened
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, good, newest_good
+from maint.snapshots.recipients import escrow, unopened
 from maint.snapshots.records import LOST, insist_there, lost
 from maint.snapshots.replicate import suspect, with_store
 from maint.steps.virtual_clusters.init_host import GROUP

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from maint.adapters.stores.local import LocalStore
 from maint.errors import NoKeyFits, Refused
 from maint.model.snapshot import Snapshot, Trust
-from maint.snapshots import rekey as room
+from maint.snapshots import recipients as room
 from maint.snapshots.capture import recipients_of, take
 from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.heal import heal, values_of
@@ -20,8 +20,8 @@ from maint.snapshots.holds import add_hold, begin_restore, end_restore
 from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
 from maint.snapshots.parts import open_object, read_deployment, read_part
 from maint.snapshots.prune import remove
+from maint.snapshots.recipients import REKEY, aged, copy_holds, let_go, rekey
 from maint.snapshots.records import KEY, read_records
-from maint.snapshots.rekey import REKEY, aged, copy_holds, let_go, rekey
 from maint.snapshots.replicate import replicate
 from maint.snapshots.verify import verify
 from maint.snapshots.virtual_clusters.blobs import unused

@@ -1,23 +1,26 @@
-"""Encrypt snapshots anew for today's recipients: each becomes a new snapshot of the same time with the same contents.
+"""Who can open a snapshot: the private key of each recipient is tried; and encrypting anew for today's recipients.
 
-Nothing is edited in place: the old one stays until it is pruned, and a kill leaves either the old one or both.
+That edits nothing in place: each becomes a new snapshot of the same time with the same contents, the old one stays
+until it is pruned, and a kill leaves either the old one or both.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import Refused, WorkFailed
+from maint.config.schema import BackupSettings
+from maint.errors import Invalid, NoKeyFits, Refused, WorkFailed
 from maint.model.formatting import show_count, show_time
+from maint.model.secret import Secret
 from maint.model.snapshot import Snapshot, StoredFile
-from maint.ports import Site
+from maint.ports import Sight, Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import Entry, committed_ids, entries, usual_level
 from maint.snapshots.holds import add_hold
 from maint.snapshots.in_progress import storing
-from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, open_object, open_part, plain
+from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, drain, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import REKEY, write_record
 from maint.snapshots.replicate import every_store
@@ -26,6 +29,65 @@ from maint.snapshots.virtual_clusters.blobs import Objects, worker_pool
 from maint.snapshots.virtual_clusters.document import clusters_in
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.snapshots.writer import SnapshotWriter, id_after
+
+
+class Escrow(msgspec.Struct, frozen=True):
+    """What is known of one recipient: whether its private key opens a snapshot; None: it could not be tried."""
+
+    recipient: str
+    opens: bool | None
+    words: str
+
+
+def escrow(sight: Sight, snapshot: Snapshot) -> Sequence[Escrow]:
+    """Try each configured recipient's private key on the smallest sealed part of a snapshot.
+
+    Raises:
+        WorkFailed: that part is not what was stored.
+    """
+    backup, keys = sight.settings.backup, _keys(sight)
+    sealed = [part for part in snapshot.parts if part.name.endswith(".age")]
+    if backup is None or not sealed:
+        return ()
+    smallest = min(sealed, key=lambda part: part.bytes).name
+    return [_tried(sight, snapshot, smallest, one, keys.get(one)) for one in _recipients(backup, keys)]
+
+
+def unopened(sight: Sight, known: Iterable[Snapshot]) -> Mapping[str, Sequence[str]]:
+    """Return by recipient the snapshots that no key of the config, and none at hand, opens; rekeyed ones apart."""
+    snapshots, keys = list(known), _keys(sight)
+    again = {one.rekeyed_from.get("snapshot") for one in snapshots}
+    ours = {*keys, *(_recipients(sight.settings.backup, keys) if sight.settings.backup else ())}
+    found = dict[str, list[str]]()
+    for one in snapshots:
+        theirs = [name.strip() for name in one.recipients]
+        if theirs and one.id not in again and not ours.intersection(theirs):
+            found.setdefault(theirs[0], []).append(one.id)
+    return found
+
+
+def _recipients(backup: BackupSettings, keys: dict[str, Secret]) -> Sequence[str]:
+    return [one.strip() for one in backup.recipients] or list(keys)
+
+
+def _keys(sight: Sight) -> dict[str, Secret]:
+    """Return the private keys at hand by their recipients; age-keygen writes comments above a key."""
+    lines = [line.strip() for secret in sight.identities() for line in secret.reveal().splitlines()]
+    keys = [Secret(line) for line in lines if line and not line.startswith("#")]
+    return {sight.seal.recipient_of(one): one for one in keys}
+
+
+def _tried(sight: Sight, snapshot: Snapshot, part: str, recipient: str, key: Secret | None) -> Escrow:
+    if snapshot.recipients and recipient not in {one.strip() for one in snapshot.recipients}:
+        return Escrow(recipient, False, f"snapshot {snapshot.id} is not encrypted for it: it became a recipient later")
+    if key is None:
+        return Escrow(recipient, None, f"whether it opens {snapshot.id} is not known: its private key is not here")
+    try:
+        with open_part(sight, snapshot, part, [key]) as stream:
+            drain(stream.read)
+    except (NoKeyFits, Invalid) as problem:
+        return Escrow(recipient, False, f"its private key does not open snapshot {snapshot.id}: {problem.message}")
+    return Escrow(recipient, True, f"its private key opens snapshot {snapshot.id}")
 
 
 class Aged(msgspec.Struct, frozen=True):
