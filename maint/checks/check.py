@@ -1,12 +1,17 @@
-"""What a check is: an id, the questions it needs answered, a pure rule, and how to mend what it finds."""
+"""What a check is: an id, the questions it asks, a pure rule, how to mend what it finds; and how it judges facts."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 
 import msgspec
 from msgspec.structs import replace
+from pydantic import ValidationError
 
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.model.fleet import Severity, State
+from maint.config.schema import Accepted
+from maint.model.fleet import Finding, Severity, State
+from maint.model.secret import scrub
 
 PROFILES: Mapping[str, str] = {
     "B": "base",
@@ -23,6 +28,7 @@ FAIL, WARN, INFORM = Severity.FAIL, Severity.WARN, Severity.INFORM
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, StopIteration)
 _OTHERWISE = "the {} not of the form that this check can read"
 _BROKEN = {FAIL: State.FAIL, WARN: State.WARN, INFORM: State.PASS}
+_UNTOLD = "see to it that this can be told, then check again"  # what mends a broken rule may harm one that is kept
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -137,7 +143,6 @@ class Check(msgspec.Struct, frozen=True):
 
 _DOCS = "https://docs.cloudera.com"
 _GITHUB = "https://github.com"
-
 SOURCES: dict[str, str] = {
     "NET": f"{_DOCS}/cdp-private-cloud-base/latest/installation/topics/cdpdc-networking-security-requirements.html",
     "BEF": f"{_DOCS}/cdp-private-cloud-base/7.1.8/installation/topics/cdpdc-before-you-install.html",
@@ -156,3 +161,105 @@ SOURCES: dict[str, str] = {
     "own": "maint: a proposal of its own",
     "site": "a rule of this site",
 }
+
+
+_FINE = Verdict(State.PASS, "")
+
+
+def acceptances(listed: Sequence[object]) -> tuple[Accepted, ...]:
+    """Return the accepted deviations of a file of facts; ValueError says which part of one is missing."""
+    return tuple(_acceptance(number, item) for number, item in enumerate(listed, 1))
+
+
+def _acceptance(number: int, item: object) -> Accepted:
+    try:
+        return Accepted.model_validate_json(json.dumps(item))
+    except ValidationError:
+        raise ValueError(f"acceptance {number} lacks check, reason, owner or last day, or names no hosts") from None
+
+
+def judge(
+    checks: Sequence[Check], site: SiteFacts, accepted: Sequence[Accepted] = (), *, chosen: bool = False
+) -> list[Finding]:
+    """Return one finding for each check and each host that it concerns, in the checks' and the hosts' order.
+
+    A check that concerns none of the hosts is a finding too: a skip of the site.
+
+    Args:
+        checks: what is judged.
+        site: the facts.
+        accepted: deviations that count as pass until their last day.
+        chosen: whether the hosts were chosen, so that what the manager says of other hosts is left out.
+    """
+    found = []
+    known = {str(host.get("hostname")) for host in site.manager.hosts} if chosen else set[str]()
+    elsewhere = known - {name for host in site.hosts for name in (host.name, host.address)}
+    for check in checks:
+        for name, verdict in _verdicts(check, site):
+            if name in elsewhere:
+                continue
+            remedy = verdict.remedy or (_UNTOLD if verdict.state is State.ERROR else check.remedy)
+            finding = Finding(
+                check.id, check.severity, verdict.state or State.ERROR, scrub(verdict.observed), check.expected,
+                check.reference, scrub(remedy), name,
+            )  # fmt: skip
+            found.append(_settled(finding, accepted, site.taken_at.date()))
+    return [_unproven(finding) for finding in found] if _silence(site) else found
+
+
+def _silence(site: SiteFacts) -> bool:
+    """Whether neither a host nor the manager has said anything."""
+    return bool(site.hosts and site.manager.reason) and not any(host.reached or host.answers for host in site.hosts)
+
+
+def _unproven(finding: Finding) -> Finding:
+    """Return that nothing passes where nothing was reached: a rule kept by the config alone is no news of the site."""
+    if finding.state is not State.PASS:
+        return finding
+    return replace(finding, state=State.SKIP, observed=f"nothing was reached; by the config alone: {finding.observed}")
+
+
+def _verdicts(check: Check, site: SiteFacts) -> Iterator[tuple[str, Verdict]]:
+    concerned = [host for host in site.hosts if check.concerns(host.profiles)]
+    if not concerned and check.profiles:
+        yield "", Verdict(State.SKIP, f"none of these hosts is in {' or '.join(check.groups)}")
+        return
+    if check.site_rule is None:
+        yield from ((host.name, check.judge(host)) for host in concerned)
+        return
+    verdicts = _together(check, site, concerned)
+    yield from verdicts.items()
+    if check.asks and "" not in verdicts:  # nobody is passed over in silence
+        yield from ((host.name, _silent(check, host)) for host in concerned if host.name not in verdicts)
+
+
+def _together(check: Check, site: SiteFacts, hosts: list[HostFacts]) -> Mapping[str, Verdict]:
+    # A host whose answer cannot be read hides nothing of what the others say.
+    verdicts = check.judge_all(replace(site, hosts=hosts))
+    if not check.asks or verdicts.get("", _FINE).state is not State.ERROR:
+        return verdicts
+    alone = {host.name: check.judge_all(replace(site, hosts=[host])).get("", _FINE) for host in hosts}
+    unread = {name: verdict for name, verdict in alone.items() if verdict.state is State.ERROR}
+    others = [host for host in hosts if host.name not in unread]
+    return {**check.judge_all(replace(site, hosts=others)), **unread} if unread and others else verdicts
+
+
+def _silent(check: Check, host: HostFacts) -> Verdict:
+    missing = [question for question in check.asks if question not in host.answers]
+    if not missing:
+        return Verdict(State.SKIP, "there is nothing to compare on this host")
+    return Verdict(State.ERROR, host.reason or f"{missing[0]} was not asked")
+
+
+def _settled(finding: Finding, accepted: Sequence[Accepted], today: date) -> Finding:
+    if finding.state not in (State.FAIL, State.WARN):
+        return finding
+    for item in accepted:
+        if item.check != finding.check or (item.hosts and finding.host not in item.hosts):
+            continue
+        if today <= item.until:
+            words = f"accepted by {item.owner} until {item.until}: {item.reason}"
+            return replace(finding, state=State.PASS, observed=f"{finding.observed} ({words})")
+        ended = f"its acceptance by {item.owner} ended on {item.until}: {item.reason}"
+        return replace(finding, state=State.FAIL, observed=f"{finding.observed} ({ended})")
+    return finding

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.facts import ManagerFacts
 from maint.checks.facts_file import from_json, to_json
 from maint.checks.registry import CHECKS, select

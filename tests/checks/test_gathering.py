@@ -6,7 +6,7 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.gather import Enquiry, ask_site
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.facts import Answered, HostFacts
 from maint.checks.gather import parse, script
 from maint.checks.registry import select

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.registry import CHECKS
 from maint.checks.thresholds import matrix_of, supported

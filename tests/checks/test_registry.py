@@ -6,8 +6,7 @@ from datetime import date
 
 import pytest
 
-from maint.checks.check import PHASES, SOURCES
-from maint.checks.evaluate import acceptances, judge
+from maint.checks.check import PHASES, SOURCES, acceptances, judge
 from maint.checks.gather import script
 from maint.checks.registry import CHECKS, QUESTIONS, select
 from maint.checks.thresholds import THRESHOLDS, threshold

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from maint.checks.check import BEFORE_BACKUP, INFORM
-from maint.checks.evaluate import judge
+from maint.checks.check import BEFORE_BACKUP, INFORM, judge
 from maint.checks.facts import ManagerFacts
 from maint.checks.registry import CHECKS, OWN
 from maint.checks.tls import FILES

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from maint.checks.check import Verdict
-from maint.checks.evaluate import judge
+from maint.checks.check import Verdict, judge
 from maint.checks.facts import Answered, ManagerFacts
 from maint.checks.registry import CHECKS
 from maint.checks.tls import FILES

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.facts import ManagerFacts
 from maint.checks.registry import CHECKS, select
 from maint.errors import UsageError

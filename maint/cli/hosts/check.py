@@ -10,8 +10,7 @@ from typing import Annotated
 import msgspec
 
 from maint.adapters.ssh.fleet import FabricFleet
-from maint.checks.check import RUNNING, Check
-from maint.checks.evaluate import acceptances, judge
+from maint.checks.check import RUNNING, Check, acceptances, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.facts_file import from_json, to_json, with_matrix
 from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of

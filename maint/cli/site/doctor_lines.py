@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 
 from maint.adapters.clock import is_of_another
-from maint.checks.check import RUNNING
+from maint.checks.check import RUNNING, judge
 from maint.checks.ecs import closed_place
-from maint.checks.evaluate import judge
 from maint.checks.facts import HostFacts
 from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import named

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal, Self
 from msgspec.structs import replace
 from pydantic import Field, field_validator, model_validator
 
-from maint.checks.check import RUNNING, Check
-from maint.checks.evaluate import judge
+from maint.checks.check import RUNNING, Check, judge
 from maint.checks.facts import SiteFacts
 from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import must_exist, select

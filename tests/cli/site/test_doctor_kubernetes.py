@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from maint.checks.evaluate import judge
+from maint.checks.check import judge
 from maint.checks.facts import Answered
 from maint.checks.registry import named
 from maint.cli.site.doctor import _KUBERNETES
