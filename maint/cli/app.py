@@ -136,7 +136,7 @@ COMMANDS = {
         "Let a playbook run by itself: a systemd timer, or cron.",
         "probe --every 6h --dry-run",
     ),
-    "playbook new": ("playbooks.new:new", "Write a commented playbook to begin from.", "patch-hosts"),
+    "playbook new": ("playbooks.commands:new", "Write a commented playbook to begin from.", "patch-hosts"),
     "playbook plan": (
         "playbooks.commands:plan",
         "Show what a playbook would do, without doing it.",
@@ -318,17 +318,17 @@ COMMANDS = {
     "generate schema": ("help.generate:schema", "Print a JSON schema.", "output vc run list"),
     "generate alerts": ("help.generate:alerts", "Print alert rules for Prometheus.", "--max-age 26h"),
     "generate constraints": (
-        "supply.bundle:constraints",
+        "packaging:constraints",
         "Print the versions that were tested, for pip.",
         "> constraints.txt",
     ),
     "generate bundle": (
-        "supply.bundle:bundle",
+        "packaging:bundle",
         "Write this version and all it needs into one file.",
         "--to maint-bundle.tar.gz",
     ),
     "generate container": (
-        "supply.bundle:container",
+        "packaging:container",
         "Print a Containerfile: rootless, read-only root.",
         "> Containerfile",
     ),

@@ -174,7 +174,7 @@ def warn_of_settings(screen: Screen, settings: Settings, told: Collection[str] =
 
 def way_to_lab(settings: Settings) -> str:
     """Return how the lab that a config belongs to is brought up; "" where it is not a lab's, or it is up."""
-    from maint.cli.lab.switches import lab_folder
+    from maint.cli.lab.options import lab_folder
     from maint.lab import control  # only where something was not reached
 
     folder = settings.path.parent if settings.path else None

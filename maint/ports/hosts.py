@@ -13,6 +13,24 @@ from maint.model.fleet import HostReply, Presented
 from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
+_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
+_WHOLE = """\
+find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
+t=$d/.maint-{token}
+umask 077
+trap 'rm -f "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+set -C
+cat > "$t"
+set +C
+sum=$(sha256sum < "$t")
+if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
+{own}\
+sync "$t" 2>/dev/null || sync
+{place}
+sync "$d/" 2>/dev/null || sync
+"""
+
 
 class Ran(msgspec.Struct, frozen=True):
     """How a command on a host ended."""
@@ -99,25 +117,6 @@ class Fleet(Protocol):
 
     def keys(self, hosts: Sequence[HostSettings], *, timeout: float | None = None) -> Iterator[Presented]:
         """Yield the host key that each host presents, in the order of `hosts`, without logging in."""
-
-
-_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
-_WHOLE = """\
-find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
-t=$d/.maint-{token}
-umask 077
-trap 'rm -f "$t"' EXIT
-trap 'exit 1' HUP INT TERM
-set -C
-cat > "$t"
-set +C
-sum=$(sha256sum < "$t")
-if [ "${{sum%% *}}" != {sha256} ]; then echo "the content did not arrive whole" >&2; exit 1; fi
-{own}\
-sync "$t" 2>/dev/null || sync
-{place}
-sync "$d/" 2>/dev/null || sync
-"""
 
 
 def written_whole(content: bytes, own: str, place: str) -> str:

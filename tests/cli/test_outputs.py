@@ -83,7 +83,7 @@ REAL = {
     "playbook new": ("tried", "--folder", "@LAB@"),
 }  # fmt: skip
 LAST = ("cluster start", "manager restore", "restore run", "cluster stop", "cluster delete")
-# A lab within a lab; and a bundle, which takes long: the one of `test_supply` is held against its schema there.
+# A lab within a lab; and a bundle, which takes long: the one of `test_packaging` is held against its schema there.
 NOT_HERE = {"lab demo", "lab up", "lab down", "generate bundle"}
 # What a command prints under --dry-run is a plan, but for these.
 DRY = ("backup verify", "backup drill", "backup files", "schedule install", "schedule remove", "playbook report",

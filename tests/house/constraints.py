@@ -1,6 +1,6 @@
 """Write down what was tested: the exact versions of this environment, with the hashes of their wheels.
 
-    python -m tests.house.constraints          # rewrites maint/cli/supply/constraints.txt
+    python -m tests.house.constraints          # rewrites maint/cli/constraints.txt
 
 Wheels of every Python that the package admits are looked up for Linux on x86-64, and for what is pure Python for all.
 """
@@ -12,7 +12,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from maint.cli.supply.bundle import FILE
+from maint.cli.packaging import FILE
 from tests.house.source import ROOT
 
 PYTHONS = ("3.11", "3.12", "3.13")

@@ -149,7 +149,7 @@ WRITERS = {
     "maint.cli.screen": "what nobody reads any more",
     "maint.cli.start": "the streams of the process",
     "maint.cli.typed_secret": "the terminal",
-    "maint.cli.supply.bundle": "a throw-away folder",
+    "maint.cli.packaging": "a throw-away folder",
     "maint.engine.journal": "lines are added to a file",
     "maint.engine.lock": "a lock is an open file",
     "maint.files": "",

@@ -162,10 +162,10 @@ what killed writers left stayed for good
     adapters/ssh/test_shell.py::test_what_a_dead_writer_left_goes_with_the_next_write
     adapters/stores/test_local_store.py::test_what_a_killed_writer_left_is_swept_and_was_never_listed
 nobody could install what was tested, and known vulnerabilities were not looked up
-    cli/supply/test_supply.py::test_constraints_name_every_dependency_once_and_with_hashes_where_asked
-    cli/supply/test_supply.py::test_constraints_are_what_these_tests_run_with
-    cli/supply/test_supply.py::test_a_bundle_installs_without_a_network
-    cli/supply/test_supply.py::test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day
+    cli/test_packaging.py::test_constraints_name_every_dependency_once_and_with_hashes_where_asked
+    cli/test_packaging.py::test_constraints_are_what_these_tests_run_with
+    cli/test_packaging.py::test_a_bundle_installs_without_a_network
+    cli/test_packaging.py::test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day
 # What was done without being asked, or said and not so
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing

@@ -118,10 +118,10 @@ PROVOKED: dict[str, dict[str, str]] = {
         "must be a reference": "snapshots/heal/test_heal.py::test_a_value_in_the_clear_is_refused_in_a_file_that_is_not_sealed",
     },
     "install": {
-        "S3 stores need botocore": "cli/supply/test_supply.py::test_a_store_of_s3_without_its_library_names_the_extra",
-        "pip could not fetch": "cli/supply/test_supply.py::test_without_an_index_a_bundle_says_what_pip_said",
-        "sha256sum: WARNING": "cli/supply/test_supply.py::test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python",
-        "Python 3.11 or newer": "cli/supply/test_supply.py::test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python",
+        "S3 stores need botocore": "cli/test_packaging.py::test_a_store_of_s3_without_its_library_names_the_extra",
+        "pip could not fetch": "cli/test_packaging.py::test_without_an_index_a_bundle_says_what_pip_said",
+        "sha256sum: WARNING": "cli/test_packaging.py::test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python",
+        "Python 3.11 or newer": "cli/test_packaging.py::test_the_script_of_a_bundle_refuses_what_was_changed_and_an_old_python",
     },
     "playbooks": {
         '"waits for nobody\'s word"': "steps/flow/test_approval.py::test_a_run_under_a_timer_is_approved_from_a_terminal_and_taken_up",

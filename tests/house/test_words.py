@@ -81,7 +81,7 @@ def test_no_step_kind_is_described_twice():
 SEVERAL = {
     "maint.checks.network: len(short) characters", "maint.checks.plan: len(domain) characters",
     "maint.checks.plan: len(found) hosts", "maint.cli.playbooks.lint: len(mistakes) mistakes",
-    "maint.cli.run_playbook: len(found) runs", "maint.cli.supply.bundle: len(tested().splitlines()) wheels",
+    "maint.cli.run_playbook: len(found) runs", "maint.cli.packaging: len(tested().splitlines()) wheels",
     "maint.deployment.normalize: len(text) characters", "maint.engine.past_runs: len(matching) runs",
     "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",
     "maint.snapshots.catalogue: len(fitting) snapshots", "maint.steps.manager.server_options: len(instances) servers",

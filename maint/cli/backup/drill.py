@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from maint.cli.after_run import followed, planned
 from maint.cli.command import command
-from maint.cli.lab.switches import switches_of
+from maint.cli.lab.options import switches_of
 from maint.cli.open_site import opened
 from maint.cli.options import WORKS, Flags, argument, option
 from maint.config.schema import Login, ManagerSettings, SiteSettings

@@ -12,9 +12,8 @@ import msgspec
 from maint import files
 from maint.cli.command import command
 from maint.cli.config import trials
-from maint.cli.config.draft import Draft
-from maint.cli.config.prompts import Asker, Question
-from maint.cli.lab.switches import lab_folder
+from maint.cli.config.draft import Asker, Draft, Question
+from maint.cli.lab.options import lab_folder
 from maint.cli.options import Flags, argument, option
 from maint.config.fields import STORES
 from maint.config.paths import absolute

@@ -11,8 +11,7 @@ from maint.adapters.http.proxy import proxy_for
 from maint.adapters.http.tls import presented, presented_der
 from maint.adapters.seal import AgeSeal
 from maint.adapters.stores.stored_files import trial_name
-from maint.cli.config.draft import Draft
-from maint.cli.config.prompts import Asker
+from maint.cli.config.draft import Asker, Draft
 from maint.config.paths import absolute
 from maint.config.schema import HostSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, Refused, StoreFailed, UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from maint.cli.command import command
-from maint.cli.lab.switches import deployment_file, lab_folder, switches_of
+from maint.cli.lab.options import deployment_file, lab_folder, switches_of
 from maint.cli.options import Flags, argument, number, option
 from maint.cli.screen import ask_change, table
 from maint.errors import MaintError, Refused, UsageError, WorkFailed

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from maint.cli.command import command
 from maint.cli.configless import settings_of, state_home
 from maint.cli.lab.commands import Deployment
-from maint.cli.lab.switches import deployment_file
+from maint.cli.lab.options import deployment_file
 from maint.cli.options import Flags
 from maint.cli.run_playbook import carry_out, resume
 from maint.cli.screen import Screen

@@ -1,30 +1,41 @@
-"""`maint playbook`: list, show, plan, run, resume, dismiss, undo, report."""
+"""`maint playbook`: new, list, show, plan, run, resume, dismiss, undo, report."""
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec.structs import replace
 
+from maint import files
 from maint.cli import run_playbook
 from maint.cli.command import Made, OwnFirst, command
 from maint.cli.composition import ConfiguredSite
+from maint.cli.help.output_schemas import playbook_schema
 from maint.cli.open_site import name_cluster, opened
 from maint.cli.options import GUARDS, STORE_ALONE, Flags, NamedRun, Run, argument, option, pairs_of
 from maint.cli.resume_values import addresses_of, refuse_elsewhere
 from maint.cli.run_report import folder, report_of
 from maint.cli.screen import Screen, table
+from maint.config.paths import absolute
 from maint.engine import past_runs
 from maint.engine.load import library
 from maint.engine.lock import run_at_work
 from maint.engine.plan import AdhocStep
-from maint.errors import Invalid, MaintError
+from maint.errors import Invalid, MaintError, UsageError
 from maint.model.formatting import show_duration
 from maint.model.json import Json
 from maint.model.plan import Parameter, ParameterType, Playbook
+from maint.render import from_file
 from maint.report.run import write
 from maint.steps.services.change_setting import promised
 
 _WORDS = "maint.words"  # what was typed, kept for the help, which is shown before anything is parsed
+Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
+Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
+Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+SCHEMA = "playbook.schema.json"
 
 
 class WithParameters(OwnFirst):
@@ -79,11 +90,6 @@ def _shown(parameter: Parameter) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value in (None, "") else str(value)
-
-
-Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
-Values = Annotated[list[str] | None, option("--set", "A parameter, key=value.")]
-Limit = Annotated[str, option("--limit", "Only these hosts and groups of hosts, HOST,GROUP, in steps that name hosts.")]
 
 
 @command()
@@ -184,3 +190,29 @@ def report(flags: Flags, run_id: Run = None) -> None:
             return
         files = {kind: str(path) for kind, path in write(made, folder(site.state)).items()}
         screen.emit({"report": made.to_json(), "files": files}, "\n".join(files.values()))
+
+
+@command()
+def new(
+    flags: Flags,
+    name: Annotated[str, argument("Its name: small letters, digits, dashes.")],
+    folder: Annotated[str, option("--folder", "Where to write it; else here.")] = ".",
+) -> int:
+    """Write a commented playbook to begin from, and the schema that lets an editor complete it."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot be a playbook's name", hint="small letters, digits, dashes: patch-hosts")
+    place = absolute(folder)
+    path, screen = place / f"{name}.yaml", flags.screen()
+    text = from_file("playbook.yaml.j2", {"name": name, "schema": SCHEMA})
+    if flags.dry_run:
+        screen.emit({"path": str(path), "content": text}, text.rstrip())
+        return 0
+    if not place.is_dir():
+        raise Invalid(f"there is no folder {place}", hint="make it first")
+    with files.writing(path, "name another folder: --folder"):
+        if not files.create(path, text.encode(), mode=0o644):
+            raise Invalid(f"{path} is there already", hint="give another name")
+        files.replace(place / SCHEMA, (json.dumps(playbook_schema(), indent=1) + "\n").encode(), mode=0o644)
+    screen.say(f"then `maint playbook lint {path}`, and `maint playbook plan {path} --set hosts=HOST`")
+    screen.emit({"path": str(path), "schema_file": str(place / SCHEMA)}, str(path))
+    return 0

@@ -17,7 +17,7 @@ from maint.cli.command import command
 from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
 from maint.cli.options import Flags, argument, number, option, pairs_of, seconds_of
-from maint.cli.playbooks.new import NAME
+from maint.cli.playbooks.commands import NAME
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own_files, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import ScheduledJob, ScheduleRequest, calendar

@@ -14,7 +14,7 @@ import msgspec
 
 from maint.cli.command import command
 from maint.cli.composition import ConfiguredSite
-from maint.cli.lab.switches import deployment_file
+from maint.cli.lab.options import deployment_file
 from maint.cli.open_site import limit_of
 from maint.cli.options import Flags, argument
 from maint.cli.run_playbook import kinds_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maint.cli.lab.switches import deployment_file
+from maint.cli.lab.options import deployment_file
 from maint.errors import Invalid
 
 

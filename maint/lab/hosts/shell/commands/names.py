@@ -5,6 +5,7 @@ import re
 from maint.lab.hosts.shell.call import Call, Failed, NotSimulated, lines_of
 
 _TIME = 323  # chronyd's own port, on loopback alone
+_HIGHEST = 999  # of the numbers of system accounts
 
 
 def known_as(call: Call, name: str, kind: str) -> str | None:
@@ -221,9 +222,6 @@ def _read(lines: list[str]) -> Tables:
 def _saved(tables: Tables) -> bytes:
     lines = [line for name, own in tables.items() for line in (f"*{name}", *own, "COMMIT")]
     return "".join(f"{line}\n" for line in lines).encode()
-
-
-_HIGHEST = 999  # of the numbers of system accounts
 
 
 def groupadd(call: Call) -> int:

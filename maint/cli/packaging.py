@@ -28,7 +28,7 @@ from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
 
-FILE = files("maint.cli.supply") / "constraints.txt"
+FILE = files("maint.cli") / "constraints.txt"
 _PINNED = re.compile(r"^(\S+)==(\S+)((?: --hash=\S+)*)$", re.MULTILINE)
 # A name as registries have it, with a tag or a digest where one is given; never a line of its own.
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*(@sha256:[0-9a-f]{64})?")

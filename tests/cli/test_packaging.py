@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from maint.cli import packaging
 from maint.cli.help.output_schemas import schema_of
-from maint.cli.supply import bundle
 from maint.render import from_file
 from tests.cli.test_outputs import fits
 from tests.house.source import ROOT
@@ -55,8 +55,8 @@ def test_constraints_are_what_these_tests_run_with():
     """Held where the suite installs from them; another machine may have resolved newer releases."""
     if "MAINT_TESTS_NEED_REAL_PARTS" not in os.environ:
         pytest.skip("only where the environment was installed from the constraints")
-    here = {name: version(name) for name in names(bundle.tested()) if name != "typing-extensions"}
-    assert here == {name: number for name, number in names(bundle.tested()).items() if name in here}
+    here = {name: version(name) for name in names(packaging.tested()) if name != "typing-extensions"}
+    assert here == {name: number for name, number in names(packaging.tested()).items() if name in here}
 
 
 def test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accepted_until_a_day(tmp_path):
@@ -74,7 +74,7 @@ def test_known_vulnerabilities_of_what_was_tested_are_looked_up_but_those_accept
 
 def test_pip_takes_the_constraints(tmp_path):
     file = tmp_path / "constraints.txt"
-    file.write_text(bundle.tested())
+    file.write_text(packaging.tested())
     words = [
         sys.executable,
         "-m",
@@ -126,7 +126,7 @@ def test_a_bundle_installs_without_a_network(bundled: Path, tmp_path: Path):
     ran = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     told = subprocess.run([tmp_path / "opt/bin/maint", "generate", "constraints"], capture_output=True, text=True)
-    assert told.stdout == bundle.tested()
+    assert told.stdout == packaging.tested()
 
 
 def test_a_changed_wheel_is_not_installed(bundled: Path, tmp_path: Path):
@@ -145,7 +145,7 @@ def test_what_is_installed_makes_the_wheel_it_came_from_again(tmp_path: Path):
     """Files of an installation, packed twice, are equal bytes: nothing of the time or the place is in them."""
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels/a.whl").write_text("a")
-    assert bundle.packed(tmp_path) == bundle.packed(tmp_path)
+    assert packaging.packed(tmp_path) == packaging.packed(tmp_path)
 
 
 def test_the_script_of_a_bundle_is_sound_shell(tmp_path: Path):

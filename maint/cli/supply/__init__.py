@@ -1,1 +1,0 @@
-"""`maint generate constraints|bundle|container`: how what was tested gets to another machine."""
