@@ -10,7 +10,7 @@ import maint.steps
 _ROOMS = (maint.adapters, maint.steps)
 _FURTHER = (
     *("maint.cli.backup.create", "maint.cli.backup.heal", "maint.cli.manager", "maint.cli.restore"),
-    *("maint.cli.playbooks.commands", "maint.cli.vc.backup", "maint.lab.manager.simulator"),
+    *("maint.cli.playbooks.commands", "maint.cli.vc.commands", "maint.lab.manager.simulator"),
 )
 
 for _room in _ROOMS:

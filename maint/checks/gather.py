@@ -12,8 +12,8 @@ from urllib.parse import quote
 import msgspec
 
 from maint.checks.check import Check
+from maint.checks.ecs_plan import folders, names_below, repository
 from maint.checks.facts import Answered, HostFacts, ManagerFacts, SiteFacts, SiteSetting
-from maint.checks.plan import folders, names_below, repository
 from maint.checks.registry import CHECKS
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import Failure, WorkFailed

@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import replace
 
 from maint import plugins
-from maint.checks import clock, database, disks, ecs, java, kerberos, network, plan, server, service, system, tls
+from maint.checks import clock, database, disks, ecs, ecs_plan, java, kerberos, network, server, service, system, tls
 from maint.checks.check import PHASES, PROFILES, SOURCES, Check, Verdict
 from maint.checks.facts import CouldNotTell, NotApplicable
 from maint.config.suggestions import meant
 from maint.errors import Stopped, UsageError
 
-_SUBJECTS = (system, java, network, clock, disks, server, tls, database, kerberos, ecs, service, plan)
+_SUBJECTS = (system, java, network, clock, disks, server, tls, database, kerberos, ecs, service, ecs_plan)
 OWN: dict[str, Check] = {
     check.id: check for subject in _SUBJECTS for check in vars(subject).values() if isinstance(check, Check)
 }

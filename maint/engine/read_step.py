@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
-from maint.engine.forms import StepForm
 from maint.engine.parameters import in_condition, in_text, refuse_reserved
+from maint.engine.playbook_file import StepForm
 from maint.errors import Invalid, Position
 from maint.model.json import Json
 from maint.model.plan import Effect, Phase, Playbook, Retry, StepText

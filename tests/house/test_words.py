@@ -79,8 +79,8 @@ def test_no_step_kind_is_described_twice():
 
 # Counts that are above one wherever they are told.
 SEVERAL = {
-    "maint.checks.network: len(short) characters", "maint.checks.plan: len(domain) characters",
-    "maint.checks.plan: len(found) hosts", "maint.cli.playbooks.lint: len(mistakes) mistakes",
+    "maint.checks.network: len(short) characters", "maint.checks.ecs_plan: len(domain) characters",
+    "maint.checks.ecs_plan: len(found) hosts", "maint.cli.playbooks.lint: len(mistakes) mistakes",
     "maint.cli.run_playbook: len(found) runs", "maint.cli.packaging: len(tested().splitlines()) wheels",
     "maint.deployment.normalize: len(text) characters", "maint.engine.past_runs: len(matching) runs",
     "maint.model.keytab: len(key) bytes", "maint.restore.host_mapping: len(found) hosts",

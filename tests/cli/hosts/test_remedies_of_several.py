@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from maint.checks.plan import KEYS
+from maint.checks.ecs_plan import KEYS
 from maint.lab.manager import jks
 from maint.lab.manager.simulator import PlainUnit
 from maint.lab.running import Lab
