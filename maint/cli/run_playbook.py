@@ -33,7 +33,7 @@ from maint.cli.run_report import action_json, command_to_resume, output_of, repo
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
-from maint.deployment.texts import shown
+from maint.deployment.secrets_in_text import shown
 from maint.engine import journal, last_command, past_runs
 from maint.engine.history import actions_left
 from maint.engine.load import library

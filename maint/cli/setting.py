@@ -11,7 +11,7 @@ from maint.cli.options import Flags, argument, option
 from maint.cli.run_playbook import run_step
 from maint.cli.screen import table
 from maint.config.error_messages import typed
-from maint.deployment.texts import without_secrets
+from maint.deployment.secrets_in_text import without_secrets
 from maint.errors import UsageError
 from maint.model.json import Json
 from maint.steps.manager.clusters import resolve

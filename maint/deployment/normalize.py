@@ -12,7 +12,7 @@ import msgspec
 from maint.deployment.document import spell_plain
 from maint.deployment.reader import CONTAINERS, Number, Object, read_into, too_deep
 from maint.deployment.secrets import ITEM_HOLDER_LISTS, ITEM_HOLDERS, REDACTED, SECRET_FIELDS, sensitive
-from maint.deployment.texts import veiled
+from maint.deployment.secrets_in_text import veiled
 
 Tree: TypeAlias = "str | dict[str, Tree]"
 LONGEST = 1000  # characters of a value that are held; of a longer one the digest is

@@ -8,7 +8,7 @@ from typing import Any
 from maint.deployment.document import JsonWriter, encoded, spell_key, spell_plain, spell_text
 from maint.deployment.reader import CONTAINERS, DEEPEST, Pairs, Reader, too_deep
 from maint.deployment.secrets import SECRET_FIELDS, SecretIndex, readable, sensitive
-from maint.deployment.texts import veiled
+from maint.deployment.secrets_in_text import veiled
 
 # Fields by which things are found: kept as they are, because a document without them could not be read or compared.
 IDENTITY = frozenset(

@@ -5,7 +5,7 @@ from typing import ClassVar, Generic, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from maint.deployment.texts import without_secrets
+from maint.deployment.secrets_in_text import without_secrets
 from maint.model.json import Json
 from maint.model.plan import Action, Effect, Outcome, Result
 from maint.ports import Sight, Site, Work

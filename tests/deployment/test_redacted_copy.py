@@ -17,7 +17,7 @@ from maint.deployment.normalize import normalize
 from maint.deployment.reader import Reader, blocks
 from maint.deployment.redacted_copy import RedactedCopy
 from maint.deployment.secrets import Fingerprint, SecretIndex, masked, secret_name
-from maint.deployment.texts import veiled
+from maint.deployment.secrets_in_text import veiled
 
 FINGERPRINT = Fingerprint(b"k" * 32)
 

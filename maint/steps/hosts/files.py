@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 from pydantic import Field, model_validator
 
-from maint.deployment.texts import veiled
+from maint.deployment.secrets_in_text import veiled
 from maint.errors import Refused, WorkFailed
 from maint.files import opened, reading, written
 from maint.model.formatting import show_count, show_size

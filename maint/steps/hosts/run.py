@@ -7,7 +7,7 @@ from threading import Lock
 
 from pydantic import Field
 
-from maint.deployment.texts import without_secrets
+from maint.deployment.secrets_in_text import without_secrets
 from maint.errors import CannotReach, MaintError, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect

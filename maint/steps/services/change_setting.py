@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from maint.config.suggestions import meant
 from maint.deployment.secrets import REDACTED, hidden, masked, sensitive, site_fingerprint
-from maint.deployment.texts import veiled, without_secrets
+from maint.deployment.secrets_in_text import veiled, without_secrets
 from maint.errors import AnswerMissing, NotKept, Refused, UnknownName, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.json import Moment

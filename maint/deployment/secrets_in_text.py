@@ -1,4 +1,4 @@
-"""Secrets within texts that are none as a whole: what stands beside the name of a secret."""
+"""Secrets within a text that is none as a whole: what stands beside the name of a secret."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
