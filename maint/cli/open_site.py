@@ -212,7 +212,7 @@ def _warn_of_windows(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
         if not visible((state := site.state.parent / name) / "window.json"):
             continue
         from maint.engine.lock import run_at_work
-        from maint.steps.manager.window_record import remembered
+        from maint.snapshots.open_windows import remembered
 
         with suppress(Refused):  # a damaged record, of which `doctor` tells
             window = remembered(state)
@@ -231,7 +231,7 @@ def _warn_of_own_window(site: ConfiguredSite, warn: Callable[[str], None]) -> No
     if not visible(site.state / "window.json"):  # what follows imports all step kinds
         return
     from maint.engine.session import abandoned_window
-    from maint.steps.manager.window_record import remembered
+    from maint.snapshots.open_windows import remembered
 
     try:
         with site.clock.limit(_GLANCE):

@@ -47,7 +47,7 @@ from maint.model.json import Json
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.notice import verb_of
 from maint.model.plan import Effect, Event, Happening, Phase, Plan, Playbook, Trouble
-from maint.steps.manager.window_record import remembered
+from maint.snapshots.open_windows import remembered
 from maint.steps.registry import source_of
 
 Make = Callable[[ConfiguredSite, Screen], Plan]

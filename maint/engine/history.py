@@ -11,8 +11,8 @@ from maint.engine.parameters import in_condition
 from maint.engine.past_runs import history
 from maint.files import remove
 from maint.model.plan import Action, Effect, Outcome, Phase, Plan
+from maint.snapshots.open_windows import remembered
 from maint.steps.hosts import undo
-from maint.steps.manager.window_record import remembered
 from maint.steps.registry import STEPS
 from maint.steps.services.change_setting import promised
 from maint.steps.undo_records import KEPT_FOR

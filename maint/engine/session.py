@@ -28,8 +28,8 @@ from maint.model.secret import scrub
 from maint.ports import Site
 from maint.snapshots.holds import begin_restore, end_restore
 from maint.snapshots.in_progress import owner
+from maint.snapshots.open_windows import Window, left_open, remembered
 from maint.steps.manager.window import CloseWindow, close
-from maint.steps.manager.window_record import Window, left_open, remembered
 from maint.steps.registry import STEPS, source_of
 
 TIDYING = 30.0  # seconds at the least for what tidies up behind a run, however few the operator gave

@@ -1,4 +1,4 @@
-"""Redaction windows that are open, as records in the stores tell, and the state folders of sites beside this one."""
+"""Redaction windows that are open: this site's own, what records in the stores tell, and those of sites beside it."""
 
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
@@ -9,8 +9,10 @@ import msgspec
 from maint import files
 from maint.config.actor import actor
 from maint.errors import CannotReach, Invalid, Refused, WorkFailed
+from maint.model import java_options
 from maint.model.formatting import show_count
 from maint.model.json import Json
+from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
 from maint.snapshots.records import Record, insist_there, read_kinds, write_record
@@ -40,6 +42,22 @@ class AnnouncedWindow(msgspec.Struct, frozen=True):
     def words(self) -> str:
         """Whose it is, and since when."""
         return f"opened at {self.opened_at} by {self.by}, run {self.run}"
+
+
+class EditedFile(msgspec.Struct, frozen=True):
+    """The options file of one manager host."""
+
+    original: str  # name of the sealed original among the undo objects
+    before: str  # SHA-256 of the file as it was, "absent" where there was none
+    after: str  # SHA-256 of the file with redaction switched off
+
+
+class Window(msgspec.Struct, frozen=True):
+    """An open window, as the state folder remembers it: the run that opened it, and the file of each host."""
+
+    run: str
+    opened_at: str
+    hosts: Mapping[str, EditedFile]
 
 
 class _Remembered(msgspec.Struct, frozen=True):
@@ -196,3 +214,27 @@ def _window(record: Record) -> AnnouncedWindow:
             if isinstance(one, dict)
         },
     )
+
+
+def remembered(state: Path) -> Window | None:
+    """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
+    path = record_of(state)
+    try:
+        return files.load(path, Window)
+    except files.Damaged as error:
+        raise Refused(
+            f"the record of the redaction window, {path}, cannot be read: {error}",
+            detail=["a window may be open: the manager may show its secrets to every administrator"],
+            hint=f"`{CLOSE_COMMAND}` closes it by what the hosts show; without a way to them, take the line"
+            f" `{java_options.LINE}` out of {java_options.PATH}, restart {java_options.UNIT}, and delete {path}",
+        ) from None
+
+
+def left_open(site: Site) -> Window | None:
+    """Return the remembered window, None where there is none, or where a record tells that another machine closed it.
+
+    Raises:
+        Refused: what is remembered is damaged.
+    """
+    window = remembered(site.state)
+    return None if window is None or was_closed(site, window.run, window.opened_at) else window

@@ -49,11 +49,11 @@ from maint.snapshots.capture import (
 )
 from maint.snapshots.catalogue import Entry, Gone, entries
 from maint.snapshots.diff import differences, of_server, of_snapshot
+from maint.snapshots.open_windows import remembered
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import future, verify
 from maint.snapshots.virtual_clusters.document import part_name
 from maint.steps.manager.window import OpenWindow, close_own
-from maint.steps.manager.window_record import remembered
 from maint.steps.step import Arguments, NoArguments
 
 MAX_AGE = 86400.0  # seconds; a day: what a nightly backup can keep

@@ -23,7 +23,7 @@ from maint.adapters.sign import load_or_make_signer
 from maint.adapters.undo_store import SealedUndo
 from maint.lab.create import SITE
 from maint.lab.running import Lab
-from maint.steps.manager.window_record import EditedFile, Window
+from maint.snapshots.open_windows import EditedFile, Window
 from tests.campaigns.size import FULL, SEED, tries
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, maint

@@ -12,7 +12,7 @@ import pytest
 
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
-from maint.steps.manager.java_options import redaction_is_off
+from maint.model.java_options import redaction_is_off
 from tests.campaigns.proxy import Fault, Proxy, Trouble
 from tests.campaigns.size import SEED, size, tries
 from tests.steps.conftest import FAST, PASSWORD

@@ -39,9 +39,8 @@ from maint.engine.shared_runs import (
 )
 from maint.errors import CannotReach, DeadlinePassed, Locked, Refused, StoreFailed, Unfinished, WorkFailed
 from maint.model.secret import Secret
-from maint.snapshots.open_windows import RECORD, announce, close_announced
+from maint.snapshots.open_windows import RECORD, Window, announce, close_announced, remembered
 from maint.steps import flow as approval
-from maint.steps.manager.window_record import Window, remembered
 from maint.steps.registry import STEPS
 from tests.engine.conftest import TRIES, Bench, Changing, site_in
 from tests.house.source import modules, tree

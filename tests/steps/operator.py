@@ -18,7 +18,7 @@ from maint.lab.create import SITE
 from maint.lab.http.server import read_requests
 from maint.lab.running import Lab
 from maint.model import secret
-from maint.steps.manager.java_options import PATH
+from maint.model.java_options import PATH
 from tests.forked import Command
 
 testing._get_command = cache(testing._get_command)  # the commands are built once, not for each call

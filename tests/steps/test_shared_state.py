@@ -10,8 +10,8 @@ import pytest
 
 from maint.adapters import clock
 from maint.adapters.seal import AgeSeal
+from maint.model import java_options
 from maint.steps import guards
-from maint.steps.manager import java_options
 from maint.steps.snapshots import snapshot
 from tests.steps.test_window import journals, redacts, stopped_in_the_window
 from tests.steps.test_window_elsewhere import Elsewhere

@@ -17,7 +17,8 @@ from maint.cli import run_playbook
 from maint.errors import WorkFailed
 from maint.lab.create import SITE
 from maint.lab.running import Lab
-from maint.steps.manager import java_options, server_options, window
+from maint.model import java_options
+from maint.steps.manager import server_options, window
 from maint.steps.snapshots import snapshot
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator

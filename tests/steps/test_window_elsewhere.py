@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from maint.steps.manager import java_options
+from maint.model import java_options
 from tests.steps.operator import SITE, Operator, environment
 from tests.steps.test_window import export, redacts, stopped_in_the_window
 

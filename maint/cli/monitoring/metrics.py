@@ -24,11 +24,10 @@ from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
 from maint.snapshots.catalogue import Entry, entries, stored_bytes
-from maint.snapshots.open_windows import RECORD, announced, beside
+from maint.snapshots.open_windows import RECORD, announced, beside, left_open, remembered
 from maint.snapshots.prune import damage, newest_good
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
-from maint.steps.manager.window_record import left_open, remembered
 
 
 class CopyFigures(msgspec.Struct, frozen=True):

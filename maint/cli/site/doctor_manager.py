@@ -9,17 +9,16 @@ from maint.cli.site.doctor_lines import FAIL, OK, SKIP, SOON, WARN, Line, by_che
 from maint.engine.lock import run_at_work
 from maint.errors import Invalid, StoreFailed
 from maint.model.formatting import parse_time, show_duration, tell_time
+from maint.model.java_options import PATH, PROPERTY, UNIT
 from maint.model.manager import CLOSE_COMMAND, Door
 from maint.ports.manager_host import look, who_accepts
 from maint.ports.truststore import try_served
 from maint.restore.preconditions import release_fits
 from maint.snapshots.catalogue import entries
-from maint.snapshots.open_windows import announced
+from maint.snapshots.open_windows import announced, left_open
 from maint.snapshots.prune import newest_good
 from maint.steps.manager.commands import uses_kerberos
-from maint.steps.manager.java_options import PATH, PROPERTY, UNIT
 from maint.steps.manager.server_options import RedactionSwitch, switches
-from maint.steps.manager.window_record import left_open
 
 _CHECKING = "maint host check --hosts-in manager"
 _LONG = timedelta.max

@@ -46,13 +46,12 @@ from maint.snapshots.catalogue import Entry, entries, stored_bytes
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.holds import words_of
 from maint.snapshots.manifest import time_of
-from maint.snapshots.open_windows import announced_here, beside
+from maint.snapshots.open_windows import announced_here, beside, left_open, remembered
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
 from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import every_store, suspect, with_store
 from maint.snapshots.retention_policy import Candidate, decide
-from maint.steps.manager.window_record import left_open, remembered
 
 KEPT = "page.json"  # what a page last told of a site
 CHECKS = "checks.json"  # what the last check of all hosts said

@@ -15,8 +15,7 @@ from maint.files import kept_record
 from maint.model.formatting import show_duration, tell_time, tell_times
 from maint.model.json import Json
 from maint.model.manager import Door
-from maint.snapshots.open_windows import announced
-from maint.steps.manager.window_record import left_open
+from maint.snapshots.open_windows import announced, left_open
 
 
 @command()

@@ -16,6 +16,7 @@ from maint.errors import (
     WorkFailed,
 )
 from maint.model.formatting import show_duration, tell_times
+from maint.model.java_options import UNIT
 from maint.model.json import Json
 from maint.model.manager import Door
 from maint.model.plan import Action, Effect
@@ -26,7 +27,6 @@ from maint.retry import looks
 from maint.steps.hosts.fan_out import error_text
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.commands import polls
-from maint.steps.manager.java_options import UNIT
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 LOG = "/var/log/cloudera-scm-server/cloudera-scm-server.log"

@@ -7,10 +7,10 @@ import msgspec
 
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, NotTrusted, Refused, WorkFailed
+from maint.model import java_options
 from maint.model.manager import CLOSE_COMMAND, Instance
 from maint.ports import ManagerSight, ShellSight, Sight, Site
 from maint.steps.hosts.fan_out import error_text
-from maint.steps.manager import java_options
 from maint.steps.manager.server import await_version, restart_unit, serves_tls_next
 
 ABSENT = "absent"  # stands for the digest of a file that is not there

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from maint import files
 from maint.errors import CannotReach, Invalid, LoginRefused, NotTrusted, Refused, Transient, WorkFailed
+from maint.model import java_options
 from maint.model.formatting import show_time
+from maint.model.java_options import UNIT
 from maint.model.manager import CLOSE_COMMAND
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
@@ -18,7 +20,9 @@ from maint.snapshots.capture import refuse_full
 from maint.snapshots.open_windows import (
     RECORD,
     Announced,
+    EditedFile,
     OpenedFile,
+    Window,
     announce,
     announced,
     announced_here,
@@ -26,13 +30,12 @@ from maint.snapshots.open_windows import (
     close_announced,
     forget_beside,
     is_ours,
+    remembered,
     was_closed,
 )
 from maint.steps.hosts.fan_out import texts
 from maint.steps.hosts.selection import require_ssh
-from maint.steps.manager import java_options, server_options
-from maint.steps.manager.java_options import UNIT
-from maint.steps.manager.window_record import EditedFile, Window, remembered
+from maint.steps.manager import server_options
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done, unchanged
 
 

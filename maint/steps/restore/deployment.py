@@ -14,6 +14,7 @@ from maint.deployment.normalize import Tree
 from maint.deployment.secrets import SecretIndex, site_fingerprint
 from maint.errors import AnswerMissing, CannotReach, Invalid, LoginRefused, NotUp, Refused, Transient, WorkFailed
 from maint.model.formatting import show_count, show_duration, show_size, show_time
+from maint.model.java_options import UNIT
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.secret import know_those_in
@@ -30,7 +31,6 @@ from maint.steps.guards import SafetyArguments, keep, plan_to_keep, put_proof
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.clusters import restless
 from maint.steps.manager.commands import polls
-from maint.steps.manager.java_options import UNIT
 from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 

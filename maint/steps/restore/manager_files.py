@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from maint.errors import WorkFailed
+from maint.model import java_options
 from maint.model.formatting import show_count, show_some
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
@@ -15,7 +16,6 @@ from maint.snapshots.archive import Member, MemberKind, members
 from maint.snapshots.extra_parts import GUID
 from maint.snapshots.parts import MANAGER_FILES, open_part
 from maint.steps.hosts.selection import require_ssh
-from maint.steps.manager import java_options
 from maint.steps.restore.deployment import SnapshotArguments
 from maint.steps.step import Progress, Step, done, skipped, unchanged
 

@@ -9,6 +9,7 @@ from maint.config.fields import Limit
 from maint.deployment.judge import only_redacted
 from maint.errors import WorkFailed
 from maint.model.formatting import show_counts, show_size
+from maint.model.java_options import PATH, UNIT
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Purpose, Redaction, Snapshot
@@ -21,7 +22,6 @@ from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import doubts
 from maint.steps.guards import cluster_proof
 from maint.steps.manager.clusters import resolve
-from maint.steps.manager.java_options import PATH, UNIT
 from maint.steps.manager.server_options import switches
 from maint.steps.manager.window import open_elsewhere
 from maint.steps.step import Arguments, NoArguments, Progress, Step, done

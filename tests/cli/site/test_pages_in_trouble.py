@@ -14,7 +14,7 @@ from maint.adapters.clock import SystemClock
 from maint.engine.lock import site_lock, works_on
 from maint.files import keep_record, locked
 from maint.report.site_facts import HostChecks, HostResult
-from maint.steps.manager.window_record import Window
+from maint.snapshots.open_windows import Window
 from tests.steps.operator import SITE, Operator, maint
 
 
