@@ -24,13 +24,13 @@ from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable, Site
 from maint.checks.network import listening
 from maint.checks.thresholds import threshold
 from maint.checks.tls import require_auto_tls
+from maint.model import java_options
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
 from maint.ports.manager_host import CHECK, Proof
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
-_OPTIONS = "/etc/default/cloudera-scm-server"
-_UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {_OPTIONS}"
+_UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {java_options.PATH}"
 _RESTART = "systemctl restart cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
 _PARCELS = "/opt/cloudera/parcels"
@@ -43,7 +43,7 @@ _AGENT = "/var/run/cloudera-scm-agent"
 _SET = "$(sed -n 's/^server_{}[[:space:]]*[=:][[:space:]]*\\([^[:space:]]*\\).*/\\1/p' $c)"
 _PID = f"p=$({main_process('cloudera-scm-server')})"
 QUESTIONS = {
-    "java_options": f"[ -r {_OPTIONS} ] && echo file-there && grep -v '^ *#' {_OPTIONS} |"
+    "java_options": f"[ -r {java_options.PATH} ] && echo file-there && grep -v '^ *#' {java_options.PATH} |"
     " grep -o -e '-Dcom.cloudera.api.redaction=[A-Za-z]*' -e '-Xmx[0-9]*[kKmMgG]*'; true",
     "java_running": f'{_PID}; [ "${{p:-0}}" != 0 ] && [ -r /proc/$p/cmdline ] && echo running &&'
     " tr '\\000' '\\n' < /proc/$p/cmdline | grep -e '^-Dcom.cloudera.api.redaction=' -e '^-Xmx'; true",
@@ -233,7 +233,7 @@ def _redaction(host: HostFacts) -> Verdict:
         return failed(f"set {max(len(written), len(live))} times: {', '.join(written or live)}", closing)
     in_file, running = (values[0] if values else "true" for values in (written, live))
     if "file-there" not in host.lines("java_options"):
-        raise CouldNotTell(f"there is no {_OPTIONS} that this account may read")
+        raise CouldNotTell(f"there is no {java_options.PATH} that this account may read")
     if "running" not in live_lines:
         raise CouldNotTell(f"the file says {in_file}; the server's own command line cannot be read (does it run?)")
     before = host.site.setting.phase == BEFORE_BACKUP
@@ -287,7 +287,7 @@ def _heap(host: HostFacts) -> Verdict:
         raise CouldNotTell("no -Xmx is to be seen")
     many = max(len(host.site.hosts), len(host.site.manager.hosts)) > 100
     least = threshold("heap.large" if many else "heap.least", host.site.manager.release)
-    remedy = f"sed -i 's/-Xmx[0-9]*[kKmMgG]*/-Xmx{least}G/g' {_OPTIONS}; {_RESTART}"
+    remedy = f"sed -i 's/-Xmx[0-9]*[kKmMgG]*/-Xmx{least}G/g' {java_options.PATH}; {_RESTART}"
     return held(sizes[-1] >= least << 30, f"{sizes[-1] / (1 << 30):g} GiB", remedy)  # of several, Java takes the last
 
 

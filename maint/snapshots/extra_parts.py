@@ -11,6 +11,7 @@ from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, Refused, TimedOut
+from maint.model import java_options
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import RuleResult, Snapshot
@@ -19,7 +20,6 @@ from maint.ports.manager_host import insist
 from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
 SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
-OPTIONS = "/etc/default/cloudera-scm-server"
 TRUSTSTORE_RULE = "truststore"
 
 
@@ -60,7 +60,7 @@ def usable(password: bytes) -> bool:
 
 def manager_paths(summary: DeploymentSummary) -> Sequence[str]:
     """Return what belongs to the manager on its host: folders and files, none of which lies in another."""
-    whole = (SETTINGS, OPTIONS, CERTMANAGER)
+    whole = (SETTINGS, java_options.PATH, CERTMANAGER)
     return (*whole, *(path for path in summary.key_files() if not path.startswith(tuple(f"{one}/" for one in whole))))
 
 
