@@ -136,6 +136,20 @@ class NotKept(WorkFailed, KeyError):
         return self.message  # and not as a KeyError spells it
 
 
+_MENDS = {
+    errno.EROFS: "mount it for writing, then again",
+    errno.ENOSPC: "make room there, then again",
+    errno.EDQUOT: "raise the quota there, or make room, then again",
+    errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
+    errno.EISDIR: "a folder lies in the place of that file: move it away, then again",
+}
+
+
+def mend_of(error: OSError) -> str | None:
+    """Return what helps whoever it is that reads or writes a file, and whatever file it is; None where that matters."""
+    return _MENDS.get(error.errno or 0)
+
+
 class NotWritten(WorkFailed, OSError):
     """A file of ours cannot be written: its disk is full, or broken, or not ours to write to."""
 
@@ -143,8 +157,7 @@ class NotWritten(WorkFailed, OSError):
 
     def __init__(self, path: object, why: OSError) -> None:
         said = why.strerror or str(why) or "nothing says why"
-        way = "a folder lies in the place of that file: move it away, then again" if why.errno == errno.EISDIR else None
-        super().__init__(f"{path} cannot be written: {said}", hint=way)
+        super().__init__(f"{path} cannot be written: {said}", hint=mend_of(why))
         self.errno, self.strerror, self.filename = why.errno, said, str(path)
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import msgspec
 
-from maint.errors import Invalid, MaintError, NotWritten, WorkFailed
+from maint.errors import Invalid, MaintError, NotWritten, WorkFailed, mend_of, shortage
 from maint.retry import delays, looks
 
 if TYPE_CHECKING:
@@ -289,8 +289,8 @@ def explaining(problem: str, hint: str, kind: type[MaintError] = Invalid) -> Ite
     try:
         yield
     except OSError as error:
-        mend = "mount it for writing, then again" if error.errno == errno.EROFS else hint  # whoever owns it
-        raise kind(f"{problem}: {error.strerror or error}", hint=mend) from error
+        words = f"{problem}: {error.strerror or error}"
+        raise shortage(error) or kind(words, hint=mend_of(error) or hint) from error
 
 
 def writing(path: Path, hint: str = "name another file") -> AbstractContextManager[None]:

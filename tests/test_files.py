@@ -14,7 +14,7 @@ import pytest
 from maint import files
 from maint.config.yaml import read_text
 from maint.engine.lock import Holder
-from maint.errors import Invalid, NotWritten
+from maint.errors import Invalid, MaintError, NotWritten
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["unnamed", "named"])
@@ -87,6 +87,24 @@ def test_whether_a_file_can_be_written_is_tried_without_ever_giving_it_its_name(
     assert ("file" in seen, [*tmp_path.iterdir()]) == (False, [])
     with pytest.raises(NotWritten, match="File name too long"):
         files.try_writing(tmp_path / ("a" * 300))
+
+
+@pytest.mark.parametrize(
+    ("said", "mend"),
+    [
+        (errno.ENOSPC, "make room there"),
+        (errno.EDQUOT, "raise the quota"),
+        (errno.EIO, "look at that disk"),
+        (errno.EISDIR, "a folder lies in the place"),
+        (errno.EROFS, "mount it for writing"),
+        (errno.EMFILE, "raise the limits"),
+        (errno.EACCES, "run it as root"),
+    ],
+)
+def test_what_the_system_says_decides_what_helps_and_not_what_was_being_done(said: int, mend: str) -> None:
+    with pytest.raises(MaintError, match=os.strerror(said)) as failure, files.explaining("no", "run it as root"):
+        raise OSError(said, os.strerror(said))
+    assert mend in str(failure.value.hint)
 
 
 def test_a_disk_that_takes_no_more_is_told_with_the_file_and_one_that_is_read_beside_it_is_not(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ class NullJournal:
 
 
 _RESUME = "`maint playbook resume`"
+_OWNER = "run it as the account that owns that folder, and all that is in it"
 
 
 def _disk(path: Path, error: OSError) -> WorkFailed:
@@ -297,7 +298,7 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
     """Write down that nobody is going to take a run up; the journal stays as it is."""
     path = state / RUNS / f"{past.id}.dismissed"
     content = {"time": show_time(now), "actor": actor(), "reason": reason}
-    with writing(path, "make room on its disk"):
+    with writing(path, _OWNER):
         create(path, json.dumps(content, ensure_ascii=False).encode() + b"\n")
 
 
@@ -451,4 +452,4 @@ def journals(state: Path) -> list[Path]:
 
 def owned(folder: Path) -> AbstractContextManager[None]:
     """Say what to do where a folder of ours cannot be read."""
-    return explaining(f"{folder} cannot be read", "run it as the account that owns that folder, and all that is in it")
+    return explaining(f"{folder} cannot be read", _OWNER)

@@ -46,7 +46,7 @@ def _place(state: Path, run: str, token: str) -> Path:
 def answer(state: Path, run: str, token: str, said: Approval) -> None:
     """Write an answer beside a run's journal; Refused: there is one already, WorkFailed: it cannot be written."""
     place = _place(state, run, token)
-    with writing(place, "make room on its disk"):
+    with writing(place, "run it as the account that owns that folder"):
         written = create(place, msgspec.json.encode(said) + b"\n")
     if not written:
         refuse_answered(state, run, token)

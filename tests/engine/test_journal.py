@@ -490,11 +490,15 @@ def test_a_line_that_is_nested_too_deep_is_damage(bench, number):
 
 def test_a_journal_that_is_not_ours_to_read_is_told_with_a_way_out_by_whoever_must_know_it(bench):
     bench.run(TWO)
-    (bench.site.state / "runs" / "20260101T000000.000Z-0000.jsonl").symlink_to("/proc/self/mem")  # whoever asks
-    assert len(past_runs.history(bench.site.state)) == 1
-    with pytest.raises(Invalid) as caught:
-        past_runs.unreadable(bench.site.state)
-    assert "the account that owns" in (caught.value.hint or "")
+    path = bench.site.state / "runs" / "20260101T000000.000Z-0000.jsonl"
+    # Neither can be read, whoever asks: by what the system says, the disk is broken, or that is not said.
+    for place, way in (("/proc/self/mem", "look at that disk"), ("/proc/self/clear_refs", "the account that owns")):
+        path.unlink(missing_ok=True)
+        path.symlink_to(place)
+        assert len(past_runs.history(bench.site.state)) == 1
+        with pytest.raises(Invalid) as caught:
+            past_runs.unreadable(bench.site.state)
+        assert way in (caught.value.hint or "")
 
 
 def test_what_is_left_of_a_run_is_told_and_a_key_finds_its_newest_run(bench):
