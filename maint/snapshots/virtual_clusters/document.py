@@ -163,9 +163,10 @@ def _differences(
 
 
 def _meant(raw: Object) -> dict[str, Json]:
-    """Return what a job means, with the schedule that its DAG file has as the server knows it."""
-    read = dag_schedule(raw)
-    return {**normal_job(raw), **({"schedule": read} if read else {})}
+    """Return what a job means, with the schedule that its DAG file has as the server knows it, and whether it rests."""
+    normal, resting = normal_job(raw), {"paused": True} if Job(raw).paused else {}
+    read = {**dag_schedule(raw), **resting} if raw.get("type") == "airflow" else {}
+    return {**normal, **({"schedule": read} if read else {})}
 
 
 def _files(resources: Mapping[str, Resource]) -> dict[str, Json]:

@@ -61,3 +61,10 @@ def test_each_change_is_named_and_no_value_of_it(ground: Ground, api: Api, docum
     assert {one[3] for one in found if one[1] == "daily-vacuum"} == {"schedule.paused"}
     words = json.dumps([one.to_json() for one in drift_of(document, ground.clients[VC])])
     assert "very-secret" not in words
+
+
+def test_that_a_dag_was_paused_or_let_go_on_is_told(ground: Ground, api: Api, document: ClusterDocument) -> None:
+    api.jobs["nightly-pipeline"]["schedule"]["paused"] = True
+    assert told(ground, document) == {("job", "nightly-pipeline", "added", "schedule.paused")}
+    api.jobs["adhoc-rebuild"]["schedule"] = {"enabled": False}  # it was paused, and has no times of its own
+    assert ("job", "adhoc-rebuild", "removed", "schedule.paused") in told(ground, document)
