@@ -38,6 +38,7 @@ _CONTROL = {*range(0x20), *range(0x7F, 0xA0)} - {0x09, 0x0A}
 _TURNING = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 _UNSEEN = {0xAD, 0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF}
 _SPELLED = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROL | _TURNING | _UNSEEN}
+_IN_CELL = {0x09: "\\t", 0x0A: "\\n"}  # in a table they would make a row that is none
 _IN_JSON = {code: f"\\u{code:04x}" for code in (_CONTROL | _TURNING | _UNSEEN) if code >= 0x7F}
 
 
@@ -357,7 +358,7 @@ def cell(value: Json) -> str:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows under headings, in columns as wide as they need, and as the terminal has room for."""
-    return fitted([headings, *rows], columns())
+    return fitted([headings, *([one.translate(_IN_CELL) for one in row] for row in rows)], columns())
 
 
 def plan_text(plan: Plan) -> str:

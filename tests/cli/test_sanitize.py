@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maint.cli.screen import Screen, printable
+from maint.cli.screen import Screen, printable, table
 from maint.errors import WorkFailed
 from maint.model import secret
 
@@ -14,6 +14,11 @@ EVIL = "ba\u200bse\x1b[1A\x1b[2K\r\x9b2J\u202etxt.\ud800"
 def test_what_can_be_shown_stays_and_everything_else_is_spelled_out() -> None:
     assert printable("Größe\t1\nzwei ✓") == "Größe\t1\nzwei ✓"
     assert printable(EVIL) == "ba\\u200bse\\x1b[1A\\x1b[2K\\x0d\\x9b2J\\u202etxt.\\ud800"
+
+
+def test_a_value_with_a_line_end_or_a_tab_makes_no_row_of_its_own_in_a_table() -> None:
+    shown = table(["NAME", "SCHEDULE"], [["etl", "0 0 * * *\nforged\t@daily"], ["next", "none"]])
+    assert shown.splitlines() == ["NAME  SCHEDULE", "etl   0 0 * * *\\nforged\\t@daily", "next  none"]
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
