@@ -3,12 +3,13 @@
 import json
 from collections.abc import Generator, Iterable, Sequence
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from maint.errors import MaintError, Refused, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.plan import Action, Effect
-from maint.model.virtual_cluster import Object, same_job, sendable_job, sendable_resource
+from maint.model.virtual_cluster import Job, Object, same_job, sendable_job, sendable_resource
 from maint.ports import Sight, Site, VirtualCluster, Work
 from maint.steps.guards import Guarded
 from maint.steps.step import Progress, done, skipped, unchanged
@@ -21,6 +22,7 @@ from maint.steps.virtual_clusters.safety_net import (
     drop_unfinished,
     drop_unnamed,
     net,
+    new_owner,
     remember,
     rest_made,
     seal_all,
@@ -100,7 +102,9 @@ class RecreateJob(VcStep[JobArguments]):
         cluster, kept = cluster_of(action, site), _kept(site, work)
         job, resource = old(site.undo, kept)
         yield from _others_back(cluster, site, work, kept, resource)
-        return (yield from create_once(cluster, work, sendable_job(job)))
+        finished = yield from create_once(cluster, work, sendable_job(job))
+        owner = new_owner(Job(job), cluster.job(str(job["name"])))
+        return replace(finished, detail=f"{finished.detail}; {owner}") if owner else finished
 
 
 def _others_back(

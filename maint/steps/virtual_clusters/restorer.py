@@ -29,6 +29,7 @@ from maint.steps.virtual_clusters.safety_net import (
     PARSED,
     PARSING,
     create_asleep,
+    new_owner,
     rest,
     rest_once_read,
     started_by_itself,
@@ -415,10 +416,9 @@ class ClusterRestorer:
 
     def new_owners(self) -> Sequence[str]:
         """Name the schedules that now belong to somebody else (J7)."""
-        live = {job.name: job.schedule.get("user") for job in self._cluster.jobs()}
-        before = [(self._decided.job(job.name), job.schedule.get("user")) for job in self._document.jobs]
-        changed = [(name, user) for name, user in before if user and live.get(name) not in (None, user)]
-        return [f"the schedule of {name} belonged to {user}, and now to {live[name]}" for name, user in changed]
+        live = {job.name: job for job in self._cluster.jobs()}
+        found = (new_owner(job, live.get(self._decided.job(job.name))) for job in self._document.jobs)
+        return [words for words in found if words]
 
 
 def _same(live: Resource | None, kept: Resource) -> bool:

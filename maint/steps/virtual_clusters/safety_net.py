@@ -456,18 +456,28 @@ def rest_made(cluster: VirtualCluster, clock: Clock, live: Job) -> None:
 
 
 def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
-    """Create an old job with its schedule paused, and return in words what that means."""
-    name, definition = str(job["name"]), sendable_job(job)
-    schedule = part_of(job, "schedule")
-    if job.get("type") == "airflow":
+    """Create an old job with its schedule paused, and return in words what that means, and whose it is now."""
+    old, definition = Job(job), sendable_job(job)
+    unpause = f"`maint vc job unpause --name {quote(old.name)}` lets it go on"
+    if old.type == "airflow":
         cluster.create_job(definition)
-        rest_for_good(cluster, clock, name)
-        return f"; its DAG is paused: `maint vc job unpause --name {quote(name)}` lets it go on"
-    if schedule.get("enabled") is not True:
+        rest_for_good(cluster, clock, old.name)
+        words, made = f"; its DAG is paused: {unpause}", cluster.job(old.name)
+    elif old.scheduled:
+        cluster.create_job({**definition, "schedule": {**part_of(definition, "schedule"), "paused": True}})
+        words, made = f"; its schedule is paused: {unpause}", cluster.job(old.name)
+        if made is None or not made.paused:
+            cluster.pause(old.name)
+    else:
         cluster.create_job(definition)
         return ""
-    cluster.create_job({**definition, "schedule": {**part_of(definition, "schedule"), "paused": True}})
-    created = cluster.job(name)
-    if created is None or not created.paused:
-        cluster.pause(name)
-    return f"; its schedule is paused: `maint vc job unpause --name {quote(name)}` lets it go on"
+    owner = new_owner(old, made)
+    return f"{words}{owner and f'; {owner}'}"
+
+
+def new_owner(before: Job, live: Job | None) -> str:
+    """Return in words whose a schedule is now, that was somebody else's (J7); empty where it is not so."""
+    owners = [text_of(one.schedule, "user") if one else "" for one in (before, live)]
+    if live is None or not all(owners) or owners[0] == owners[1] or not (live.scheduled or live.type == "airflow"):
+        return ""
+    return f"the schedule of {live.name} belonged to {owners[0]}, and now to {owners[1]}"

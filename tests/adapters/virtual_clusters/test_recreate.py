@@ -121,6 +121,15 @@ def test_a_failure_brings_the_old_job_back_with_its_schedule_paused(there):
     assert there.sealed == []
 
 
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_a_schedule_that_is_somebody_elses_afterwards_is_told_with_the_new_job_and_with_the_old_one(there, state):
+    there.api.jobs["etl"]["schedule"]["user"] = "deuser1"
+    there.api.switches.states = (state,)
+    said = there.maint(*words(there, "wait=true"))
+    assert said.code == (state == "failed")
+    assert "; the schedule of etl belonged to deuser1, and now to etl_user" in said.err
+
+
 def test_a_run_that_was_put_back_is_taken_up_from_its_start(there):
     there.api.switches.states = ("failed",)
     assert there.maint(*words(there, "wait=true")).code == 1

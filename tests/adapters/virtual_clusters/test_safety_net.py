@@ -111,6 +111,20 @@ def test_a_deleted_job_comes_back_with_its_schedule_paused(there):
     assert "job unpause --name etl" in back.err
 
 
+@pytest.mark.parametrize("name", ["etl", "nightly"])
+def test_a_job_that_comes_back_says_that_its_schedule_is_somebody_elses_now(there, name):
+    there.api.jobs[name]["schedule"]["user"] = "deuser1"
+    said = there("job", "delete", "--name", name, "--yes")
+    back = there("undo", run_of(said), "--yes")
+    assert f"; the schedule of {name} belonged to deuser1, and now to etl_user" in back.err
+
+
+def test_a_job_without_a_schedule_has_no_owner_to_tell_of(there):
+    there.api.jobs["etl"]["schedule"] = {"enabled": False, "user": "deuser1"}
+    said = there("job", "delete", "--name", "etl", "--yes")
+    assert "belonged" not in there("undo", run_of(said), "--yes").err
+
+
 def test_a_deleted_file_comes_back_alone(there):
     said = there("resource", "delete-file", "--name", "code", "--resource-path", "app.py", "--yes")
     assert there.api.files["code"] == {"lib/data.bin": b"\0" * 1000}
