@@ -12,6 +12,10 @@ WRONG = {  # and what stands before the place that is told
         "on_conflict: must be 'refuse', 'skip', 'rename' or 'replace'",
     ),
     "snapshot.hold, with: {snapshot: x, reason: r, until: yesterday}": ("until: ", "until: 'yesterday' is not a day"),
+    "snapshot.hold, with: {snapshot: x, reason: r, until: '9999-12-31'}": (
+        "until: ",
+        "until: '9999-12-31' is the end of the calendar; leave it out for a hold without end",
+    ),
     "truststore.deliver, with: {}": ("  - ", "needs one place to go"),
     "truststore.deliver, with: {file: /new, command: gpg}": ("  - ", "needs one place to go"),
     "resource.upload, with: {resource: x, files: []}": ("files: ", "files: needs 1 or more entries"),

@@ -141,7 +141,7 @@ def _schedule(given: Doc) -> Doc:
         for name in ("start", "end"):
             moment = times.read(given.get(name, ""))
             given[name] = times.milliseconds(moment) if moment else ""
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:  # in UTC it may lie beyond the calendar
         raise ApiError(400, f"invalid schedule: {error}") from error
     return given
 

@@ -225,5 +225,7 @@ def end_of_hold(text: str) -> datetime | None:
         return None
     try:
         return end_of(date.fromisoformat(text))
-    except (ValueError, OverflowError):
+    except ValueError:
         raise ValueError(f"{text!r} is not a day; write it as 2027-06-30") from None
+    except OverflowError:
+        raise ValueError(f"{text!r} is the end of the calendar; leave it out for a hold without end") from None

@@ -121,6 +121,12 @@ def test_a_dag_catches_up_no_more_than_sixteen_at_a_time(api):
     assert found[0]["airflow"]["executionDate"] == "2024-03-01T00:00:00Z"
 
 
+def test_a_time_that_lies_beyond_the_calendar_is_the_senders_fault(api):
+    schedule = {"enabled": True, "cronExpression": "0 0 * * *", "start": "9999-12-31T23:59:59-12:00"}
+    answer = api.spark("far", schedule=schedule)
+    assert (answer.status, "invalid schedule" in answer.json["message"]) == (400, True)
+
+
 def test_a_paused_airflow_job_cannot_be_run_by_hand(loaded):
     loaded.ask("POST", "/jobs/nightly-pipeline/schedule/pause")
     answer = loaded.ask("POST", "/jobs/nightly-pipeline/run")
