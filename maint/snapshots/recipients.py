@@ -19,7 +19,7 @@ from maint.ports import Sight, Site
 from maint.snapshots.capture import recipients_of
 from maint.snapshots.catalogue import Entry, committed_ids, entries, usual_level
 from maint.snapshots.holds import add_hold
-from maint.snapshots.in_progress import storing
+from maint.snapshots.in_progress import refuse_clock_ahead, storing
 from maint.snapshots.parts import DEPLOYMENT, RECIPE, Pack, drain, open_object, open_part, plain
 from maint.snapshots.prune import remove
 from maint.snapshots.records import REKEY, write_record
@@ -186,6 +186,7 @@ def let_go(site: Site, one: Aged, made: Snapshot) -> Generator[str, None, None]:
     if now.unread:
         raise Refused(f"{one.old.id} stays: {now.problem}", hint="look at the store, then run this again")
     _refuse_needed(now)
+    refuse_clock_ahead(site)
     copy_holds(site, replace(one, old=now), made)
     remove(site, one.old.id, [f"encrypted anew as {made.id}"])
     yield f"removed {one.old.id}"

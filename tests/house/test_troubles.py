@@ -132,6 +132,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     "rekey": {
         "this machine has no private key": "cli/backup/test_rekey.py::test_without_the_private_key_it_is_refused",
         "no private key at hand opens it": "cli/backup/test_rekey.py::test_what_nobody_here_can_open_is_partly_done_and_its_later_proof_is_kept",
+        "nothing is removed: this machine": "cli/backup/test_rekey.py::test_a_machine_whose_clock_is_ahead_removes_nothing_and_reads_nothing_for_it",
         "stays: … is not proven": "snapshots/virtual_clusters/test_rekey.py::test_holds_of_people_are_copied_once_and_the_old_one_goes_only_once_every_copy_is_proven",
     },
     "retention": {

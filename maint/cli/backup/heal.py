@@ -24,6 +24,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.snapshots.catalogue import Gone, entries, find, find_id, refuse_removed, sweep
 from maint.snapshots.heal import Healed, Scalar, filled_document, values_of
 from maint.snapshots.heal import heal as fill
+from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import follow
 from maint.snapshots.recipients import Aged, aged, copy_holds, let_go
@@ -218,6 +219,8 @@ def _carried_out(
     site: ConfiguredSite, screen: Screen, todo: Sequence[Aged], prune_old: bool
 ) -> tuple[list[tuple[Aged, Snapshot]], list[str]]:
     made, problems, mistyped = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped]()
+    if prune_old and todo:
+        refuse_clock_ahead(site)  # `let_go` would, after hours of reading
     for one in todo:
         try:
             new = one.made or screen.follow(encrypt_anew(site, one.old, actor()))

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,17 @@ def test_what_people_hold_is_held_as_well_where_it_was_encrypted_anew(changed: A
     assert changed("backup", "rekey", "--all", "--yes").code == 0
     listed = changed("backup", "list", "-o", "json").json["snapshots"]
     assert [[hold["reason"] for hold in one["holds"]] for one in listed] == [["before the upgrade"]] * 4
+
+
+def test_a_machine_whose_clock_is_ahead_removes_nothing_and_reads_nothing_for_it(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, written = stored(changed, "backups"), LocalStore.written
+    late = timedelta(hours=2)
+    monkeypatch.setattr(LocalStore, "written", lambda store, name: (at := written(store, name)) and at - late)
+    said = changed("backup", "rekey", "--all", "--prune-old", "--yes")
+    assert (said.code, stored(changed, "backups")) == (5, before)
+    assert "nothing is removed: this machine's clock is ahead of the one of" in said.err
 
 
 def test_the_help_says_that_a_key_file_holds_several_keys() -> None:

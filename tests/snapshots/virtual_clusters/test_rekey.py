@@ -28,6 +28,7 @@ from maint.snapshots.virtual_clusters.blobs import unused
 from maint.snapshots.virtual_clusters.capture import take_alone
 from maint.snapshots.virtual_clusters.verify import read_document
 from maint.snapshots.writer import SnapshotWriter
+from tests.snapshots.conftest import Clock
 from tests.snapshots.heal.test_heal import hidden
 from tests.snapshots.liar import Liar
 from tests.snapshots.virtual_clusters.conftest import VC, Ground
@@ -194,6 +195,23 @@ def test_what_comes_to_hold_the_old_one_while_the_new_one_is_proven_counts(
     run(going)
     assert [(entry.id, [hold.reason for hold in entry.holds]) for entry in entries(ground)] == [
         (made.id, ["before the audit"])
+    ]
+
+
+def test_an_old_one_stays_where_this_machines_clock_lets_its_holds_seem_over(
+    ground: Ground, run: Run, old: Snapshot
+) -> None:
+    add_hold(ground, old.id, "the audit", ground.clock.time + timedelta(days=10), "someone")
+    made = run(rekey(ground, aged(ground)[0].old, BY))
+    ground.store.clock = Clock()  # stands where this one stood at first
+    ground.clock.time += timedelta(days=400)
+    (one,) = aged(ground)
+    with pytest.raises(Refused, match="clock is ahead of the one of"):
+        run(let_go(ground, one, made))
+    ground.clock.time -= timedelta(days=400)
+    run(let_go(ground, one, made))
+    assert [(entry.id, [hold.reason for hold in entry.holds]) for entry in entries(ground)] == [
+        (made.id, ["the audit"])
     ]
 
 
