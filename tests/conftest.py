@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from maint.lab.http import server  # noqa: E402
+from maint.model import secret  # noqa: E402
 
 # How long one example takes says nothing on a busy machine.
 settings.register_profile("maint", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
@@ -140,6 +141,16 @@ def near() -> Generator[None, None, None]:
         ):
             patch.setattr(name, 0.1)
         yield
+
+
+@pytest.fixture(autouse=True)
+def forgetful() -> Generator[None, None, None]:
+    """Whatever runs is a process of its own elsewhere: it knows no secret that another test has met."""
+    known, sent = set(secret._KNOWN), list(secret._SENT)
+    yield
+    secret._KNOWN.clear()
+    secret._KNOWN.update(known)
+    secret._SENT[:] = sent
 
 
 @pytest.fixture(scope="session")
