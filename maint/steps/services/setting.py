@@ -118,7 +118,8 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
         kept = kept_settings(sight.settings.state, args.run)
         settings = list(spans(kept))
         if not settings:
-            hint = "what it deleted in a virtual cluster comes back by `maint vc undo`"
+            hint = f"what it deleted in a virtual cluster comes back by `maint vc undo {args.run}`, a file that it"
+            hint += f" replaced on hosts by a playbook with the step `host.put_back` and `run: {args.run}`"
             if sight.settings.shared_state:
                 hint = f"where another machine brought it to its end, undo it there; {hint}"
             raise Refused(f"run {args.run} has changed no setting of the manager, or it is too long ago", hint=hint)

@@ -94,6 +94,13 @@ def test_only_what_a_run_replaced_is_put_back(hosts):
     assert hosts.file(f"{hosts.folder}/file").read_bytes() == b"1"
 
 
+def test_who_wants_a_run_undone_that_replaced_a_file_is_told_the_step_that_puts_it_back(hosts):
+    assert hosts.play(put(hosts, b"1")).code == 0
+    replaced = hosts.play(put(hosts, b"2")).json["run"]
+    said = hosts("playbook", "undo", replaced, "--yes", "-o", "json")
+    assert (said.code, f"`host.put_back` and `run: {replaced}`" in said.error["hint"]) == (5, True), said.err
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"path": "relative"}, {"path": "/a/../b"}, {"path": "/a\nb"}, {"path": "/a/"}, {"mode": "rw-r--r--"},
