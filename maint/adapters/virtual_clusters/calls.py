@@ -229,7 +229,8 @@ class ServiceCalls:
                 found = ask()
                 if isinstance(found, requests.Response) or attempt > limit or not is_passing(found):
                     return found
-                why = refusal(call.what, found, self.settings.login.username).message
+                whose = "virtual cluster" if call.url.startswith(self.settings.base_url) else "gateway"
+                why = refusal(call.what, found, self.settings.login.username, whose).message
             except CannotReach as failure:
                 if attempt > limit or not (isinstance(failure, NoAnswer) or self._may_pass(call, failure)):
                     raise
@@ -387,10 +388,10 @@ def is_missing(reply: Reply) -> bool:
     return reply.status >= 400 and bool(said.search(reply.message or ""))
 
 
-def refusal(what: str, reply: Reply, user: str) -> MaintError:
+def refusal(what: str, reply: Reply, user: str, whose: str = "virtual cluster") -> MaintError:
     """Return the failure that an answer other than 2xx stands for; `what` is the call, `user` the one who asked."""
     said = reply.message
-    line = f"{what}: the virtual cluster answered {reply.title}" + (f": {said}" if said else "")
+    line = f"{what}: the {whose} answered {reply.title}" + (f": {said}" if said else "")
     if reply.status == 401:
         return LoginRefused(line, hint=f"a fresh token of {user} was not accepted: is this the right virtual cluster?")
     if reply.status == 403:

@@ -76,7 +76,8 @@ class Tokens:
         if reply.status in (401, 403):
             raise LoginRefused(
                 f"the gateway {where} does not let {user} in ({reply.title})",
-                hint="directory users only, with their directory password; a local administrator is not one"
+                hint=f"is what {self._settings.login.password} gives still the password there? Who is not in the"
+                " directory, such as a local administrator, is not let in"
                 if reply.status == 401
                 else "the gateway knows the user, and does not allow it: has it the role PowerUser?",
             )
@@ -85,7 +86,9 @@ class Tokens:
         if reply.status != 200 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise CannotReach(
                 f"the gateway {where} answered {reply.title}, and no token",
-                hint="are `auth_url` and `token_service` right, and is there a login page in front?",
+                hint="is it up, and what does its log say? Then again"
+                if reply.status >= 500
+                else "are `auth_url` and `token_service` right, and is there a login page in front?",
             )
         return Secret(token), fields
 

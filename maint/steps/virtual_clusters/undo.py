@@ -47,8 +47,8 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
         if not kept:
             raise Refused(
                 f"nothing that run {args.run} deleted is kept",
-                hint=f"it is kept for {KEPT_FOR.days} days, or until it was brought back; `maint playbook history` lists"
-                f" the runs; settings of the manager go back by `maint playbook undo {args.run}`",
+                hint=f"it is kept for {KEPT_FOR.days} days, or until it was brought back; `maint playbook history`"
+                f" lists the runs; settings of the manager go back by `maint playbook undo {args.run}`",
             )
         several = len({one.vc for one in kept}) > 1
         # Of what was sealed several times the first is what was there before the run: it comes last, or alone.

@@ -85,6 +85,21 @@ def test_a_login_page_is_no_gateway(bench: Bench, server: HTTPServer, status: in
         bench.client().info()
 
 
+def test_a_gateway_that_is_down_is_told_and_not_the_virtual_cluster(bench: Bench, server: HTTPServer) -> None:
+    server.clear()
+    server.expect_request("/gateway/authtkn/knoxtoken/api/v1/token").respond_with_data("<html>", status=503)
+    with pytest.raises(CannotReach, match="and no token") as failure:
+        bench.client().info()
+    assert bench.warnings and all("the gateway answered 503" in words for words in bench.warnings)
+    assert "is it up" in str(failure.value.hint)
+
+
+def test_a_password_that_is_refused_is_named_by_its_place(bench: Bench) -> None:
+    with pytest.raises(LoginRefused) as failure:
+        bench.client(username="somebody").info()
+    assert "is what file:password gives still" in str(failure.value.hint)
+
+
 def test_the_token_service_is_a_setting(bench: Bench, server: HTTPServer) -> None:
     server.clear()
     server.expect_request("/gateway/authtkn/other/api/v1/token").respond_with_json({"access_token": "t"})
