@@ -1,5 +1,6 @@
 """Work on several hosts at once; one that fails never hides the others."""
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -13,6 +14,7 @@ from maint.ports import Ran, Shell, ShellSight, Sight
 
 T = TypeVar("T")
 _SHOWN = 400  # characters of what a host says about a failure
+_LOGGED = r"^[EFIW]\d{4} [\d:.]+ +\d+ \S+\] "  # kubectl's own log: a time and a process, others each time
 
 
 def map_hosts(
@@ -114,8 +116,10 @@ def output_of(host: str, ran: Ran) -> bytes:
 
 
 def error_text(ran: Ran) -> str:
-    """Return what a command that failed said about it, on one line."""
-    words = " ".join(ran.complaint.split())[-_SHOWN:]
+    """Return what a command that failed said about it, on one line, and the same each time: it may stand in a plan."""
+    told = [(line, re.sub(_LOGGED, "", line)) for line in ran.complaint.splitlines()]
+    words = " ".join(line for line, bare in told if line == bare) or " ".join(bare for _, bare in told)
+    words = " ".join(words.split())[-_SHOWN:]
     return words or f"it ended with status {ran.status}, and said nothing"
 
 
