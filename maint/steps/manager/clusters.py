@@ -240,7 +240,7 @@ class DeleteCluster(Step[DeleteArguments]):
             "; ".join([*lost, f"cluster {name} is still there"]),
             "look at the manager's log, then `maint playbook resume`",
         )
-        return done(f"cluster {name} is deleted; its hosts stay registered, their disks as they were; {kept}")
+        return done(f"cluster {name} is deleted; its hosts stay registered, and no disk was touched by it; {kept}")
 
 
 def refuse_dependants(manager: ManagerSight, cluster: Cluster) -> None:
