@@ -187,6 +187,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "403, or nothing is listed": "adapters/virtual_clusters/test_commands.py::test_a_user_who_sees_nothing_is_told_of_the_role",
         "still answers at": "snapshots/virtual_clusters/test_restore.py::test_the_source_must_not_answer_at_another_address",
         "is not virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
+        "is a DAG that is paused": "adapters/virtual_clusters/test_recreate.py::test_a_dag_that_is_paused_is_refused_before_anything_is_touched_since_it_would_come_back_awake",
         "is taken": "snapshots/virtual_clusters/test_restore.py::test_a_hidden_resource_of_that_name_is_a_conflict_too",
     },
 }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator, Iterable, Sequence
+from shlex import quote
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -30,9 +31,10 @@ from maint.steps.virtual_clusters.safety_net import (
     sealed_in,
     signatures,
     unsealed,
+    wake_once_read,
     way_back,
 )
-from maint.steps.virtual_clusters.step import VcStep, cluster_of
+from maint.steps.virtual_clusters.step import VcStep, cluster_of, unpausing
 from maint.steps.virtual_clusters.uploads import refuse_other_bytes, watched
 
 
@@ -50,7 +52,7 @@ class KeepJob(VcStep[KeepArguments]):
 
     def plan(self, args: KeepArguments, sight: Sight) -> Iterable[Action]:
         cluster = sight.virtual_cluster(args.vc)
-        known_job(cluster, args.job)
+        _refuse_resting(known_job(cluster, args.job))
         resource = cluster.resource(args.resource, files=False)
         if resource is not None and resource.type != "files":
             raise Refused(f"resource {args.resource} is a {resource.type}", hint="name a resource of files")
@@ -61,6 +63,7 @@ class KeepJob(VcStep[KeepArguments]):
         """Read, seal, write down; what an earlier attempt sealed is dropped."""
         cluster = cluster_of(action, site)
         job = known_job(cluster, str(action.arguments["job"]))
+        _refuse_resting(job)
         resource = cluster.resource(str(action.arguments["resource"]))
         before, files = RECREATIONS.read(site.state, work.run), list[KeptFile]()
         drop_unfinished(site, work)
@@ -88,6 +91,16 @@ class KeepJob(VcStep[KeepArguments]):
         return done(f"the definition and {show_count(len(files), 'file')} are kept, sealed")
 
 
+def _refuse_resting(job: Job) -> None:
+    """Refuse a DAG that is paused: to be run it must be awake, and awake it starts runs of its own (J4.4)."""
+    if job.type == "airflow" and job.paused:
+        raise Refused(
+            f"job {job.name} is a DAG that is paused: it could be run only awake, and then starts runs by itself",
+            hint=f"where it may, `maint vc job unpause --name {quote(job.name)}` first; new files alone need no run: "
+            f"`maint vc resource upload`, then `maint vc job update --name {quote(job.name)}`",
+        )
+
+
 class RecreateJob(VcStep[JobArguments]):
     """Create a job again from the definition that `recreate.keep` kept."""
 
@@ -96,6 +109,9 @@ class RecreateJob(VcStep[JobArguments]):
 
     def plan(self, args: JobArguments, sight: Sight) -> Iterable[Action]:
         words = f"put the files back that were not replaced, and create job {args.job} as it was defined"
+        live = sight.virtual_cluster(args.vc).job(args.job)
+        if live is not None and live.type == "airflow":
+            words += "; its DAG is awake again, and may START A RUN by itself as well"
         yield self.action(f"job {args.job}", words, args.model_dump())
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -103,8 +119,12 @@ class RecreateJob(VcStep[JobArguments]):
         job, resource = old(site.undo, kept)
         yield from _others_back(cluster, site, work, kept, resource)
         finished = yield from create_once(cluster, work, sendable_job(job))
-        owner = new_owner(Job(job), cluster.job(str(job["name"])))
-        return replace(finished, detail=f"{finished.detail}; {owner}") if owner else finished
+        name, woken = str(job["name"]), ""
+        if job.get("type") == "airflow":
+            yield f"waiting until the file of DAG {name} is read"
+            woken = wake_once_read(cluster, site.clock, name)
+        owner = new_owner(Job(job), cluster.job(name))
+        return replace(finished, detail=f"{finished.detail}{woken}{owner and f'; {owner}'}")
 
 
 def _others_back(
@@ -157,8 +177,10 @@ class PutBack(VcStep[PutBackArguments]):
         if same and live is not None and same_job(live, sendable_job(job)):
             if work.noted("made") == name:  # an earlier attempt may have ended before it was paused
                 rest_made(cluster, site.clock, live)
+                live = cluster.job(name) or live
             _over(site, work, kept)
-            return unchanged(f"job {name} is as it was")
+            resting = live.type == "airflow" and live.paused and not Job(job).paused
+            return unchanged(f"job {name} is as it was{f', but paused: {unpausing(name)}' if resting else ''}")
         if not same:
             prove_kept(site.undo, kept.files)
         # All is sealed before anything goes: a refusal in between would leave neither the old nor the new.

@@ -34,6 +34,7 @@ from maint.steps.virtual_clusters.kubernetes_secrets import (
     forget,
 )
 from maint.steps.virtual_clusters.recreation_record import RECREATIONS, old
+from maint.steps.virtual_clusters.step import unpausing
 
 _SHOWN = 10
 PARSING = 90.0  # seconds until a DAG file is surely read (about 30: J4.4)
@@ -430,11 +431,27 @@ def rest_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> Job:
 def rest_for_good(cluster: VirtualCluster, clock: Clock, name: str) -> None:
     """Pause a DAG, and again once the server has read its file: that may wake it (J4.4)."""
     rest_once_read(cluster, clock, name)
+    _once_read(cluster, clock, name)
+    rest(cluster, name)
+
+
+def wake_once_read(cluster: VirtualCluster, clock: Clock, name: str) -> str:
+    """Let a DAG go on that its own file paused upon creation, once that is read, and say so; "" where it is awake."""
+    live = _once_read(cluster, clock, name)
+    if live is None or not live.paused:
+        return ""
+    cluster.unpause(name)
+    return "; its DAG, which its file had paused, is awake as it was"
+
+
+def _once_read(cluster: VirtualCluster, clock: Clock, name: str) -> Job | None:
+    """Return a DAG once the server has read its file, or has had the time to."""
+    live = None
     for _ in looks(clock, PARSING, repeat(1.0)):
         live = cluster.job(name)
         if live is None or text_of(part_of(live.raw, "airflow"), "dagID"):
             break
-    rest(cluster, name)
+    return live
 
 
 def started_by_itself(cluster: VirtualClusterSight, name: str, begun: int) -> str:
@@ -458,14 +475,13 @@ def rest_made(cluster: VirtualCluster, clock: Clock, live: Job) -> None:
 def create_asleep(cluster: VirtualCluster, clock: Clock, job: Object) -> str:
     """Create an old job with its schedule paused, and return in words what that means, and whose it is now."""
     old, definition = Job(job), sendable_job(job)
-    unpause = f"`maint vc job unpause --name {quote(old.name)}` lets it go on"
     if old.type == "airflow":
         cluster.create_job(definition)
         rest_for_good(cluster, clock, old.name)
-        words, made = f"; its DAG is paused: {unpause}", cluster.job(old.name)
+        words, made = f"; its DAG is paused: {unpausing(old.name)}", cluster.job(old.name)
     elif old.scheduled:
         cluster.create_job({**definition, "schedule": {**part_of(definition, "schedule"), "paused": True}})
-        words, made = f"; its schedule is paused: {unpause}", cluster.job(old.name)
+        words, made = f"; its schedule is paused: {unpausing(old.name)}", cluster.job(old.name)
         if made is None or not made.paused:
             cluster.pause(old.name)
     else:

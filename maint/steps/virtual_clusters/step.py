@@ -4,6 +4,7 @@ import hashlib
 import re
 import socket
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 from pydantic import Field
@@ -109,3 +110,8 @@ def is_temporary(name: str, state: Path, run: str) -> bool:
 
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def unpausing(name: str) -> str:
+    """Return in words how a schedule goes on."""
+    return f"`maint vc job unpause --name {quote(name)}` lets it go on"

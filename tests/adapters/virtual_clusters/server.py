@@ -210,6 +210,8 @@ class Api:
                 job["schedule"]["cronExpression"] = found[1]
             else:
                 job["schedule"].pop("cronExpression", None)
+            if "is_paused_upon_creation=True" in source:
+                job["schedule"] |= {"paused": True, "pausedUponCreation": True}
         self.jobs[body["name"]] = job
         return Response("", self.switches.success)
 

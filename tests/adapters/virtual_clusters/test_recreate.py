@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,44 @@ def test_the_old_definition_comes_back_too(there):
     there.api.jobs["etl"]["spark"] = {"file": "theirs.py"}
     assert run and there("undo", run[1], "--yes").code == 0
     assert there.api.jobs["etl"]["spark"] == {"file": "old.py", "future": [1]}
+
+
+@pytest.fixture
+def dag(there: VcOperator) -> dict[str, Any]:
+    """A DAG of that name in the job's place, awake although its file pauses it upon creation."""
+    there.api.add_file("code", "etl.py", b"DAG('etl', schedule='@daily', is_paused_upon_creation=True)\n")
+    made = {"name": "etl", "type": "airflow", "airflow": {"dagFile": "etl.py", "dagID": "the_dag"}}
+    schedule = {"enabled": True, "cronExpression": "@daily", "pausedUponCreation": True, "user": "etl_user"}
+    there.api.jobs["etl"] = {**made, "mounts": [{"resourceName": "code"}], "schedule": schedule}
+    return there.api.jobs["etl"]
+
+
+def test_a_dag_that_is_paused_is_refused_before_anything_is_touched_since_it_would_come_back_awake(there, dag):
+    dag["schedule"]["paused"] = True
+    said = there.maint(*words(there))
+    assert (said.code, there.api.writes()) == (5, []), said.err
+    assert "is a DAG that is paused" in said.err
+    assert "`maint vc job unpause --name etl`" in said.err
+
+
+def test_a_dag_that_its_file_pauses_upon_creation_is_awake_again_before_it_is_run(there, dag):
+    said = there.maint(*words(there))
+    assert said.code == 0, said.err
+    assert [*there.api.writes()][-3:] == ["POST /jobs", "POST /jobs/etl/schedule/unpause", "POST /jobs/etl/run"]
+    assert "may START A RUN by itself" in said.err
+    assert there.api.jobs["etl"]["schedule"]["paused"] is False
+
+
+def test_a_dag_that_was_awake_and_is_put_back_paused_is_not_said_to_be_as_it_was(there, dag, monkeypatch):
+    path = written(there.folder, "etl.py", there.api.files["code"]["etl.py"])
+    for name in [name for name in there.api.files["code"] if name != "etl.py"]:
+        del there.api.files["code"][name]
+    monkeypatch.setattr(recreate, "wake_once_read", lambda *_: "")  # somebody pauses it again
+    there.api.switches.states = ("failed",)
+    given = ("job=etl", "resource=code", f"files={path}", "wait=true")
+    said = there.maint("playbook", "run", "recreate-job", "--yes", *(word for one in given for word in ("--set", one)))
+    assert said.code == 1
+    assert "job etl is as it was, but paused: `maint vc job unpause --name etl` lets it go on" in said.err
 
 
 def test_the_plan_names_the_other_jobs_that_use_the_resource(there):
