@@ -144,6 +144,8 @@ PROVOKED: dict[str, dict[str, str]] = {
         "no port": "cli/lab/test_lab_down.py::test_a_lab_that_is_up_is_not_called_down",
         "lets in none of the configured accounts": "steps/test_troubles.py::test_a_server_that_lets_in_none_of_the_accounts_ends_with_4",
         "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
+        "cannot list … in STORE": "cli/backup/test_several_stores.py::test_where_the_first_store_is_gone_what_reads_a_copy_is_told",
+        "cannot list … in SHARED-STATE": "cli/backup/test_several_stores.py::test_where_the_shared_state_is_gone_for_good_it_is_told_what_a_restore_elsewhere_leaves_out",
         "another run is at work": "cli/test_exits.py::test_another_run_on_the_site_is_exit_6",
         "virtual cluster": "restore/recovery/test_virtual_clusters.py::test_the_address_of_another_virtual_cluster_changes_nothing_in_it",
     },
