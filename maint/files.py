@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import msgspec
 
 from maint.errors import Invalid, MaintError, NotWritten, WorkFailed, mend_of, shortage
+from maint.publishing import publish, sync_entries
 from maint.retry import delays, looks
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ SPARE = 32 << 20  # bytes of the state folder's disk that are left to journals a
 Kind = TypeVar("Kind")
 _patience = [SILENCE]  # as long as this command waits
 _HELD = 60.0  # seconds to wait for a folder that somebody holds
-_NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 def sync_folder(folder: Path) -> None:
@@ -40,7 +40,7 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with _naming(folder):
-            os.fsync(handle)
+            sync_entries(handle)
     finally:
         os.close(handle)
 
@@ -182,7 +182,7 @@ def written(
                 if not there:
                     os.rename(staging, path.name, src_dir_fd=folder, dst_dir_fd=folder)
                 if durable:
-                    os.fsync(folder)
+                    sync_entries(folder)
             else:
                 publish(folder, staging, path.name)
     except BaseException:
@@ -336,42 +336,6 @@ def sweep(folder: Path, before: float) -> None:
             with suppress(OSError):
                 if staged.stat().st_mtime < before:
                     staged.unlink()
-
-
-class NoHardLinks(Exception):
-    """A file system has no hard links, by which alone of two machines one gets a name."""
-
-
-def publish(folder: int, staging: str, name: str, *, alone: bool = False) -> None:
-    """Give a finished file its name in the same folder (a descriptor), on disk; FileExistsError changes nothing.
-
-    Args:
-        alone: whether writers on other machines count, so that nothing but a hard link will do.
-
-    Raises:
-        NoHardLinks: `alone`, and the file system has none.
-    """
-    try:
-        os.link(staging, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        os.unlink(staging, dir_fd=folder)
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        if alone:
-            raise NoHardLinks from None
-        _rename_new(folder, staging, name)
-    os.fsync(folder)
-
-
-def _rename_new(folder: int, staging: str, name: str) -> None:
-    # Where the file system knows no hard links, the folder's own lock stands between looking and renaming.
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    try:
-        if name in os.listdir(folder):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-        os.rename(staging, name, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def _at_most(file: io.BufferedReader, size: int) -> bytes:

@@ -8,7 +8,8 @@ GROUND = {"errors"}
 NOUNS = {*GROUND, "model", "ports", "config", "render", "plugins"}
 MAY_IMPORT = {
     "errors": set(),
-    "files": {*GROUND, "retry"},
+    "publishing": set(),
+    "files": {*GROUND, "publishing", "retry"},
     "retry": GROUND,
     "plugins": GROUND,
     "model": GROUND,
@@ -21,7 +22,7 @@ MAY_IMPORT = {
     "restore": {*NOUNS, "files", "retry", "deployment", "snapshots"},
     "steps": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks"},
     "engine": {*NOUNS, "files", "retry", "deployment", "snapshots", "restore", "checks", "steps"},
-    "adapters": {*GROUND, "files", "retry", "model", "ports", "config", "plugins"},
+    "adapters": {*GROUND, "publishing", "files", "retry", "model", "ports", "config", "plugins"},
     "lab": {*GROUND, "files", "model"},
     "report": {*GROUND, "files", "model", "render"},
     "help": set(),

@@ -24,7 +24,8 @@ from maint.adapters.stores.stored_files import (
     split_prefix,
 )
 from maint.errors import StoreFailed
-from maint.files import NoHardLinks, make_folder, publish, write_all
+from maint.files import make_folder, write_all
+from maint.publishing import NoHardLinks, publish, sync_entries
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TRIES = 100  # to enter a folder that others remove again
@@ -121,7 +122,7 @@ class LocalStore:
         try:
             with self._failing(f"cannot remove {name}", FileNotFoundError), self._folder(folders) as folder:
                 os.unlink(last, dir_fd=folder)
-                os.fsync(folder)
+                sync_entries(folder)
         except FileNotFoundError:
             return
         for depth in range(len(folders), _KEPT, -1):
@@ -159,7 +160,7 @@ class LocalStore:
         try:
             with self._folder(folders[:-1]) as parent:
                 os.rmdir(folders[-1], dir_fd=parent)
-                os.fsync(parent)
+                sync_entries(parent)
         except OSError:
             return False
         return True
@@ -228,7 +229,7 @@ def _enter(folder: int, name: str, *, make: bool) -> int:
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=folder)
-            os.fsync(folder)
+            sync_entries(folder)
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError:
@@ -260,7 +261,8 @@ def _stage(folder: int) -> tuple[str, int]:
 
 def _sweep_one(folder: int, name: str) -> bool:
     try:
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        # To be written, too: NFS locks no other file exclusively.
+        handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return False
     try:

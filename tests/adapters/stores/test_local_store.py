@@ -1,17 +1,21 @@
 """What the local store does beyond the contract: modes, symbolic links, dead writers, disks that say no."""
 
 import errno
+import fcntl
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from maint import files
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Invalid, StoreFailed, WorkFailed
 
@@ -256,6 +260,62 @@ def test_a_commit_that_the_disk_does_not_confirm_leaves_no_name(
     with pytest.raises(WorkFailed, match="prod/b"), store.create("prod/b") as file:
         file.write(b"x")
     assert [path.name for path in (tmp_path / "store/prod").iterdir()] == ["a"]
+
+
+def test_what_a_killed_writer_left_on_nfs_is_swept(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+
+    def as_nfs(handle: int, how: int) -> None:
+        readable = fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        if how & fcntl.LOCK_EX and readable and stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # flock(2), "NFS details"
+        lock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", as_nfs)  # no NFS can be counted on to be at hand
+    put(store, "prod/a")
+    (tmp_path / "store/prod/.staging-0123456789abcdef").write_bytes(b"half")
+    assert store.sweep("prod") == 1
+    assert [path.name for path in (tmp_path / "store/prod").iterdir()] == ["a"]
+
+
+def test_a_name_that_nfs_says_is_taken_as_its_first_answer_was_lost_is_ours(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def asked_twice(*paths: str, **more: Any) -> None:
+        link(*paths, **more)
+        link(*paths, **more)
+
+    monkeypatch.setattr(os, "link", asked_twice)  # link(2), "BUGS"
+    put(store, "prod/a")
+    with pytest.raises(FileExistsError):
+        put(store, "prod/a")
+    assert [path.name for path in (tmp_path / "store/prod").iterdir()] == ["a"]
+
+
+def test_a_file_system_that_syncs_no_folders_holds_a_store_and_a_state(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync, asked = os.fsync, list[int]()
+
+    def not_for_folders(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            asked.append(handle)
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))  # fsync(2): it "does not support synchronization"
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", not_for_folders)  # as CIFS before Linux 5.8
+    put(store, "prod/a")
+    put(store, "prod/b")
+    store.remove("prod/a")
+    assert [*store.names()] == ["prod/b"]
+    files.replace(tmp_path / "state" / "one", b"content")
+    files.create(tmp_path / "state" / "two", b"content")
+    files.remove(tmp_path / "state" / "one")
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["two"] and asked
 
 
 HAMMER = """
