@@ -19,9 +19,10 @@ from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.cli.typed_secret import ask_secret
 from maint.config.actor import actor
+from maint.config.paths import config_file
 from maint.config.precedence import Settings
 from maint.config.secrets import ReferencedSecrets
-from maint.errors import CannotReach, DeadlinePassed, MaintError, Refused, StoreFailed
+from maint.errors import CannotReach, DeadlinePassed, Invalid, MaintError, Refused, StoreFailed
 from maint.files import visible
 from maint.model.formatting import tell_times
 from maint.model.manager import CLOSE_COMMAND
@@ -73,7 +74,7 @@ def opened(
         ask=ask_secret if sys.stdin.isatty() else None,
         hidden=settings.secret_variables(),
     )
-    named = naming(settings, found.name, flags.connection)
+    named = naming(settings, found.name, flags)
 
     def warn(words: str) -> None:
         screen.warn(site.named(words))
@@ -137,11 +138,21 @@ def way_without(site: ConfiguredSite, words: str, command: str) -> str:
     return f"`maint {command} --store {shlex.quote(others[0])}` reads a copy" if others else ""
 
 
-def naming(settings: Settings, site: str, connection: Connection) -> Callable[[str], str]:
-    """Return what lets the commands of a hint say of which site they are, or where its config is kept."""
-    if connection.replaces_config and kept_config(site).is_file():
+def naming(settings: Settings, site: str, flags: Flags) -> Callable[[str], str]:
+    """Return what lets the commands of a hint say of which site they are, and where its config is or is kept."""
+    if flags.connection.replaces_config and kept_config(site).is_file():
         return partial(completed, option=with_kept_config(site))
-    return partial(named_in, site=site) if len(settings.names) > 1 else str
+    of_site = partial(named_in, site=site) if len(settings.names) > 1 else str
+    if not flags.config or settings.path is None or settings.path == _config_without_flag():
+        return of_site
+    option = f"--config {shlex.quote(str(settings.path))}"
+    return lambda words: of_site(completed(words, option))
+
+
+def _config_without_flag() -> Path | None:
+    with suppress(Invalid):  # MAINT_CONFIG names none that is there
+        return config_file(os.environ.get("MAINT_CONFIG"), os.environ)[0]
+    return None
 
 
 def named_in(hint: str, site: str) -> str:

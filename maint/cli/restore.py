@@ -117,7 +117,7 @@ def _naming_the_start(flags: Flags, clusters: Sequence[str]) -> Iterator[None]:
         if "playbook resume" not in (error.hint or ""):  # no run has begun
             words = join(["maint", "manager", "start", *(word for one in clusters for word in ("--cluster", one))])
             settings = settings_of(flags)
-            start = naming(settings, settings.site().name, flags.connection)(f"`{words}`")
+            start = naming(settings, settings.site().name, flags)(f"`{words}`")
             error.hint = "; ".join(filter(None, [error.way_on, f"{start} starts it without another restore"]))
         raise
 

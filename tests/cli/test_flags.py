@@ -116,7 +116,7 @@ def test_a_wrong_output_is_wrong_usage(folder):
         (("cluster", "stop", ""), "it is empty"),
         (("backup", "verify", "--level", "9"), "'9' is not a whole number"),
         (("cluster",), ""),
-        ((), ""),
+        (("--color", "never"), ""),
     ],
 )
 def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_stood(folder, words, message, json):

@@ -20,7 +20,7 @@ from maint.lab.create import SITE
 from maint.lab.manager import host_files
 from maint.lab.running import Lab
 from tests.steps.conftest import copy
-from tests.steps.operator import Operator, Said
+from tests.steps.operator import Operator, Said, maint
 
 TAKEN = 7  # a backup of a manager that redacts is taken, for audit only
 
@@ -185,3 +185,12 @@ def test_a_password_that_has_expired_is_exchanged_where_the_hint_says(operator: 
     assert ("manager.password" if whose == "manager" else "password") in hint
     file.write_text(now)
     assert operator(*command).code == 0
+
+
+def test_a_command_to_type_names_the_config_that_was_named_unless_it_is_found_without(operator: Operator) -> None:
+    named = maint("backup", "show", "nosuch", "--config", operator.config, "-o", "json").error["hint"]
+    command = named.partition("`")[2].partition("`")[0]
+    assert command == f"maint backup list --config {operator.config}"
+    assert maint(*command.split()[1:], "--allow-plain").code == 0
+    found = operator("backup", "show", "nosuch", "-o", "json").error["hint"]
+    assert found == named.replace(f" --config {operator.config}", "")

@@ -73,19 +73,22 @@ class Operator:
     def __call__(self, *words: str, given: str | None = None, **env: str) -> Said:
         """Run a command in this process; one that looks at a server without TLS says that it may."""
         plain = ("--allow-plain",) if words and words[0] in _LOOKING else ()
-        return maint(*words, *plain, "--config", self.config, given=given, **env)
+        return maint(*words, *plain, given=given, **{"MAINT_CONFIG": self.config, **env})
 
     def start(self, *words: str, **more: Any) -> "subprocess.Popen[str]":
         """Start a command in a process of its own."""
         pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(
-            [sys.executable, "-c", "from maint.cli.start import main; main()", *words, "--config", self.config],
-            **{**pipes, "text": True, "env": environment(), **more},
+            [sys.executable, "-c", "from maint.cli.start import main; main()", *words],
+            **{**pipes, "text": True, **more, "env": self._named(more.get("env"))},
         )
 
     def fork(self, *words: str, env: Mapping[str, str] | None = None) -> Command:
         """Begin a command in a process of its own that needs no start of Python."""
-        return Command([*words, "--config", self.config], env or environment())
+        return Command(words, self._named(env))
+
+    def _named(self, env: Mapping[str, str] | None) -> Mapping[str, str]:
+        return {"MAINT_CONFIG": self.config, **(env or environment())}
 
     def restore(self, *words: str) -> Said:
         """Run the disaster recovery of the manager alone."""

@@ -18,7 +18,7 @@ import msgspec
 from maint.errors import WorkFailed
 from maint.model.json import Json
 
-_OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT", "MAINT_CONFIG")  # said to each process in so many words
+_OF_ONE = ("MAINT_SITE", "MAINT_OUTPUT")  # said to each process in so many words
 ONE_OF_MANY = "MAINT_ONE_OF_MANY"  # said to each process: who began it does what is done once for all
 _PROGRAM = (sys.executable, "-P", "-m", "maint")  # -P: never what lies in the working folder
 _LINES = 10_000  # of what a process says beside its result, the last ones are kept

@@ -33,11 +33,11 @@ class VcOperator:
 
     def maint(self, *words: str, given: str | None = None, **env: str) -> Said:
         """Run `maint WORDS`."""
-        return maint("--config", self.config, *words, given=given, **env)
+        return maint(*words, given=given, **{"MAINT_CONFIG": str(self.config), **env})
 
     def fork(self, *words: str) -> Command:
         """Begin `maint WORDS` in a process of its own."""
-        return Command([*words, "--config", self.config], environment(), folder=os.fspath(self.folder))
+        return Command(words, environment(MAINT_CONFIG=str(self.config)), folder=os.fspath(self.folder))
 
     @property
     def sealed(self) -> list[str]:

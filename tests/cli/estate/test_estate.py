@@ -199,7 +199,7 @@ def config(backed_up: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def said(config: Path, *words: str, **more: str) -> Said:
-    return maint(*words, "--allow-plain", "--config", str(config), **more)
+    return maint(*words, "--allow-plain", **{"MAINT_CONFIG": str(config), **more})
 
 
 def test_each_site_answers_for_itself_and_the_summary_tells_of_all(config: Path) -> None:

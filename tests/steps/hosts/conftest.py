@@ -55,7 +55,7 @@ class Hosts:
         return self("playbook", "plan", str(path))
 
     def __call__(self, *words: str) -> Said:
-        return maint(*words, "--config", str(self.config))
+        return maint(*words, MAINT_CONFIG=str(self.config))
 
     def file(self, path: str) -> Path:
         """Return where a file of the first host really lies."""
