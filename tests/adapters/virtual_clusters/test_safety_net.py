@@ -57,7 +57,7 @@ def there(vc: VcOperator) -> VcOperator:
 
 def run_of(said) -> str:
     """Return the run that the last words name."""
-    found = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)
+    found = re.search(r"`maint vc undo (\S+)(?: --vc \S+)?` brings it back until", said.err)
     assert found, said.err
     return found[1]
 

@@ -14,6 +14,7 @@ from tests.steps.kerberos.conftest import FIRST, MASTER, PRINCIPAL, SECOND, USER
 from tests.steps.kerberos.kdc import AHEAD
 
 INIT = ("vc", "init-user", FIRST, USER, "--yes")
+UNDONE = r"`maint vc undo (\S+)(?: --vc \S+)?` brings"
 
 
 def wanted(owner):
@@ -57,12 +58,12 @@ def test_the_secrets_are_written_and_a_second_time_nothing_is(owner, way):
 def test_what_was_replaced_comes_back_and_what_stands_there_then_can_come_back_too(owner, way):
     before = secrets_of(owner)
     said = owner(*INIT)
-    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    run_id = re.search(UNDONE, said.err)[1]
     shown = owner("vc", "undo", run_id, "--dry-run")
     assert f"bring back keytab {USER}; what is there under its name is sealed and REPLACED" in shown.out
     back = owner("vc", "undo", run_id, "--yes")
     assert (back.code, secrets_of(owner)) == (0, before), back.err
-    again = owner("vc", "undo", re.search(r"`maint vc undo (\S+)` brings it back until", back.err)[1], "--yes")
+    again = owner("vc", "undo", re.search(UNDONE, back.err)[1], "--yes")
     assert again.code == 0, again.err
     assert list(secrets_of(owner).values()) == wanted(owner)
 
@@ -72,7 +73,7 @@ def test_a_run_that_was_killed_once_all_was_written_keeps_the_old_ones_when_it_i
     stopped_once_written(owner)
     said = owner("playbook", "resume", "--yes")
     assert said.code == 0, said.err
-    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    run_id = re.search(UNDONE, said.err)[1]
     assert owner("vc", "undo", run_id, "--yes").code == 0
     assert secrets_of(owner) == before
 
@@ -278,7 +279,7 @@ def test_what_a_run_replaced_in_several_virtual_clusters_comes_back_in_its_own(o
     playbook.write_text(BOTH)
     said = owner("playbook", "run", str(playbook), "--yes")
     assert said.code == 0, said.err
-    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    run_id = re.search(UNDONE, said.err)[1]
     assert [dict(owner.cluster(name).secrets) for name in (FIRST, SECOND)] != before
     back = owner("vc", "undo", run_id, "--vc", FIRST, "--yes")
     assert back.code == 0, back.err
@@ -291,7 +292,7 @@ def test_what_a_run_replaced_in_several_virtual_clusters_comes_back_in_its_own(o
 def test_what_an_earlier_version_kept_of_a_virtual_cluster_comes_back(owner):
     before = secrets_of(owner)
     said = owner(*INIT)
-    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    run_id = re.search(UNDONE, said.err)[1]
     record = owner.state / "vc-undo" / f"{run_id}.json"
     written = json.loads(record.read_text())
     del written["objects"][0]["vc"]
@@ -338,7 +339,7 @@ def test_the_run_that_goes_on_from_a_half_change_is_the_one_that_can_be_undone(o
     assert said.code == 0, said.err
     whole(owner)
     assert owner("vc", "undo", first, "--yes").code == 5
-    run_id = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    run_id = re.search(UNDONE, said.err)[1]
     assert owner("vc", "undo", run_id, "--yes").code == 0
     assert secrets_of(owner) == before
 
@@ -351,7 +352,7 @@ def test_each_run_brings_back_what_was_there_before_it_although_nobody_took_up_t
     said = owner(*INIT)
     assert said.code == 0, said.err
     whole(owner)
-    earlier, second = re.findall(r"`maint vc undo (\S+)` brings it back until", said.err)
+    earlier, second = re.findall(UNDONE, said.err)
     assert earlier == first
     assert owner("vc", "undo", second, "--yes").code == 0
     assert secrets_of(owner) == between
@@ -368,7 +369,7 @@ def test_a_record_of_an_earlier_version_does_not_say_whose_it_is_and_counts_for_
     record.write_text(json.dumps(written))
     said = owner(*INIT)
     assert said.code == 0, said.err
-    second = re.search(r"`maint vc undo (\S+)` brings it back until", said.err)[1]
+    second = re.search(UNDONE, said.err)[1]
     assert owner("vc", "undo", second, "--yes").code == 0
     assert secrets_of(owner) == before
 
@@ -381,7 +382,7 @@ def test_what_a_run_wrote_that_went_on_from_a_half_change_is_not_taken_for_half_
     owner.give(owner.kdc.keytab(PRINCIPAL))
     said = owner(*INIT)
     assert said.code == 0, said.err
-    assert owner("vc", "undo", re.findall(r"`maint vc undo (\S+)` brings", said.err)[-1], "--yes").code == 0
+    assert owner("vc", "undo", re.findall(UNDONE, said.err)[-1], "--yes").code == 0
     assert secrets_of(owner) == between
 
 
@@ -407,5 +408,5 @@ def test_secrets_that_somebody_wrote_over_a_half_change_are_kept_and_not_replace
     said = owner(*INIT)
     assert said.code == int(fails), said.err
     if not fails:
-        assert owner("vc", "undo", re.findall(r"`maint vc undo (\S+)` brings", said.err)[-1], "--yes").code == 0
+        assert owner("vc", "undo", re.findall(UNDONE, said.err)[-1], "--yes").code == 0
     assert secrets_of(owner) == between

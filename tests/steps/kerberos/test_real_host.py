@@ -103,7 +103,7 @@ class RealHost:
         self.config.write_text(json.dumps({"state": str(folder / "state"), "sites": {"prod": site}}))
 
     def __call__(self, *words):
-        return maint(*words, "--config", str(self.config), **self.kdc.environment)
+        return maint(*words, MAINT_CONFIG=str(self.config), **self.kdc.environment)
 
     def start(self):
         code = "from maint.cli.app import main; main()"
