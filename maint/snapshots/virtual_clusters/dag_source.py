@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
 import msgspec
@@ -44,12 +44,14 @@ def read_dag(source: bytes) -> Dag | None:
     texts = _constants(tree)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     named = [_value(word.value, texts) for call in calls for word in call.keywords if word.arg == "job_name"]
-    dags = [call for call in calls if _called(call) in ("DAG", "dag")]
+    makers = _makers(tree)
+    dags = [call for call in calls if _called(call) in makers]
+    told = bool(dags) and not _handed_on(tree, makers)
     return Dag(
         calls=tuple(dict.fromkeys(name for name in named if isinstance(name, str))),
         unclear=any(not isinstance(name, str) for name in named) or any(map(_is_filled, calls)),
-        scheduled=any(_scheduled(call, texts) for call in dags) or not dags,
-        born_paused=bool(dags) and all(_born_paused(call, texts) for call in dags),
+        scheduled=any(_scheduled(call, texts) for call in dags) or not told,
+        born_paused=told and all(_born_paused(call, texts) for call in dags),
     )
 
 
@@ -123,16 +125,38 @@ def _constants(tree: ast.Module) -> Mapping[str, object]:
     }
 
 
+def _makers(tree: ast.Module) -> Collection[str]:
+    """Return the names by which a file makes DAGs, those that it gives them itself among them."""
+    found = {"DAG", "dag"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found.update(one.asname for one in node.names if one.name in ("DAG", "dag") and one.asname)
+        elif isinstance(node, ast.Assign) and _word(node.value) in found:
+            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return found
+
+
+def _handed_on(tree: ast.Module, makers: Collection[str]) -> bool:
+    """Whether a DAG may also be made where no call shows it: by a class of the file's own, or by `partial`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(_word(base) in makers for base in node.bases):
+            return True
+        if isinstance(node, ast.Call) and _called(node) == "partial" and any(_word(one) in makers for one in node.args):
+            return True
+    return False
+
+
 def _is_filled(call: ast.Call) -> bool:
     """Whether a task that runs a job gets its arguments from elsewhere (`**`), the job's name perhaps among them."""
     return _called(call) in _RUNNERS and any(word.arg is None for word in call.keywords)
 
 
 def _called(call: ast.Call) -> str:
-    function = call.func
-    return (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    return _word(call.func)
+
+
+def _word(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _value(node: ast.expr, texts: Mapping[str, object]) -> object:

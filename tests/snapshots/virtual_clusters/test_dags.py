@@ -30,6 +30,28 @@ def test_a_dag_races_unless_it_says_that_it_will_not(form: str, arguments: str, 
     assert dag.races is races
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        "from airflow.models import DAG as Flow\nFlow('y', schedule='@daily')",
+        "import airflow\nFlow = airflow.DAG\nFlow('y', schedule='@daily')",
+        "class Flow(DAG):\n    pass\nFlow('y', schedule='@daily')",
+        "Flow = partial(DAG, catchup=False)\nFlow('y', schedule='@daily')",
+    ],
+)
+@pytest.mark.parametrize("first", ["schedule=None", "schedule='@daily', is_paused_upon_creation=True"])
+def test_a_second_dag_of_a_file_races_by_whichever_name_it_is_made(first: str, second: str) -> None:
+    dag = read_dag(f"DAG('x', {first})\n{second}\n".encode())
+    assert dag is not None
+    assert dag.races
+
+
+def test_a_dag_by_another_name_that_will_not_race_does_not() -> None:
+    dag = read_dag(b"from airflow.models import DAG as Flow\nFlow('x', schedule=None)\nisinstance(1, Flow)\n")
+    assert dag is not None
+    assert not dag.races
+
+
 def test_the_jobs_that_a_dag_calls_are_read_from_text_and_constants() -> None:
     source = b"JOB = 'b'\nDAG('x', schedule=None)\nCdeRunJobOperator(job_name='a')\nCDEJobRunOperator(job_name=JOB)\n"
     dag = read_dag(source)
