@@ -45,6 +45,7 @@ class Switches:
     states: tuple[str, ...] = ("starting", "running", "succeeded")
     log_late: int = 0  # so many asks for a log are answered with "not found"
     update_replaces: bool = False
+    born_paused: bool = False  # whether a DAG whose file asks for it is paused upon creation
     kerberos: bool = True
     listed_late: int = 0  # so many lists of runs do not yet have the newest
 
@@ -210,7 +211,7 @@ class Api:
                 job["schedule"]["cronExpression"] = found[1]
             else:
                 job["schedule"].pop("cronExpression", None)
-            if "is_paused_upon_creation=True" in source:
+            if self.switches.born_paused and "is_paused_upon_creation=True" in source:
                 job["schedule"] |= {"paused": True, "pausedUponCreation": True}
         self.jobs[body["name"]] = job
         return Response("", self.switches.success)

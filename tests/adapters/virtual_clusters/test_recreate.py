@@ -101,6 +101,7 @@ def test_the_old_definition_comes_back_too(there):
 @pytest.fixture
 def dag(there: VcOperator) -> dict[str, Any]:
     """A DAG of that name in the job's place, awake although its file pauses it upon creation."""
+    there.api.switches.born_paused = True
     there.api.add_file("code", "etl.py", b"DAG('etl', schedule='@daily', is_paused_upon_creation=True)\n")
     made = {"name": "etl", "type": "airflow", "airflow": {"dagFile": "etl.py", "dagID": "the_dag"}}
     schedule = {"enabled": True, "cronExpression": "@daily", "pausedUponCreation": True, "user": "etl_user"}
