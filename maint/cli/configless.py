@@ -295,11 +295,6 @@ def connected(words: str, connection: Connection, site: str) -> str:
     return _READS_STORE.sub(lambda found: f"{found[0]} --store {shlex.quote(connection.store)}", words)
 
 
-def reads_store(command: str) -> bool:
-    """Whether a command, such as "backup list", takes `--store`."""
-    return _READS_STORE.match(f"maint {command}") is not None
-
-
 def with_store(named: ConfigFlags, connection: Connection) -> ConfigFlags:
     """Return the flags of a config with another store."""
     if not connection.store:

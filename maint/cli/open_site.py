@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import client_site, connected, kept_config, reads_store, settings_of, with_kept_config
+from maint.cli.configless import client_site, connected, kept_config, settings_of, with_kept_config
 from maint.cli.options import Connection, Flags, seconds_of
 from maint.cli.screen import Screen
 from maint.cli.typed_secret import ask_secret
@@ -97,8 +97,8 @@ def opened(
         if isinstance(error, CannotReach) and (way := way_to_lab(settings)):
             rest = (error.hint or "").split("; ")[1:]  # without where to look at its manager
             error.hint = "; ".join([way, *rest])
-        if isinstance(error, StoreFailed) and (way := way_without(site, error.in_a_line, flags.command)):
-            error.hint = "; ".join(filter(None, (error.hint, way)))
+        if isinstance(error, StoreFailed) and (way := way_without(site, error.in_a_line)):
+            error.hint = joined(error.hint or "", way)
         if flags.connection.store:
             error.hint = connected(error.hint or "", flags.connection, found.name) or None
             error.detail = tuple(connected(one, flags.connection, found.name) for one in error.detail)
@@ -118,24 +118,24 @@ _OF_A_CLUSTER = re.compile(r"`(maint vc [^`]+)`")
 _BARE = re.compile(rf"{_OF_A_SITE}[a-z]+( [a-z]+){{0,2}}( (?=\S*[A-Z\d-])[\w.-]+)?( --[a-z-]+( [\w.:/-]+)?)*")
 
 
-def way_without(site: ConfiguredSite, words: str, command: str) -> str:
-    """Return how one goes on where the first store or the shared state is gone for good; "" where it is neither.
+def joined(hint: str, way: str) -> str:
+    """Return a hint with a further way on that it does not name yet."""
+    return hint if way in hint else f"{hint}; {way}" if hint else way
 
-    Args:
-        command: such as "backup list"; one that takes no `--store` reads no copy.
-    """
+
+def way_without(site: ConfiguredSite, words: str) -> str:
+    """Return how one goes on where words tell that the first store or the shared state is away; "" where of neither."""
     opened = [site.__dict__.get("store"), site.__dict__.get("shared"), *site.__dict__.get("copies", ())]  # if ever
     places = [one.location for one in opened if one is not None]
     named = [one for one in places if re.search(rf"(?<!\S){re.escape(one)}(?![^\s/;:,])", words)]
-    lost, settings = max(named, key=len, default=""), site.configured.settings
-    if lost and site.shared is not None and lost == site.shared.location:
-        keys = "`shared_state` and `shared_state_key`" if settings.shared_state_key else "`shared_state`"
-        return f"where it is lost for good, and no other machine is at work: take {keys} out of the config"
-    backup, used = settings.backup, site.settings.backup  # the second as `--store` has it
-    if not (lost and backup and used and reads_store(command)) or lost != site.store.location:
+    if not (lost := max(named, key=len, default="")):
         return ""
-    others = [one for one in (backup.store, *backup.copies) if one != used.store]
-    return f"`maint {command} --store {shlex.quote(others[0])}` reads a copy" if others else ""
+    if site.shared is not None and lost == site.shared.location:
+        keys = "`shared_state` and `shared_state_key`" if site.settings.shared_state_key else "`shared_state`"
+        return f"where it is lost for good, and no other machine is at work: take {keys} out of the config"
+    from maint.snapshots.records import a_copy  # only where something was not reached
+
+    return a_copy(site).removeprefix("; ") if lost == site.store.location else ""
 
 
 def naming(settings: Settings, site: str, flags: Flags) -> Callable[[str], str]:

@@ -21,7 +21,7 @@ from maint.cli.composition import ConfiguredSite
 from maint.cli.configless import settings_of
 from maint.cli.estate.processes import ONE_OF_MANY
 from maint.cli.monitoring.outcomes import NOTICE, last
-from maint.cli.open_site import opened, way_to_lab, way_without
+from maint.cli.open_site import joined, opened, way_to_lab, way_without
 from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
@@ -150,8 +150,8 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
         for label, look in looks.items():
             try:
                 for line in guarded(label, look, lab):
-                    way = way_without(site, line.words, "backup list") if line.state == FAIL else ""
-                    yield replace(line, hint=site.named("; ".join(filter(None, (line.hint, way)))))
+                    way = way_without(site, line.words) if line.state == FAIL else ""
+                    yield replace(line, hint=site.named(joined(line.hint, way)))
             except DeadlinePassed as error:
                 yield Line(label, FAIL, error.message, "what comes after it was not looked at; give it more time")
                 return
