@@ -36,7 +36,8 @@ def _says_what_next(call: ast.Call) -> bool:
     if None in given:  # handed on as a whole
         return True
     hint = given.get("hint")
-    if hint is not None and not (isinstance(hint, ast.Constant) and not hint.value):
+    perhaps = isinstance(hint, ast.Call) and _name(hint.func) == "get" and len(hint.args) == 1
+    if hint is not None and not perhaps and not (isinstance(hint, ast.Constant) and not hint.value):
         return True
     kind = getattr(errors, _name(call.func), None)
     return bool(getattr(kind, "otherwise", "")) or (kind is errors.Invalid and "at" in given)

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO, cast
 
 from maint.adapters.stores.stored_files import (
@@ -37,6 +38,7 @@ _HINTS = {
     errno.EACCES: "look at who owns the folder, and who runs maint",
     errno.EPERM: "look at who owns the folder, and who runs maint",
     errno.EIO: "look at the disk (dmesg, smartctl) before trusting anything on it",
+    errno.ENAMETOOLONG: "that file system takes no names of such a length: put the store on another one",
     errno.ENOENT: "stores and shared_state are folders that can be made: look at the path, and at what is mounted",
     errno.ENOTDIR: "a file is where a folder must be: look at the path",
     errno.ELOOP: "symbolic links inside a store are not followed; put real files there",
@@ -173,8 +175,9 @@ class LocalStore:
         except promised:
             raise
         except OSError as error:
-            words = [error.strerror or str(error)]
-            raise StoreFailed(f"{what} in {self._root}", detail=words, hint=_HINTS.get(error.errno or 0)) from None
+            mounted = f"look at what is mounted there, and at its server: `findmnt -T {quote(str(self._root))}`"
+            hint = _HINTS.get(error.errno or 0, mounted)
+            raise StoreFailed(f"{what} in {self._root}", detail=[error.strerror or str(error)], hint=hint) from None
 
     @contextmanager
     def _folder(self, folders: Sequence[str], *, make: bool = False) -> Iterator[int]:

@@ -170,6 +170,21 @@ def test_a_full_disk_says_so_and_what_to_do(tmp_path: Path) -> None:
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT, errno.ENOLCK])
+def test_a_mount_whose_server_is_away_is_told_with_what_to_do(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    put(store, "prod/a")
+
+    def away(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched, pytest.raises(StoreFailed) as failed:
+        patched.setattr(os, "stat", away)  # no server of a mount can be counted on to be at hand
+        store.size("prod/a")
+    assert f"findmnt -T {tmp_path / 'store'}" in str(failed.value.way_on)
+
+
 def test_a_store_that_is_a_file_is_a_failure_with_words(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
     store = LocalStore(tmp_path / "store")
