@@ -15,8 +15,8 @@ from maint.model.json import Json
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
-from maint.snapshots.records import Record, insist_there, read_kinds, write_record
-from maint.snapshots.replicate import WINDOW, every_store
+from maint.snapshots.records import Record, insist_there, named, read_kinds, write_record
+from maint.snapshots.replicate import LOOKED, WINDOW, every_store
 
 OPENED, CLOSED = "opened", "closed"
 RECORD = "window.json"  # in the state folder of the site that opened one
@@ -73,6 +73,7 @@ class Announced(msgspec.Struct, frozen=True):
 
     open: Sequence[AnnouncedWindow] = ()
     doubts: Sequence[str] = ()
+    unread: Mapping[str, Sequence[str]] = {}  # by store: names of records that cannot be verified
 
 
 def record_of(state: Path) -> Path:
@@ -130,7 +131,7 @@ def announced(site: Site) -> Announced:
     """Return what the site's stores, and the sites beside it, tell of open windows; who cannot be asked is a doubt."""
     told = beside(site)
     found = {(one.run, one.opened_at): one for one in told.open}
-    doubts = list(told.doubts)
+    doubts, unread = list(told.doubts), dict[str, Sequence[str]]()
     for target in _stores(site):
         try:
             insist_there(target)
@@ -140,7 +141,20 @@ def announced(site: Site) -> Announced:
             continue
         found |= {(one.run, one.opened_at): one for one in told.open}
         doubts += told.doubts
-    return Announced(list(found.values()), doubts)
+        unread |= told.unread
+    return Announced(list(found.values()), doubts, unread)
+
+
+def settle(site: Site, told: Announced) -> Sequence[str]:
+    """Note that the hosts were looked at since, so that these records are no doubt; return what could not be noted."""
+    problems: list[str] = []
+    for target in _stores(site):
+        if names := told.unread.get(target.store.location):
+            try:
+                write_record(target, LOOKED, named(names[-1])[1], {"names": list(names), "by": actor()})
+            except WorkFailed as refused:
+                problems.append(f"what was seen is not kept in {target.store.location}: {refused.in_a_line}")
+    return problems
 
 
 def announced_here(sight: Sight) -> Announced:
@@ -148,13 +162,17 @@ def announced_here(sight: Sight) -> Announced:
     if sight.settings.backup is None:
         return Announced()
     records, doubtful = read_kinds(sight, WINDOW)
+    if doubtful:
+        seen = {name for one in read_kinds(sight, LOOKED)[0] for name in one.facts["names"]}
+        doubtful = [one for one in doubtful if one not in seen]
     over = {_key(one) for one in records if one.facts.get("state") == CLOSED}
     doubts = [
         f"a redaction window may be open: {show_count(len(doubtful), 'record')} of windows in {sight.store.location}"
         f" cannot be verified, the last one {name}"
         for name in doubtful[-1:]
     ]
-    return Announced([_window(one) for one in records if _key(one) not in over], doubts)
+    unread = {sight.store.location: doubtful} if doubtful else {}
+    return Announced([_window(one) for one in records if _key(one) not in over], doubts, unread)
 
 
 def beside(sight: Sight) -> Announced:

@@ -116,6 +116,29 @@ def test_a_record_that_cannot_be_verified_is_told_and_the_hosts_are_looked_at(le
     assert (here.options.read_bytes(), redacts(here)) == (before, True)
 
 
+def test_a_record_that_cannot_be_verified_is_no_doubt_any_more_once_the_hosts_were_looked_at(left_open):
+    here, _ = left_open
+    there = Elsewhere(here, trusted=False)  # as where the key that signed went with its machine
+    assert there("manager", "export", "--close-window", "--yes").code == 0
+    assert there.window() == [("ok", "closed")]
+    said = there("backup", "create", "--open-window", "--yes")
+    assert (said.code, "cannot be verified" in said.err) == (0, False), said.err
+    *_, opened = records(here)
+    for end in ("", ".sig"):
+        shutil.copy(f"{opened}{end}", f"{opened.with_name('2999' + opened.name[4:])}{end}")
+    ((state, words),) = there.window()  # what is new is one
+    assert (state, "1 record of windows" in words) == ("warn", True)
+
+
+def test_a_look_at_the_hosts_that_finds_a_line_of_somebody_else_settles_nothing(left_open):
+    here, before = left_open
+    there = Elsewhere(here, trusted=False)
+    here.options.write_bytes(before + b"\nexport CMF_JAVA_OPTS='-Dcom.cloudera.api.redaction=false'\n")
+    said = there("manager", "export", "--close-window", "--yes")
+    assert (said.code, "a line of somebody else's" in said.err) == (0, True), said.err
+    assert "cannot be verified" in there.window()[0][1]
+
+
 def test_the_metrics_of_a_machine_that_cannot_tell_of_a_window_say_so_until_it_can(left_open):
     here, _ = left_open
     config, figures = here.lab.folder / "config.yaml", here.lab.folder / "maint.prom"

@@ -31,6 +31,7 @@ from maint.snapshots.open_windows import (
     forget_beside,
     is_ours,
     remembered,
+    settle,
     was_closed,
 )
 from maint.steps.hosts.fan_out import texts
@@ -71,6 +72,7 @@ def close_elsewhere(site: Site, limit: float) -> Progress:
     if stale:
         yield from server_options.restart_until_heard(site, stale, limit)
     problems = [line for one in told.open for line in close_announced(site, one.run, one.opened_at)]
+    problems += [] if foreign else settle(site, told)
     forget_beside(site, [host.name for host in hosts])
     words = "the manager redacts again" if stale else "no window is open"
     if foreign:
