@@ -178,7 +178,8 @@ def name_cluster(site: ConfiguredSite, screen: Screen, at_work: Collection[str])
         return
 
     def whole(found: re.Match[str]) -> str:
-        told = {"--vc", *names}.intersection(found[1].split())
+        words = found[1].split()  # `vc init` and `vc init-user` take the name as their first argument, too
+        told = "--vc" in words or (words[2] in ("init", "init-user") and names.intersection(words[3:4]))
         return found[0] if told else f"`{found[1]} --vc {next(iter(at_work))}`"
 
     site.named = screen.named = lambda words: before(_OF_A_CLUSTER.sub(whole, words))

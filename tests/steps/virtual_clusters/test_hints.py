@@ -1,9 +1,11 @@
 """A run that failed gets the remedy for what its last words tell."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from maint.cli.open_site import name_cluster
 from maint.steps.virtual_clusters.runs import room_hint
 from tests.steps.operator import Operator
 
@@ -67,3 +69,19 @@ def test_of_several_virtual_clusters_a_playbook_names_the_one_it_works_on(loaded
     words = ("--set", f"vc={first_of_two}", "--set", "order=nosuch")
     said = loaded("playbook", "run", "resume-schedules", *words, "--yes", "-o", "json")
     assert (said.code, said.error["hint"]) == (5, f"`maint vc job list --vc {first_of_two}` shows what there is")
+
+
+@pytest.mark.parametrize(
+    ("command", "whole"),
+    [
+        ("maint vc job unpause --name etl", "maint vc job unpause --name etl --vc etl"),
+        ("maint vc status --vc etl", "maint vc status --vc etl"),
+        ("maint vc init etl", "maint vc init etl"),
+        ("maint vc init-user etl ann", "maint vc init-user etl ann"),
+    ],
+)
+def test_a_job_that_is_called_like_a_virtual_cluster_names_none_in_a_command_to_type(command: str, whole: str) -> None:
+    named = [SimpleNamespace(name=name) for name in ("etl", "etl-2")]
+    site = SimpleNamespace(settings=SimpleNamespace(virtual_clusters=named), named=str)
+    name_cluster(site, SimpleNamespace(named=str), ["etl"])
+    assert site.named(f"`{command}` does it") == f"`{whole}` does it"
