@@ -14,7 +14,8 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +24,7 @@ import maint
 from maint.cli.command import command
 from maint.cli.options import Flags, option
 from maint.config.paths import absolute
-from maint.errors import TEMPORARY_ROOM, Refused, UsageError, WorkFailed
+from maint.errors import TEMPORARY_ROOM, Refused, UsageError, WorkFailed, shortage
 from maint.files import replace, writing
 from maint.model.formatting import show_count, show_size
 from maint.render import from_file
@@ -85,7 +86,7 @@ def bundle(
     if flags.dry_run:
         flags.screen().emit({"path": str(target)}, f"would fetch {len(tested().splitlines())} wheels into {target}")
         return
-    with tempfile.TemporaryDirectory() as name, writing(folder := Path(name), TEMPORARY_ROOM):
+    with tempfile.TemporaryDirectory() as name, _in_room_for_temporary(folder := Path(name)):
         (folder / "constraints.txt").write_text(tested(hashes=True))
         _fetch(folder, python)
         own = own_wheel(folder / "wheels")
@@ -99,6 +100,16 @@ def bundle(
     digest = hashlib.sha256(content).hexdigest()
     words = f"{target}: {show_count(len(names), 'wheel')}, {show_size(len(content))}, SHA-256 {digest}"
     flags.screen().emit({"path": str(target), "sha256": digest, "packages": list(names)}, words)
+
+
+@contextmanager
+def _in_room_for_temporary(folder: Path) -> Iterator[None]:
+    """Turn an OSError in the block into WorkFailed: there is no room, but another folder can be named."""
+    try:
+        yield
+    except OSError as error:
+        words = f"{folder} cannot be written: {error.strerror or error}"
+        raise shortage(error) or WorkFailed(words, hint=TEMPORARY_ROOM) from error
 
 
 def _fetch(folder: Path, python: str) -> None:
