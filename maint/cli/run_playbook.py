@@ -277,7 +277,9 @@ def _taken_up(
 
 def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
     """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
-    kinds, remaining = {action.kind for action in past.plan.actions}, {action.kind for action, _ in actions_left(past)}
+    kinds, left = {action.kind for action in past.plan.actions}, actions_left(past)
+    # A final step that has ended, and only follows this attempt too, gives no TLS that is not there already.
+    remaining = {one.kind for one, state in left if one.phase is not Phase.FINALLY or state != "looks again"}
     puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
     sent = any(past.record(index).notes.get("sent") is not None for index in puts)
     behind = kinds & _RESTARTS and not remaining & {*BEFORE_TLS, *_RESTARTS}

@@ -93,6 +93,20 @@ def test_between_put_and_restart_a_run_that_is_taken_up_logs_in_as_the_restored_
     assert (said.code, "goes in clear to" in said.err, lost.lab.world.tls) == (0, True, False), said.err
 
 
+def test_a_final_restart_that_a_run_does_again_lets_no_password_go_in_clear_once_tls_is_there(
+    lost: Operator, tmp_path: Path
+) -> None:
+    look = {"groups": ["manager"], "command": "test -e /mended", "reads": True}
+    steps = [{"do": "license.upload"}, {"do": "server.restart"}, {"do": "host.run", "with": look}]
+    text = {"name": "mine", "summary": "Mine.", "steps": [{"name": "so", **one} for one in steps]}
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({**text, "finally": [{"name": "last", "do": "server.restart", "timeout": "5s"}]}))
+    assert lost("playbook", "run", str(path), "--yes").code == 1
+    with impostor(lost) as arrived:
+        said = lost("playbook", "resume", "--timeout", "5s")
+    assert (said.code != 0, arrived) == (True, set()), said.err
+
+
 RESTART = {"do": "host.run", "with": {"groups": ["manager"], "command": "systemctl restart cloudera-scm-server"}}
 WAITS = {
     "restart": [{"do": "server.restart"}],
