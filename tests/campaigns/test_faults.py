@@ -36,7 +36,7 @@ from tests.steps.operator import Operator, Said
 
 CALLS = frozenset({"write", "fsync", "link", "unlink", "mkdir", "rename", "open", "stat"})
 STRIDE = size(13, 1)  # calls between two that fail
-LAYERS = ("maint.adapters.stores.local", "maint.files")
+LAYERS = ("maint.adapters.stores.local", "maint.files", "maint.publishing")
 
 
 class Disk:
