@@ -50,6 +50,7 @@ from maint.snapshots.capture import (
 from maint.snapshots.catalogue import Entry, Gone, entries
 from maint.snapshots.diff import differences, of_server, of_snapshot
 from maint.snapshots.open_windows import remembered
+from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import Verification
 from maint.snapshots.verify import future, verify
 from maint.snapshots.virtual_clusters.document import part_name
@@ -304,7 +305,7 @@ def _unfit(entry: Entry) -> str:
     if entry.snapshot is None:
         return entry.problem or "" if entry.unread else f"cannot be believed: {entry.problem}"
     if not entry.snapshot.restorable:
-        return "is audit-only"
+        return "is audit-only" if entry.snapshot.has(DEPLOYMENT) else "holds virtual clusters alone"
     if entry.rejected:
         return f"did not come back in its last drill: {entry.drilled.reason if entry.drilled else ''}"
     return ""

@@ -24,6 +24,8 @@ from maint.steps.virtual_clusters.init_host import address_of, master_of, sweep
 from maint.steps.virtual_clusters.step import VcArguments, VcStep, cluster_of, own_certificate
 from maint.steps.virtual_clusters.uploads import refuse_other_bytes, unread_dags, watched
 
+_BEGUN = "newest run before"  # the note about a job's runs before it was made: later ones it began by itself
+
 
 class UndoDeletionsArguments(VcArguments):
     """Which run's deletions come back."""
@@ -85,22 +87,26 @@ class UndoDeletions(VcStep[UndoDeletionsArguments]):
     def _job_back(
         site: Site, work: Work, cluster: VirtualCluster, raw: Object, one: safety_net.SealedObject
     ) -> Generator[str, None, str]:
-        live = cluster.job(one.name)
-        if live is not None and same_job(live, sendable_job(raw), pauses=False):
-            if work.noted("made") == one.name:  # an earlier attempt may have ended before it was paused
-                safety_net.rest_made(cluster, site.clock, live)
-            return ", as it was"
-        if live is not None:
+        live, words = cluster.job(one.name), ", as it was"
+        same = live is not None and same_job(live, sendable_job(raw), pauses=False)
+        if live is not None and not same:
             yield from safety_net.seal_before(site, work, cluster, live, "")
             cluster.delete_job(one.name)
-        yield f"creating job {one.name}"
-        work.note("made", one.name)
-        newest = cluster.newest_run(one.name) if one.races else None
-        words = safety_net.create_asleep(cluster, site.clock, raw)
-        if one.races:
+        if live is None or not same:
+            yield f"creating job {one.name}"
+            newest = cluster.newest_run(one.name) if one.races else None
+            work.note(_BEGUN, newest.id if newest else 0)
+            work.note("made", one.name)
+            words = safety_net.create_asleep(cluster, site.clock, raw)
+        elif work.noted("made") == one.name:  # an earlier attempt may have ended before it was paused
+            safety_net.rest_made(cluster, site.clock, live)
+        else:
+            return words
+        begun = work.noted(_BEGUN)
+        if one.races and isinstance(begun, int):
             yield f"waiting whether DAG {one.name} started by itself"
             site.clock.sleep(safety_net.PARSED)
-            started = safety_net.started_by_itself(cluster, one.name, newest.id if newest else 0)
+            started = safety_net.started_by_itself(cluster, one.name, begun)
             words += f"; {started or 'no run of it started by itself'}"
         return words
 

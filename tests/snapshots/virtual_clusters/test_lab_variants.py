@@ -1,5 +1,6 @@
 """Restores into the lab's virtual cluster when what is there is more, or other, than a snapshot holds."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from maint.errors import WorkFailed
 from maint.lab.manager.load import Options
 from maint.lab.running import Lab
 from maint.steps.virtual_clusters import restorer, safety_net
@@ -235,6 +237,25 @@ def test_an_undo_that_may_start_a_dag_says_so_before_and_tells_its_runs_after(
         said = call(operator, "undo", deletion)
     assert "DAG racer started by itself before it was paused: `maint vc run kill --id" in said.err
     assert job(operator, "racer")["schedule"]["paused"] is True
+
+
+def test_an_undo_that_is_taken_up_before_its_dag_was_paused_tells_the_runs_that_this_started(
+    operator: Operator, tmp_path: Path, read_soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_racing(operator, tmp_path, "early")
+    call(operator, "job", "delete", "--name", "early")
+
+    def lost(*_: Any) -> None:
+        while not operator("vc", "run", "list", "--filter", "job[eq]early", "-o", "json").json["runs"]:
+            time.sleep(0.1)
+        raise WorkFailed("the machine is gone", hint="none")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(safety_net, "rest_for_good", lost)
+        call(operator, "undo", last_run(operator), code=1)
+    said = operator("playbook", "resume", last_run(operator), "--yes")
+    assert (said.code, job(operator, "early")["schedule"]["paused"]) == (0, True), said.err
+    assert "DAG early started by itself before it was paused: `maint vc run kill --id" in said.err
 
 
 def test_a_restored_dag_that_its_own_file_wakes_is_paused_again(

@@ -66,6 +66,13 @@ def test_without_a_backup_nothing_is_touched(loaded, verb):
     assert loaded.sent == []
 
 
+def test_a_backup_of_virtual_clusters_alone_proves_nothing_and_is_called_that(loaded):
+    shutil.rmtree(store(loaded))
+    assert loaded("vc", "backup").code == 0
+    refused(delete(loaded), "holds virtual clusters alone")
+    assert loaded.sent == []
+
+
 def test_a_backup_that_is_too_old_stops_no_cluster(loaded):
     loaded.forget_requests()
     refused(loaded("cluster", "stop", "base", "--yes", "--max-age", "1ms"), "and 0.0s is allowed")
