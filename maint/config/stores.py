@@ -83,11 +83,14 @@ class S3Settings(Strict):
         said = own.model_dump(exclude={"name"}, exclude_none=True) if own else {}
         return self.model_copy(update=said)
 
+    def where(self, bucket: str) -> str:
+        """Return where the config says how a bucket is reached."""
+        return f"backup.s3.buckets.{bucket}" if self.own(bucket) else "backup.s3"
+
     def keys(self, store: str) -> dict[str, str]:
         """Return the references to the keys with which a store is reached, by their names in the config; else {}."""
         if not store.startswith("s3://"):
             return {}
         bucket = store.removeprefix("s3://").partition("/")[0]
-        where = f"backup.s3.buckets.{bucket}" if self.own(bucket) else "backup.s3"
-        of = self.of(bucket)
+        where, of = self.where(bucket), self.of(bucket)
         return {f"{where}.access_key": of.access_key, f"{where}.secret_key": of.secret_key}

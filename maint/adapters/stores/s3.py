@@ -38,6 +38,7 @@ try:
     from botocore.parsers import ResponseParserError
     from botocore.session import Session
 
+    from maint.adapters.stores.s3_hints import CONDITION, hint_for
     from maint.adapters.stores.s3_wire import PIECE, UP, S3Service, Wire
 except ImportError:
     raise Invalid("S3 stores need botocore, which is not installed", hint="pip install 'maint[s3]'") from None
@@ -49,15 +50,7 @@ _TAKEN = frozenset({"412", "PreconditionFailed"})
 _UNUSABLE = (ResponseParserError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 _WRITER = "maint-writer"
 _PASSING = re.compile(r"[^/]+/(under-way|lease|clock)/[^/]+")  # of a site: what goes again with the run that wrote it
-_HINTS = {
-    "403": "look at the rights of the access key",
-    "AccessDenied": "look at the rights of the access key",
-    "InvalidAccessKeyId": "look at backup.s3.access_key",
-    "SignatureDoesNotMatch": "look at backup.s3.secret_key",
-    "RequestTimeTooSkewed": "set this machine's clock right (timedatectl), or the service's",
-    "NoSuchBucket": "make the bucket first",
-    "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
-}
+_BUCKET = re.compile(r"[\w.-]{1,255}", re.ASCII)  # what botocore sends at all; the services know better
 
 
 def opened(parts: SplitResult, access: Access) -> "S3Store":
@@ -65,9 +58,12 @@ def opened(parts: SplitResult, access: Access) -> "S3Store":
     if not parts.hostname or parts.port or parts.username:
         words = f"{parts.geturl()!r} names no bucket"
         raise Invalid(words, hint="write s3://BUCKET/PREFIX; backup.s3 says where that is")
+    if not _BUCKET.fullmatch(parts.netloc):
+        words = f"{parts.netloc!r} cannot be the name of a bucket"
+        raise Invalid(words, hint="write s3://BUCKET/PREFIX with letters, digits, dots and hyphens in BUCKET")
     own = access.backup.s3.of(parts.netloc)
     keys = [in_one_line(access.secrets.resolve(one), one) for one in (own.access_key, own.secret_key)]
-    return S3Store(S3Service(own, *keys), parts.netloc, unquote(parts.path))
+    return S3Store(S3Service(own, access.backup.s3.where(parts.netloc), *keys), parts.netloc, unquote(parts.path))
 
 
 class S3Store:
@@ -269,8 +265,7 @@ class S3Store:
                 return
         raise StoreFailed(
             f"{self.location} overwrites what is there: it ignores the condition If-None-Match",
-            hint="use a service that honours conditional writes (Ceph: a bucket without versioning);"
-            " backups there could be replaced",
+            hint=f"{CONDITION}; backups there could be replaced",
         )
 
     def _takes_pieces(self) -> bool:
@@ -296,9 +291,8 @@ class S3Store:
         except ClientError as error:
             answer = error.response.get("Error", {})
             words = scrub(f"{answer.get('Code', 'error')}: {answer.get('Message', 'no words')}")
-            raise StoreFailed(
-                f"{what} in {self.location}", detail=[words], hint=_HINTS.get(_code_of(error), UP)
-            ) from None
+            hint = hint_for(error.response, self._service.where)
+            raise StoreFailed(f"{what} in {self.location}", detail=[words], hint=hint) from None
         except _UNUSABLE as error:
             unusable = f"{what} in {self.location}: its answer is not what S3 answers"
             raise StoreFailed(unusable, detail=[scrub(str(error))[:200]], hint=UP) from None

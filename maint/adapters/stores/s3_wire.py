@@ -16,7 +16,8 @@ from maint.adapters.http.answers import read_reply
 from maint.adapters.http.request import BLOCK, HttpCall, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
 from maint.config.stores import S3Settings
-from maint.model.secret import Secret
+from maint.errors import CannotReach
+from maint.model.secret import Secret, scrub
 from maint.retry import delays
 
 PIECE = 16 * 1024 * 1024  # bytes that are sent at once; 10,000 such pieces make the largest file
@@ -33,6 +34,7 @@ class S3Service(msgspec.Struct, frozen=True):
     """Where and how an S3-compatible service is reached."""
 
     said: S3Settings
+    where: str  # in the config that is said
     access_key: Secret
     secret_key: Secret
 
@@ -50,14 +52,15 @@ class Wire:
     def __init__(self, service: S3Service, address: str) -> None:
         peer = Peer(
             ca=service.said.ca,
-            ca_hint="backup.s3.ca must name a PEM file",
-            authority_hint="give backup.s3.ca the authority's certificate",
-            name_setting="backup.s3.endpoint",
+            ca_hint=f"{service.where}.ca must name a PEM file",
+            authority_hint=f"give {service.where}.ca the authority's certificate",
+            name_setting=f"{service.where}.endpoint",
             unreachable=lambda _: UP,
             proxy=service.said.proxy or _proxy_for(address),
             usual_proxy=True,
             keep_open=_AT_ONCE,
         )
+        self._where = service.where
         self._transport = Transport(peer, _LIMITS, lambda _: None)
 
     def carry(self, request: Any, **_: object) -> AWSResponse:  # of what botocore tells, only the request matters
@@ -82,6 +85,13 @@ class Wire:
         total = None if request.stream_output else _LIMITS.whole * (1 + length // PIECE)
         call = HttpCall(request.method, request.url, _LIMITS.read, total, body=blocks, length=length, type=kind)
         answer = self._transport.stream(call, Signed(request.url, headers))
+        # Without a region botocore would ask for it, and be sent elsewhere again, without end.
+        if answer.status_code // 100 == 3 and "x-amz-bucket-region" not in answer.headers:
+            to = scrub(answer.headers.get("Location", "").partition("?")[0])[:200]
+            raise CannotReach(
+                f"{call.origin} sends elsewhere ({answer.status_code})" + (f": to {to}" if to else ""),
+                hint=f"{self._where}.endpoint must be the service itself, in the bucket's region",
+            )
         raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
         return AWSResponse(request.url, answer.status_code, answer.headers, raw)
 

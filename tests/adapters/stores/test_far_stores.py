@@ -430,6 +430,17 @@ def test_object_lock_keeps_what_is_written_and_not_the_flag_of_a_run(object_stor
         client.delete_object(Bucket=bucket, Key="site/a/part", VersionId=versions[0]["VersionId"])
 
 
+def test_a_lock_on_a_bucket_made_without_is_told_with_what_to_do_about_it(object_store: str) -> None:
+    s3 = S3Settings.model_construct(
+        endpoint=object_store, access_key="some-id", secret_key="some-secret", lock=86400.0, lock_mode="compliance"
+    )
+    backup = BackupSettings.model_construct(store="s3://backups", s3=s3)
+    store = open_store("s3://backups/unlocked", Access(backup, None, Values()))
+    with pytest.raises(StoreFailed, match="cannot write") as told:
+        put(store, "site/a/part")
+    assert told.value.hint == "leave backup.s3.lock out, or name a bucket that was made with object lock"
+
+
 @pytest.mark.parametrize("work", [lambda store: list(store.names()), lambda store: put(store, "prod/1/a")])
 def test_a_limit_that_strikes_within_a_request_to_a_bucket_is_that_limit(work: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

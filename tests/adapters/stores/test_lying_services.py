@@ -12,11 +12,13 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from maint.adapters.stores import s3, s3_wire
-from maint.errors import StoreFailed, WorkFailed
+from maint.adapters.stores import Access, open_store, s3, s3_wire
+from maint.config.schema import BackupSettings
+from maint.config.stores import S3Bucket, S3Settings
+from maint.errors import Invalid, StoreFailed, WorkFailed
 from maint.model.secret import know
 from maint.retry import heed
-from tests.adapters.stores.test_far_stores import opened_from
+from tests.adapters.stores.test_far_stores import Values, opened_from
 
 DATE = "2026-11-22T10:00:00.000Z"
 
@@ -105,6 +107,43 @@ def test_an_answer_that_makes_no_sense_is_a_failure_with_words(httpserver: HTTPS
     with pytest.raises(StoreFailed) as told:
         list(store.names())
     assert told.value.hint
+
+
+@pytest.mark.parametrize("given", ["<Error><Code>PermanentRedirect</Code></Error>", "<html>Log in</html>"])
+def test_a_service_that_sends_elsewhere_is_told_with_what_to_name_instead(httpserver: HTTPServer, given: str) -> None:
+    store = answering(httpserver, given, 301)
+    with pytest.raises(StoreFailed) as told:
+        list(store.names())
+    assert "sends elsewhere (301)" in told.value.detail[0]
+    assert told.value.hint == "backup.s3.endpoint must be the service itself, in the bucket's region"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "hint"),
+    [("InvalidAccessKeyId", 403, "look at backup.s3.buckets.own.access_key"),
+     ("SignatureDoesNotMatch", 403, "look at backup.s3.buckets.own.secret_key"),
+     ("ExpiredToken", 400, "have a new one made"), ("AuthorizationHeaderMalformed", 400, "buckets.own.region"),
+     ("AccessDenied", 403, "`maint help stores` names"), ("SlowDown", 503, "try again later"),
+     ("XMinioStorageFull", 507, "make room"), ("NotThoughtOf", 400, "refuses this"), ("Odd", 500, "try again later")],
+)  # fmt: skip
+def test_what_a_service_refuses_names_the_setting_that_it_is_about(
+    httpserver: HTTPServer, code: str, status: int, hint: str
+) -> None:
+    answer = f"<Error><Code>{code}</Code><Message>its words</Message></Error>"
+    httpserver.expect_request("/own").respond_with_data(answer, status, content_type="application/xml")
+    bucket = S3Bucket(name="own", endpoint=httpserver.url_for("").rstrip("/"), access_key="env:AN_ID")
+    s3 = S3Settings.model_construct(access_key="some-id", secret_key="some-secret", buckets=(bucket,))
+    backup = BackupSettings.model_construct(store="s3://own", s3=s3)
+    store = open_store("s3://own", Access(backup, None, Values()))
+    with pytest.raises(StoreFailed, match="cannot list in s3://own") as told:
+        list(store.names())
+    assert told.value.detail == (f"{code}: its words",)
+    assert hint in str(told.value.hint)
+
+
+def test_a_name_that_no_bucket_can_have_is_a_matter_of_the_config() -> None:
+    with pytest.raises(Invalid, match="cannot be the name of a bucket"):
+        opened_from(("s3://Buck_et!/x", "http://127.0.0.1:1"))
 
 
 def test_pages_without_an_end_are_left(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
