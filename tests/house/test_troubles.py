@@ -48,6 +48,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "its host key is not": "adapters/stores/test_far_stores.py::test_a_host_whose_key_is_not_known_is_not_written_to",
         "cannot write … in sftp": "adapters/stores/test_far_stores.py::test_a_folder_that_may_not_be_written_to_is_a_failure_with_words",
         "cannot list": "adapters/stores/test_far_stores.py::test_a_service_that_is_down_is_a_failure_with_words",
+        "… it serves this account": "adapters/stores/test_far_stores.py::test_a_host_without_sftp_is_told_with_where_to_look",
         "… sends elsewhere": "adapters/stores/test_lying_services.py::test_a_service_that_sends_elsewhere_is_told_with_what_to_name_instead",
         "overwrites what is there": "adapters/stores/test_far_stores.py::test_a_service_that_overwrites_is_refused_at_the_first_write",
         "a copy is down": "cli/backup/test_several_stores.py::test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up",

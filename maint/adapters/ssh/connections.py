@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from weakref import WeakSet
 
@@ -69,17 +70,27 @@ class Address(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((recorded_name(self.host, self.port), recorded_name(self.name, self.port))))
 
 
+class Sources(msgspec.Struct, frozen=True):
+    """Where people say how hosts are reached: what errors name."""
+
+    user: str = "ssh.user"
+    key: str = "ssh.key"
+    known: str = ""  # the file that host keys are written into; empty: `maint host trust` does it
+
+
 class Connections:
     """Makes Fabric connections; key, known hosts and jump host are shared.
 
     Args:
         once: whether a jump host that could not be reached is not tried again.
+        sources: where the settings stand.
     """
 
-    def __init__(self, settings: SshSettings, *, once: bool = False) -> None:
+    def __init__(self, settings: SshSettings, *, once: bool = False, sources: Sources | None = None) -> None:
         self.settings = settings
+        self._sources = sources or Sources()
         self.known = trusted(settings)
-        self._key = None if settings.key is None else _load_key(settings.key)
+        self._key = None if settings.key is None else _load_key(settings.key, self._sources.key)
         self._building = threading.Lock()  # Fabric's configuration objects are not made for threads
         jump = jump_address(settings)
         self._gateway = KeptConnection(self, jump, once=once) if jump else None
@@ -100,7 +111,7 @@ class Connections:
         def judge(key: HostKey) -> None:
             standing = self.known.judge(address.recorded, key)
             if standing is not Standing.KNOWN:
-                raise _distrust(address, key, standing)
+                raise _distrust(address, key, standing, self._sources.known)
 
         jump = self._gateway
         return self._open(address, judge, None if jump and jump.address == address else jump)
@@ -199,7 +210,7 @@ class Connections:
     def _explained(self, address: Address, error: Exception, *, said_no: bool) -> CannotReach:
         refused = said_no and isinstance(error, AuthenticationException)
         if refused or any(words in str(error) for words in _REFUSALS):
-            hint = "look at ssh.user and ssh.key, and at authorized_keys on the host"
+            hint = f"look at {self._sources.user} and {self._sources.key}, and at authorized_keys on the host"
             return LoginRefused(f"{address}: {address.user} was not let in", detail=[str(error)], hint=hint)
         if isinstance(error, ChannelException):
             words, hint = error.text, "look at that host's port, and from the jump host at its name and firewall"
@@ -306,35 +317,36 @@ class _Policy(MissingHostKeyPolicy):
         self._judge(HostKey(key.get_name(), key.asbytes()))
 
 
-def _distrust(address: Address, key: HostKey, standing: Standing) -> CannotReach:
+def _distrust(address: Address, key: HostKey, standing: Standing, known: str) -> CannotReach:
     seen = f"it presents {key.type} {key.fingerprint}"
+    add = f"`ssh-keyscan -p {address.port} {address.host} >> {quote(known)}`"
     if standing is Standing.UNKNOWN:
-        return CannotReach(
-            f"{address}: its host key is not known",
-            detail=[seen],
-            hint=f"compare it with `ssh-keygen -lf` on the host itself, then: `maint host trust {address.name}`",
-        )
+        way = add if known else f"`maint host trust {address.name}`"
+        hint = f"compare it with `ssh-keygen -lf` on the host itself, then: {way}"
+        return CannotReach(f"{address}: its host key is not known", detail=[seen], hint=hint)
     if standing is Standing.REVOKED:
         return CannotReach(f"{address}: ITS HOST KEY HAS BEEN REVOKED", detail=[seen], hint="do not log in there")
+    drop = f"`ssh-keygen -R {quote(recorded_name(address.host, address.port))} -f {quote(known)}`"
+    way = f"{drop}, then {add}" if known else f"`maint host trust {address.name} --replace`"
     return CannotReach(
         f"{address}: ITS HOST KEY HAS CHANGED: someone may be listening in, or the host was installed anew",
         detail=[seen, "that is none of the keys recorded for it"],
-        hint=f"only if you know why it changed: `maint host trust {address.name} --replace`",
+        hint=f"only if you know why it changed: {way}",
     )
 
 
-def _load_key(path: Path) -> PKey:
+def _load_key(path: Path, setting: str) -> PKey:
     content = read_private(path)
     if content is None:
-        raise Invalid(f"the SSH key {path} is not there", hint="look at ssh.key")
+        raise Invalid(f"the SSH key {path} is not there", hint=f"look at {setting}")
     try:
         return PKey.from_path(path)
     except Stopped:
         raise
     except Exception as error:  # paramiko lets through whatever its parsers raise
         # Its own words may quote the file.
-        words, hint = "expected: a private key as ssh-keygen writes it", "look at ssh.key"
+        words, hint = "expected: a private key as ssh-keygen writes it", f"look at {setting}"
         if isinstance(error, TypeError) or type(error).__name__ == "PasswordRequiredException":
             words = "it has a passphrase, and nobody is there to type it"
-            hint = "load it into an SSH agent and leave ssh.key out, or use a key without a passphrase"
+            hint = f"load it into an SSH agent and leave {setting} out, or use a key without a passphrase"
         raise Invalid(f"the SSH key {path} cannot be used", detail=[words], hint=hint) from None

@@ -14,6 +14,7 @@ from paramiko import Channel, Message, SFTPAttributes, SFTPClient, SFTPError, SF
 from maint.adapters.ssh.connections import BROKEN as _LOST
 from maint.adapters.ssh.connections import KeptConnection, alive
 from maint.adapters.ssh.transport import begin
+from maint.errors import CannotReach
 
 BROKEN = (*_LOST, SFTPError, UnicodeDecodeError)  # what a failing request raises; names there may not be UTF-8
 Facts = SFTPAttributes
@@ -255,8 +256,13 @@ class Sessions:
             begin(channel, "subsystem", "sftp", self._timeout)
             return connection, Session(channel)
         except BROKEN as error:
-            self._kept.gave_up(connection, error)
-            raise
+            if self._kept.gave_up(connection, error):
+                raise
+            raise CannotReach(
+                f"{self._kept.address}: it serves this account no SFTP",
+                detail=[str(error)] if str(error) else [],
+                hint="look at `Subsystem sftp`, ForceCommand and ChrootDirectory in sshd_config there, and at its log",
+            ) from None
 
 
 def _silent(failure: BaseException | None) -> bool:

@@ -1,5 +1,6 @@
 """Keep snapshots on a host over SFTP, each file written once, whole or not at all."""
 
+import errno
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -9,7 +10,7 @@ from typing import BinaryIO, cast
 from urllib.parse import SplitResult, unquote
 
 from maint.adapters.clock import SystemClock
-from maint.adapters.ssh.connections import Connections, KeptConnection
+from maint.adapters.ssh.connections import Connections, KeptConnection, Sources
 from maint.adapters.ssh.sftp import BROKEN, MOST, READ_AT_ONCE, Facts, Session, Sessions, Unsupported, Upload
 from maint.adapters.stores import Access, stored_files
 from maint.config.actor import account
@@ -18,7 +19,6 @@ from maint.errors import CannotReach, Invalid, StoreFailed
 from maint.retry import briefly
 
 _DEEPEST = 32  # folders within each other; what is stored lies in a few
-_KEY_HINT = "compare it with `ssh-keygen -lf` on that host; if it is the host's, add it to the file of known hosts"
 
 
 def opened(parts: SplitResult, access: Access) -> "SftpStore":
@@ -36,7 +36,12 @@ def opened(parts: SplitResult, access: Access) -> "SftpStore":
         "sudo": False,
     }
     settings = ssh.model_copy(update=changes)
-    connections = Connections(settings)
+    sources = Sources(
+        user="the user in the store's address" if parts.username else "ssh.user",
+        key="backup.sftp.key" if own.key else "ssh.key",
+        known=str(settings.trusted_files[0]),
+    )
+    connections = Connections(settings, sources=sources)
     host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
     kept = KeptConnection(connections, connections.address(host))
     root = path.removeprefix("/~/") if path.startswith("/~/") else path
@@ -154,6 +159,8 @@ class SftpStore:
             while todo:
                 where = todo.pop()
                 found = session.list(f"{self._root}/{where}".rstrip("/") or "/")
+                if not found:  # as servers answer below a file, too
+                    _refuse_file(session, self._root)
                 seen += len(found)
                 if seen > MOST or where.count("/") > _DEEPEST:
                     raise StoreFailed(
@@ -180,6 +187,7 @@ class SftpStore:
             except OSError:
                 # Another writer may have been quicker.
                 if not _is_folder(session, folder):
+                    _refuse_file(session, folder)
                     raise
         self._made.add(folder)
 
@@ -216,8 +224,8 @@ class SftpStore:
                 raise _failure(what, self._location, error) from None
             raise
         except CannotReach as error:
-            hint = _KEY_HINT if "host key" in error.message.lower() else error.hint
-            raise StoreFailed(f"{what} in {self._location}", detail=[error.message, *error.detail], hint=hint) from None
+            said = [error.message, *error.detail]
+            raise StoreFailed(f"{what} in {self._location}", detail=said, hint=error.hint) from None
         except BROKEN as error:
             raise _failure(what, self._location, error) from None
 
@@ -227,12 +235,20 @@ def _failure(what: str, location: str, error: Exception) -> StoreFailed:
     if isinstance(error, TimeoutError):
         words = "the server does not answer any more"
     hint = "look at the account's rights, and at the room on that host"
+    if isinstance(error, NotADirectoryError):
+        hint = "name a folder in the store's address, or move that file away on that host"
     return StoreFailed(f"{what} in {location}", detail=[words or "the connection was lost"], hint=hint)
 
 
 def _size(session: Session, path: str) -> int | None:
     facts = session.facts(path)
     return facts.st_size or 0 if facts is not None and stat.S_ISREG(facts.st_mode or 0) else None
+
+
+def _refuse_file(session: Session, folder: str) -> None:
+    facts = session.facts(folder, follow=True)
+    if facts is not None and not stat.S_ISDIR(facts.st_mode or 0):
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder there")
 
 
 def _is_folder(session: Session, path: str) -> bool:

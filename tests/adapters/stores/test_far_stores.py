@@ -30,6 +30,7 @@ from maint.config.stores import S3Settings, SftpSettings
 from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
+from tests.adapters.conftest import serve_sshd
 
 BIG = 40_000_000
 
@@ -149,6 +150,57 @@ def test_a_host_whose_key_is_not_known_is_not_written_to(place: Place, tmp_path:
     with pytest.raises(WorkFailed) as failure:
         list(opened_from((*place.words[:2], str(tmp_path / "nobody"))).names())
     assert any("host key is not known" in line for line in failure.value.detail)
+
+
+@pytest.mark.parametrize("recorded", ["", "another"])
+def test_what_makes_the_key_of_a_host_known_is_told_as_commands_that_do_it(
+    place: Place, tmp_path: Path, sshd: Any, recorded: str
+) -> None:
+    known, location = tmp_path / "of the store", place.words[0]
+    known.touch()
+    if recorded:
+        subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", tmp_path / "k"], check=True)
+        key = " ".join((tmp_path / "k.pub").read_text().split()[:2])
+        known.write_text(f"[127.0.0.1]:{sshd.port} {key}\n")
+    words = (location, place.words[1], str(known))
+    with pytest.raises(StoreFailed) as failure:
+        list(opened_from(words).names())
+    commands = [one for one in str(failure.value.hint).split("`")[1::2] if " -lf" not in one]
+    assert len(commands) == (2 if recorded else 1)
+    for command in commands:
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert list(opened_from(words).names()) == []
+
+
+def test_an_account_that_is_not_let_in_is_told_with_the_settings_of_the_store(place: Place, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", tmp_path / "other"], check=True)
+    with pytest.raises(StoreFailed) as failure:
+        list(opened_from((place.words[0], str(tmp_path / "other"), place.words[2])).names())
+    assert str(failure.value.hint).startswith("look at the user in the store's address and backup.sftp.key")
+    with pytest.raises(Invalid) as missing:
+        opened_from((place.words[0], str(tmp_path / "none"), place.words[2]))
+    assert missing.value.hint == "look at backup.sftp.key"
+
+
+def test_a_file_in_the_place_of_a_folder_is_told_by_its_path(place: Place) -> None:
+    place.folder.write_text("a file")
+    for work in (lambda store: put(store, "prod/1/a"), lambda store: list(store.names("prod"))):
+        with pytest.raises(StoreFailed) as failure:
+            work(place.store())
+        assert failure.value.detail == (f"{place.folder} is not a folder there",)
+        assert "move that file away" in str(failure.value.hint)
+
+
+def test_a_host_without_sftp_is_told_with_where_to_look(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        for server in serve_sshd(Path(name), "/bin/false"):
+            (tmp_path / "known").write_text(server.known_as())
+            location = f"sftp://{server.user}@127.0.0.1:{server.port}{tmp_path}/far"
+            with pytest.raises(StoreFailed, match="cannot list") as failure:
+                list(opened_from((location, str(server.key), str(tmp_path / "known"))).names())
+            assert "127.0.0.1: it serves this account no SFTP" in failure.value.detail
+            assert "`Subsystem sftp`" in str(failure.value.hint)
 
 
 def test_a_connection_cut_in_the_middle_is_a_failure_with_words_and_leaves_no_file(
