@@ -22,7 +22,8 @@ TAKE = {"with the manager": ("backup", "create", "--open-window", "--yes"), "alo
 SERVERS = {"created", "modified", "lastUsed", "latestRunInfo", "status", "signature", "pythonEnvInfo", "files"}
 
 
-PAUSES = {"with the manager": "works", "alone": "overruled"}  # what pausing a DAG does whose file was not read yet
+# What pausing a DAG does whose file was not read yet.
+PAUSES = {"with the manager": "works", "alone": "overruled", "redacted": "works"}
 
 
 @pytest.fixture
@@ -93,6 +94,7 @@ def test_a_virtual_cluster_comes_back_by_the_calls_that_the_snapshot_tells(
     assert operator(*TAKE[taken]).code == 0
     wipe(operator)
     hand = Hand(operator, tmp_path)
+    before_hands = {path.name for path in hand.folder.iterdir()}
     hand("> Default-VC")
     document = json.loads((hand.folder / f"{VC}.json").read_text())
     hand("> token")
@@ -119,3 +121,21 @@ def test_a_virtual_cluster_comes_back_by_the_calls_that_the_snapshot_tells(
             hand("schedule/pause", NAME=job["name"])
     assert state(operator) == before
     assert asleep(operator)
+    hand("shred -u token")
+    hand("shred -u resource")
+    assert {path.name for path in hand.folder.iterdir()} == before_hands | {".curlrc"}
+
+
+@pytest.mark.parametrize("taken", ["with the manager"])
+def test_the_text_names_all_that_has_to_be_kept_elsewhere(operator: Operator, tmp_path: Path, taken: str) -> None:
+    assert operator(*TAKE[taken]).code == 0
+    kept, _, rest = Hand(operator, tmp_path).text.partition("Copy this folder")
+    for name, words in (("manager-ca.pem", "manager's TLS port"), ("apps-ca.pem", "virtual clusters' addresses")):
+        assert name in rest and words in kept
+
+
+@pytest.mark.parametrize("taken", ["redacted"])
+def test_an_export_that_is_only_read_is_removed_after_it(operator: Operator, tmp_path: Path, taken: str) -> None:
+    assert operator("backup", "create", "--yes").code == 7
+    text = Hand(operator, tmp_path).text
+    assert text.index("> deployment.json") < text.index("shred -u deployment.json")
