@@ -101,7 +101,7 @@ def filled_document(
     """
     parts.insist_on_deployment(redacted)
     if redacted.judgement.redaction is not Redaction.REDACTED:
-        hint = f"`maint restore plan --snapshot {redacted.id}` shows what bringing it back would do"
+        hint = f"`maint backup show {redacted.id}` tells whether it can be restored as it is, and each broken rule"
         raise Refused(f"snapshot {redacted.id} is not redacted: there is nothing to heal", hint=hint)
     insist_on_password(sight)
     document = parts.read_deployment(sight, redacted)

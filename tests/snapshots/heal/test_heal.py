@@ -137,8 +137,9 @@ def test_nothing_is_stored_where_nothing_can_be_filled(place: Any, run: Any, pai
     before = sorted(place.root.rglob("*"))
     with pytest.raises(Refused, match="nothing in snapshot"):
         run(heal(place, pair[1], lambda _: None, "nowhere"))
-    with pytest.raises(Refused, match="not redacted"):
+    with pytest.raises(Refused, match="not redacted") as refusal:
         run(heal(place, pair[0], lambda _: None, "nowhere"))
+    assert f"`maint backup show {pair[0].id}`" in refusal.value.hint  # a restore refuses it where it is damaged
     assert sorted(place.root.rglob("*")) == before
 
 
