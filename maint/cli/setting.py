@@ -1,5 +1,6 @@
 """`maint service`, `maint setting` and `maint restore config`: services, roles, and what is set on them."""
 
+from shlex import quote
 from typing import Annotated
 
 import msgspec
@@ -122,7 +123,8 @@ def set_(
 ) -> int:
     """Set one setting; its old value is kept, and `maint playbook undo RUN` puts it back."""
     if (value is None) == (not secret):
-        raise UsageError("give a value, or --secret with a reference", hint="`maint setting unset NAME` unsets one")
+        hint = f"`maint setting unset {quote(name)}` unsets it"
+        raise UsageError("give a value, or --secret with a reference", hint=hint)
     how: dict[str, Json] = {"secret": secret} if secret else {"value": value}
     return run_step(flags, "setting set", f"Set {name}", "config.set", {**asdict(place), "name": name, **how})
 

@@ -161,7 +161,7 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
             raise WorkFailed(
                 f"{show_count(len(failed), 'snapshot')} not sound, or not read",
                 detail=failed,
-                hint="`maint backup verify ID` says what is wrong",
+                hint=f"`maint backup verify {failed[0]}` says what is wrong; so of each",
             )
 
 

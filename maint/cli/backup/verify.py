@@ -99,7 +99,7 @@ def _verified_all(screen: Screen, found: Sequence[Verification], why: MaintError
     untold = [one.snapshot for one in found if one.result is Trust.NOT_VERIFIED]
     if untold:
         told = f"{show_count(len(untold), 'snapshot')} could not be verified as deep as was asked"
-        raise PartlyDone(told, detail=untold, hint="`maint backup verify ID` says why, one by one")
+        raise PartlyDone(told, detail=untold, hint=f"`maint backup verify {untold[0]}` says why; so of each")
     return 0
 
 

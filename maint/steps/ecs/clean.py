@@ -14,13 +14,13 @@ from maint.ports import ShellSight, Sight, Site, Work
 from maint.steps.ecs.survey import (
     BIN,
     PACKAGE,
-    UNCLEANED,
     Ecs,
     Removal,
     Survey,
     changed,
     ecs_cluster,
     judge_paths,
+    only_calls,
     paths_of,
     planned,
     refuse_running,
@@ -94,7 +94,8 @@ class RemoveRegistry(Step[DeleteArguments]):
         ecs = ecs_cluster(sight, args.cluster)
         snapshot = proven(args, sight, ecs.cluster)
         asking = "asking docker on the cluster's hosts"
-        found = map_hosts_now(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, UNCLEANED)
+        hint = only_calls("mend these hosts", ecs.cluster.name)
+        found = map_hosts_now(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, hint)
         shown = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if one.is_registry]
         others = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if not one.is_registry]
         words = f"remove the registry container {', '.join(shown)}" if shown else "no registry container is there"
@@ -116,13 +117,14 @@ class RemoveRegistry(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
-        refuse_strangers(site, list(hosts))
+        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
         planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
         found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
         strangers = [f"{one.name} on {host}" for host in hosts for one in found[host] or () if one not in planned[host]]
         if strangers:
-            raise Refused("docker shows a registry that the plan does not name", detail=strangers, hint=PLAN_ANEW)
+            what = "docker shows a registry that the plan does not name"
+            raise Refused(what, detail=strangers, hint=_plan_anew(action))
         yield from prove_cluster(action, site, cluster_of(action))
         kept = yield from keep(action, site, work)
         # An earlier attempt may have removed the container and not yet its image, which `docker ps` no longer tells.
@@ -145,7 +147,9 @@ class RemoveRegistry(Step[DeleteArguments]):
         yield from map_hosts(site, list(found), remove, "removing the registry")
 
 
-PLAN_ANEW = "look at what changed on these hosts, then plan anew: `maint cluster delete NAME`"
+def _plan_anew(action: Action) -> str:
+    name = shlex.quote(str(action.arguments["cluster"]))
+    return f"look at what changed on these hosts, then plan anew: `maint cluster delete {name}`"
 
 
 def identity(cluster: Cluster) -> dict[str, Json]:
@@ -187,7 +191,7 @@ class CleanHosts(Step[DeleteArguments]):
         contents = contents_proof(sight, args)
         proofs = f"{proof_words(args, snapshot)}{contents_words(sight, args, contents)}"
         proofs += carried(sight, ecs.cluster, args)
-        removals = removals_on(sight, ecs.hosts, paths)
+        removals = removals_on(sight, ecs, paths)
         hosts: dict[str, Json] = msgspec.to_builtins(removals)
         words = f"end rke2, remove {PACKAGE}, unmount what pods hold, and remove {_removal_words(removals)}"
         yield self.action(
@@ -212,9 +216,9 @@ class CleanHosts(Step[DeleteArguments]):
             texts(action.arguments["paths"]),
         )
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        refuse_strangers(site, list(hosts))
+        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
-        _refuse_changed(hosts, surveys)
+        _refuse_changed(action, hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
         yield from prove_contents(action, site, work)
         kept = yield from keep(action, site, work)
@@ -224,7 +228,7 @@ class CleanHosts(Step[DeleteArguments]):
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is mounted")
         yield from _unmounted(site, surveys)
         surveys = yield from _surveys(site, list(hosts), paths, "looking at what is left")
-        _refuse_changed(hosts, surveys)
+        _refuse_changed(action, hosts, surveys)
         count = yield from _removed(site, work, hosts, surveys)
         return done(f"{show_count(count, 'path')} removed on {host_list(list(hosts))}; {kept}")
 
@@ -244,13 +248,14 @@ def _beside(ecs: Ecs) -> str:
     return left if ecs.data else f"{left}; WARNING: the manager names no data directory of this cluster"
 
 
-def _refuse_changed(hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]) -> None:
+def _refuse_changed(action: Action, hosts: Mapping[str, Sequence[Removal]], surveys: Mapping[str, Survey]) -> None:
     problems: list[str] = []
     for host, survey in surveys.items():
         removals, reasons = judge_paths(survey.found, survey.mounts)
         problems += [f"{host}: {words}" for words in (*reasons, *changed(hosts[host], removals))]
     if problems:
-        raise Refused("the hosts are not as the plan says, so nothing is removed", detail=problems, hint=PLAN_ANEW)
+        what = "the hosts are not as the plan says, so nothing is removed"
+        raise Refused(what, detail=problems, hint=_plan_anew(action))
 
 
 def _surveys(
@@ -336,7 +341,7 @@ class RebootHosts(Step[ClusterArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        refuse_strangers(site, hosts)
+        refuse_strangers(site, str(action.arguments["cluster"]), hosts)
         before = work.noted("boots")
         if not isinstance(before, Mapping):
             before = yield from map_hosts(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")
@@ -396,7 +401,7 @@ class VerifyGone(Step[ClusterArguments]):
         paths = paths_of(ecs)
         volumes = {
             host: [one.path for one in listed if one.volume and one.form != "link"]
-            for host, listed in removals_on(sight, ecs.hosts, paths).items()
+            for host, listed in removals_on(sight, ecs, paths).items()
         }
         hosts: dict[str, Json] = {host: list(kept) for host, kept in volumes.items()}
         yield self.action(
@@ -408,7 +413,7 @@ class VerifyGone(Step[ClusterArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         name, hosts = str(action.arguments["cluster"]), hosts_of(action)
-        refuse_strangers(site, list(hosts))
+        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
         left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
         paths = texts(action.arguments["paths"])
         found = yield from map_hosts(

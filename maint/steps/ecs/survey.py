@@ -45,8 +45,11 @@ _CONTAINERS = r"overlay|tmpfs|nsfs|proc|sysfs|mqueue|cgroup2?|devpts|fuse\.fuse-
 _ODD = r"[\x00-\x1f\x7f]"
 # Settings that name a data directory, by type of service.
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
-_API_ONLY = "`maint cluster delete NAME --api-only`"
-UNCLEANED = f"mend these hosts; or only the API calls: {_API_ONLY}"
+
+
+def only_calls(mend: str, cluster: str) -> str:
+    """Return the hint to mend something on a cluster's hosts, or to delete the cluster without them."""
+    return f"{mend}; or only the API calls: `maint cluster delete {quote(cluster)} --api-only`"
 
 
 class Ecs(msgspec.Struct, frozen=True):
@@ -76,7 +79,7 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
     shared = _shared(sight.settings.hosts, hosts, cluster.name)
     configured = _configured(sight, cluster, services, hosts)
-    refuse_strangers(sight, configured, hosts)
+    refuse_strangers(sight, cluster.name, configured, hosts)
     return Ecs(cluster, configured, data, others, shared)
 
 
@@ -89,7 +92,7 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
         raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
-def refuse_strangers(sight: Sight, names: Sequence[str], listed: Sequence[Host] | None = None) -> None:
+def refuse_strangers(sight: Sight, cluster: str, names: Sequence[str], listed: Sequence[Host] | None = None) -> None:
     """Refuse where an address of the config leads to another machine than the host that the manager knows by that name.
 
     A host is known by a name that it calls itself, or by an address of one of its interfaces.
@@ -98,7 +101,8 @@ def refuse_strangers(sight: Sight, names: Sequence[str], listed: Sequence[Host] 
         listed: the hosts as the manager lists them, where that is known already.
     """
     asking = "asking the cluster's hosts who they are"
-    answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, WHO), asking, UNCLEANED)
+    hint = only_calls("mend these hosts", cluster)
+    answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, WHO), asking, hint)
     hosts = listed or sight.manager.hosts()
     known = {name: host for host in hosts for name in configured_as(sight.settings.hosts, host)}
     strangers: list[str] = []
@@ -111,7 +115,7 @@ def refuse_strangers(sight: Sight, names: Sequence[str], listed: Sequence[Host] 
         raise Refused(
             "an address of the config leads to a machine that is not the cluster's host, so nothing is done",
             detail=strangers,
-            hint=f"set `address` and `port` right under `hosts:`; or only the API calls: {_API_ONLY}",
+            hint=only_calls("set `address` and `port` right under `hosts:`", cluster),
         )
 
 
@@ -132,7 +136,7 @@ def _configured(sight: Sight, cluster: Cluster, services: Sequence[Service], hos
         raise Refused(
             f"not every host of cluster {cluster.name} can be worked on",
             detail=strangers or ["the manager names no host of it"],
-            hint=f"list each under `hosts:`, then `maint host trust`; or only the API calls: {_API_ONLY}",
+            hint=only_calls("list each under `hosts:`, then `maint host trust`", cluster.name),
         )
     return sorted(set(found))
 
@@ -320,7 +324,7 @@ def paths_of(ecs: Ecs) -> list[str]:
         raise Refused(
             f"the data directories of cluster {ecs.cluster.name} cannot be removed as they are set, so nothing is",
             detail=problems,
-            hint="set them right in the manager; or only the API calls: `maint cluster delete NAME --api-only`",
+            hint=only_calls("set them right in the manager", ecs.cluster.name),
         )
     return list(paths)
 
@@ -341,7 +345,7 @@ def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
     return Survey(found, _mounts(table), scripts.split(), package == "yes", iscsid == "yes")
 
 
-def removals_on(sight: Sight, hosts: Sequence[str], paths: Sequence[str]) -> dict[str, list[Removal]]:
+def removals_on(sight: Sight, ecs: Ecs, paths: Sequence[str]) -> dict[str, list[Removal]]:
     """Return what would go from each host.
 
     Raises:
@@ -349,7 +353,8 @@ def removals_on(sight: Sight, hosts: Sequence[str], paths: Sequence[str]) -> dic
         Refused: something would go that must not; each is named.
     """
     asking = "looking at the folders of the cluster's hosts"
-    found = map_hosts_now(sight, hosts, lambda host: survey_host(sight.shell, host, paths), asking, UNCLEANED)
+    hint = only_calls("mend these hosts", ecs.cluster.name)
+    found = map_hosts_now(sight, ecs.hosts, lambda host: survey_host(sight.shell, host, paths), asking, hint)
     judgements = {host: judge_paths(survey.found, survey.mounts) for host, survey in found.items()}
     problems = [f"{host}: {problem}" for host, (_, listed) in judgements.items() for problem in listed]
     if problems:

@@ -326,11 +326,12 @@ def _refuse_found(action: Action, site: Site, work: Work) -> None:
             detail=["somebody has made it since, and it would be lost", GUARDED],
             hint=f"to replace it all the same: `maint playbook dismiss {work.run} --reason WORDS`, then begin anew",
         )
-    if running := [f"{name}: {service}" for name in there for service in restless(site.manager, name)]:
+    if running := {name: found for name in there if (found := restless(site.manager, name))}:
+        stop = ", ".join(f"`maint cluster stop {quote(name)}`" for name in running)
         raise Refused(
             "clusters that are about to be replaced are not at rest",
-            detail=[*running, GUARDED],
-            hint="`maint cluster stop NAME`, then again",
+            detail=[*(f"{name}: {one}" for name, found in running.items() for one in found), GUARDED],
+            hint=f"{stop}, then again",
         )
 
 

@@ -25,6 +25,7 @@ def test_another_machine_is_told_when_the_plan_is_made(loaded: Operator) -> None
     assert (said.code, loaded.sent) == (5, []), said.err
     words = f"{TWO}: what answers there calls itself {OTHER}, not {TWO} (192.0.2.22)"
     assert words in said.err and "hint: set `address`" in said.err, said.err
+    assert "`maint cluster delete ecs-01 --api-only`" in said.err
     assert trees(loaded) == before
 
 

@@ -133,6 +133,7 @@ def test_a_restore_that_is_taken_up_sends_nothing_while_a_cluster_runs_that_some
     said = loaded("playbook", "resume")
     assert said.code == 5, said.err
     assert "clusters that are about to be replaced are not at rest" in said.err
+    assert "hint: `maint cluster stop base`, then again" in said.err
     assert loaded.puts == 0
 
 
