@@ -360,15 +360,19 @@ def largest(sight: Sight) -> int:
 
 def refuse_full(sight: Sight) -> None:
     """Refuse where the disk of the state folder, or each store that a backup may go to, is known to lack room."""
+    if full := [*short(sight.settings.state, LEAST), *full_stores(sight)]:
+        raise Refused("a disk is too full for a backup", detail=full, hint="make room, or prune; then run it again")
+
+
+def full_stores(sight: Sight) -> list[str]:
+    """Return what each store that a backup may go to lacks; empty where one has room, or is of another machine."""
     backup = sight.settings.backup
     stores = [backup.store, *backup.copies] if backup else []
-    full = list(short(sight.settings.state, LEAST))
-    if stores and all(store.startswith("/") for store in stores):
-        needed = max(largest(sight), LEAST)
-        lacking = [list(short(Path(store), needed)) for store in stores]
-        full += [words for told in lacking for words in told] if all(lacking) else []
-    if full:
-        raise Refused("a disk is too full for a backup", detail=full, hint="make room, or prune; then run it again")
+    if not all(store.startswith("/") for store in stores):
+        return []
+    needed = max(largest(sight), LEAST)
+    lacking = [list(short(Path(store), needed)) for store in stores]
+    return [words for told in lacking for words in told] if all(lacking) else []
 
 
 def refuse_closed(sight: Sight) -> None:

@@ -44,7 +44,7 @@ from maint.model.fleet import LATE
 from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
 from maint.model.secret import scrub
 from maint.ports import Store
-from maint.snapshots.capture import LEAST, largest, short
+from maint.snapshots.capture import LEAST, full_stores, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
@@ -192,8 +192,8 @@ def _state(site: ConfiguredSite) -> Iterator[Line]:
     elif folder == site.state and folder.stat().st_mode & 0o077:
         yield Line("state", WARN, f"{folder} is open to others", f"chmod 700 {folder}")
     else:
-        full = "".join(short(site.state, LEAST))
-        yield Line("state", WARN if full else OK, full or str(site.state), "make room" if full else "")
+        full = "; ".join(short(site.state, LEAST))
+        yield Line("state", FAIL if full else OK, full or str(site.state), "make room" if full else "")
 
 
 def _lock(site: ConfiguredSite) -> Iterator[Line]:
@@ -362,8 +362,10 @@ def _store(site: ConfiguredSite) -> Iterator[Line]:
     folder = existing(Path(backup.store))
     if closed := [*unwritable("store", folder, _OWNER)]:
         yield from closed
-    elif full := "".join(short(Path(backup.store), max(_ROOM * largest(site), LEAST))):
-        yield Line("store", WARN, full, "make room, or prune")
+    elif full := "; ".join(full_stores(site)):
+        yield Line("store", FAIL, full, "make room, or prune")
+    elif scarce := "; ".join(short(Path(backup.store), max(_ROOM * largest(site), LEAST))):
+        yield Line("store", WARN, scarce, "make room, or prune")
     else:
         yield Line("store", OK, f"{backup.store}: {count}, {show_size(shutil.disk_usage(folder).free)} free")
 

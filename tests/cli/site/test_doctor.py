@@ -140,10 +140,19 @@ def test_what_keeps_a_backup_from_beginning_for_want_of_room_is_told_before_it_b
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=20_000_000))
     found = checks(loaded("doctor", "-o", "json"))
-    assert (found["state"]["state"], found["store"]["state"]) == ("warn", "warn")
+    assert (found["state"]["state"], found["store"]["state"]) == ("FAIL", "FAIL")
     assert f"{loaded.state} has 20.0 MB free, and 33.6 MB may be needed" in str(found["state"])
     said = loaded("backup", "create", "--open-window", "--yes")
     assert (said.code, f"{loaded.state} has 20.0 MB free" in said.err) == (5, True), said.err
+
+
+def test_a_store_that_has_room_for_the_next_backup_and_hardly_for_another_is_warned_of(loaded, monkeypatch):
+    usage, large = shutil.disk_usage("/"), 50_000_000
+    monkeypatch.setattr("maint.snapshots.capture.largest", lambda sight: large)
+    monkeypatch.setattr("maint.cli.site.doctor.largest", lambda sight: large)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2 * large))
+    found = checks(loaded("doctor", "-o", "json"))
+    assert (found["state"]["state"], found["store"]["state"]) == ("ok", "warn")
 
 
 def test_a_disk_that_takes_hardly_a_file_more_is_told_before_a_backup_begins(loaded, monkeypatch):
@@ -151,7 +160,7 @@ def test_a_disk_that_takes_hardly_a_file_more_is_told_before_a_backup_begins(loa
     usual = {name: getattr(real, name) for name in dir(real) if name.startswith("f_")}
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**usual | {"f_files": 1000, "f_favail": 9}))
     found = checks(loaded("doctor", "-o", "json"))
-    assert (found["state"]["state"], found["store"]["state"]) == ("warn", "warn")
+    assert (found["state"]["state"], found["store"]["state"]) == ("FAIL", "FAIL")
     said = loaded("backup", "create", "--open-window", "--yes")
     assert (said.code, f"the disk of {loaded.state} takes 9 more files (inodes)" in said.err) == (5, True), said.err
     monkeypatch.setattr(
