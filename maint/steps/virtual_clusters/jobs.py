@@ -7,7 +7,6 @@ from typing import cast
 from pydantic import Field, JsonValue, field_validator
 
 from maint.errors import Refused, WorkFailed
-from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.model.virtual_cluster import Job, Object, same_job, sendable_job
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
@@ -154,15 +153,15 @@ class DeleteJob(VcStep[DeleteJobArguments]):
         there = cluster.job(args.job) is not None
         if not there and not args.if_exists:
             raise absent(f"job {args.job}", "`maint vc job list` shows what there is")
-        callers: list[Json] = list(callers_of(cluster, args.job)) if there else []
+        calling, unclear = callers_of(cluster, args.job) if there else ([], [])
         seen = "" if there else "it is not there: nothing to delete"
-        words = f"delete job {args.job}{listed([str(one) for one in callers], 'call it')}"
+        words = f"delete job {args.job}{listed(calling, 'call it')}{listed(unclear, 'may call it')}"
         words += net(sight, args.no_safety_net) if there else f" ({seen})"
         yield self.action(
             f"job {args.job}",
             words,
             args.model_dump(),
-            facts={"there": there, "called_by": callers},
+            facts={"there": there, "called_by": [*calling, *unclear]},
             seen=seen,
             idle=not there,
         )

@@ -1,6 +1,7 @@
 """Before something is deleted: who uses it, and a sealed copy by which it can be brought back."""
 
 import json
+import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -200,9 +201,9 @@ def users_of(cluster: VirtualClusterSight, resource: str) -> list[str]:
     return [job.name for job in cluster.jobs() if resource in wanted_resources(job)]
 
 
-def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
+def callers_of(cluster: VirtualClusterSight, name: str) -> tuple[list[str], list[str]]:
     """Return the airflow jobs whose DAGs call a job, and those of which nobody can tell."""
-    found = []
+    calling, unclear = list[str](), list[str]()
     for job in cluster.jobs():
         if job.type != "airflow" or job.name == name:
             continue
@@ -210,10 +211,10 @@ def callers_of(cluster: VirtualClusterSight, name: str) -> list[str]:
         with suppress(WorkFailed):  # its file may go while it is looked for
             dag = live_dag(cluster, job, cluster.resource)
         if dag is not None and name in dag.calls:
-            found.append(job.name)
+            calling.append(job.name)
         elif dag is None or dag.unclear:
-            found.append(f"{job.name} (what its DAG calls cannot be told)")
-    return found
+            unclear.append(f"{job.name} (what its DAG calls cannot be told)")
+    return calling, unclear
 
 
 def listed(names: Collection[str], words: str) -> str:
@@ -225,7 +226,7 @@ def listed(names: Collection[str], words: str) -> str:
     """
     if not names:
         return ""
-    verb = words if len(names) > 1 else words.replace("mount", "mounts").replace("call", "calls")
+    verb = words if len(names) > 1 else re.sub("^(mount|call)", r"\1s", words)
     return f"; {show_count(len(names), 'job')} {verb}: {show_some(list(names), _SHOWN)}"
 
 

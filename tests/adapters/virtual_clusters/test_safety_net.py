@@ -90,7 +90,7 @@ def test_the_plan_of_a_deleted_job_names_the_dags_that_call_it(there):
     )
     there.api.files["dags"]["nightly.py"] = b"no python ("
     said = there("job", "delete", "--name", "report", "--dry-run")
-    assert "nightly (what its DAG calls cannot be told)" in said.out
+    assert "; 1 job may call it: nightly (what its DAG calls cannot be told)" in said.out
 
 
 def test_a_dag_whose_file_goes_before_it_is_read_stops_no_deletion_of_another_job(there, monkeypatch):
