@@ -25,6 +25,7 @@ from maint.errors import (
     DeadlinePassed,
     Failure,
     Interrupted,
+    Invalid,
     Locked,
     MaintError,
     Mistyped,
@@ -40,6 +41,7 @@ from maint.model.notice import Kind, Notice, Told, verb_of
 from maint.model.secret import scrub
 from maint.report.run import write
 from maint.snapshots.catalogue import entries
+from maint.snapshots.in_progress import newest_seen
 from maint.snapshots.prune import newest_good
 from maint.snapshots.records import drills, last_good
 from maint.steps.services.change_setting import expire
@@ -88,6 +90,9 @@ def after_run(site: ConfiguredSite, screen: Screen, ending: Ending) -> Mapping[s
             tell(site, screen, [_notice(site, Kind.STOPPED, ending.verb, words, run=ending.run, exit=ending.exit)])
         partly = isinstance(ending.failure, PartlyDone)
         refresh(site, screen, None if partly else _patience(ending.failure), unasked)
+        if site.settings.backup and not isinstance(ending.failure, Invalid):
+            with _warned(screen, "what the store may hide is not found out (`maint doctor`)"):
+                newest_seen(site)
     except Interrupted:
         if ending.failure is None:  # else that is what is still told
             raise

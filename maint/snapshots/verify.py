@@ -195,7 +195,7 @@ def record(site: Site, verification: Verification, snapshot: Snapshot | None = N
             hint=f"once the store takes it: `maint backup verify {verification.snapshot}`",
         ) from failure
     if verification.depth and not verification.failures:
-        with suppress(OSError, WorkFailed):  # the record stands, whatever becomes of this note
+        with suppress(OSError, WorkFailed, Invalid):  # the record stands; of a damaged note the command's end tells
             _remember(site, snapshot or load(site, verification.snapshot))
     return name
 

@@ -321,3 +321,19 @@ def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(loade
     (found,) = said.json.get("verifications") or [said.json.get("verification") or said.json.get("drill")]
     assert (said.code, found["result"]) == (7, "passed" if words == ("drill",) else "verified"), said.err
     assert "what was found is not kept: cannot write" in said.err and "Not a directory" in said.err
+
+
+def test_a_damaged_note_of_what_was_seen_keeps_nobody_from_verifying_and_copying_and_is_told(loaded, tmp_path):
+    config, note = Path(loaded.config), loaded.state / "seen.json"
+    config.write_text(
+        config.read_text().replace("    backup:\n", f"    backup:\n      copies: ['{tmp_path}/second']\n")
+    )
+    note.write_text("{")
+    said = loaded("backup", "verify")
+    assert (said.code, f"{note} is damaged" in said.err) == (0, True), said.err
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert (said.code, f"{note} is damaged" in said.err) == (0, True), said.err
+    assert len(loaded("backup", "list", "--store", f"{tmp_path}/second", "-o", "json").json["snapshots"]) == 2
+    assert note.read_text() == "{"  # what it holds may still be read by a person
+    seen = loaded("doctor", "-o", "json").json["checks"]
+    assert [one["state"] for one in seen if f"{note} is damaged" in one["words"]] == ["FAIL"]
