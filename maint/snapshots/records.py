@@ -238,6 +238,21 @@ def _read(sight: Sight, name: str) -> Record | None:
     return read
 
 
+def flaw_of(sight: Sight, name: str) -> str:
+    """Return why a record is damaged, "" where it is not; one signed by a key that is not trusted here may be sound.
+
+    Raises:
+        StoreFailed: it could not be read.
+    """
+    try:
+        read_signed(sight, name, f"{name}.sig", LARGEST)
+    except StoreFailed:
+        raise
+    except WorkFailed as failure:
+        return "" if failure.message.endswith(UNTRUSTED) else failure.message
+    return ""
+
+
 LOST = "is lost: see `maint backup list --rebuild`"
 MISSED = "missed"  # that the store has lost records, which somebody has seen
 PRUNE = "prune"

@@ -16,7 +16,16 @@ from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
-from maint.snapshots.records import Taken, Verification, insist_there, is_record, named, read_records, write_record
+from maint.snapshots.records import (
+    Taken,
+    Verification,
+    flaw_of,
+    insist_there,
+    is_record,
+    named,
+    read_records,
+    write_record,
+)
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import objects_in, worker_pool
 from maint.snapshots.virtual_clusters.verify import spoiled_files
@@ -221,26 +230,27 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
 
 
 def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = ()) -> None:
-    """Copy records, signatures first; WorkFailed, once all others are copied, where one has lost its signature.
+    """Copy records, signatures first; one that is damaged is told by WorkFailed, once all others are copied.
 
     Args:
         kinds: none named: all but those that speak of one store's bytes.
         of: the ids of the snapshots that they are about; empty: of all.
     """
     folder = f"{source.settings.name}/records"
-    there, found, bare = set(listing(target, folder)), dict.fromkeys(listing(source, folder)), list[str]()
-    for name in found:
+    there, damage = set(listing(target, folder)), list[str]()
+    for name in listing(source, folder):
         kind, snapshot_id = named(name)
         wanted = (kind in kinds if kinds else kind not in _OWN) and (not of or snapshot_id in of)
         if not is_record(name) or name in there or not wanted:
             continue
-        if f"{name}.sig" not in found:
-            bare.append(name)
+        if wrong := flaw_of(source, name):
+            damage.append(f"{name} in {source.store.location} is not copied: {wrong}")
             continue
         _copy_file(source, target, f"{name}.sig")
         _copy_file(source, target, name)
-    if bare:
-        raise damaged(f"{bare[0]}.sig is missing in {source.store.location}")
+    if damage:
+        more = "; where it lies sound in another store, put it and its .sig back from there"
+        raise WorkFailed(damage[0], detail=damage[1:], hint=f"look at the health of that store{more}")
 
 
 class _WithStore:

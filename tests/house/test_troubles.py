@@ -51,6 +51,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "… it serves this account": "adapters/stores/test_far_stores.py::test_a_host_without_sftp_is_told_with_where_to_look",
         "… sends elsewhere": "adapters/stores/test_lying_services.py::test_a_service_that_sends_elsewhere_is_told_with_what_to_name_instead",
         "overwrites what is there": "adapters/stores/test_far_stores.py::test_a_service_that_overwrites_is_refused_at_the_first_write",
+        "… records/… is not copied": "snapshots/test_replicate.py::test_a_damaged_record_is_told_and_takes_no_name_in_a_copy_that_the_sound_one_needs",
         "a copy is down": "cli/backup/test_several_stores.py::test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_up",
     },
     "pages": {

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from maint.adapters.sign import load_or_make_signer
 from maint.adapters.stores.local import LocalStore
 from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.snapshot import Purpose, Trust
@@ -483,3 +484,33 @@ def test_a_part_that_is_longer_than_its_manifest_says_is_left_where_it_should_en
     assert "larger than what was stored" in problem
     assert place.seen[f"copying {DEPLOYMENT}"][0] == part.bytes + 1
     assert ids(place, place.copies[0]) == []
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(path.read_bytes().replace(b"audit", b"autid")),
+                                    lambda path: path.with_name(f"{path.name}.sig").unlink()])  # fmt: skip
+def test_a_damaged_record_is_told_and_takes_no_name_in_a_copy_that_the_sound_one_needs(
+    place: Any, second: Path, run: Run, damage: Callable[[Path], object]
+) -> None:
+    snapshot = taken(place, run)
+    spoiled = place.root / write_record(place, "hold", snapshot, {"reason": "audit", "until": "", "by": "a"})
+    sound = bytes_of(spoiled.parent)
+    later = write_record(place, "hold", snapshot, {"reason": "other", "until": "", "by": "a"})
+    damage(spoiled)
+    (problem,) = run(replicate(place))
+    assert f"{spoiled.name} in {place.store.location} is not copied: " in problem and "from there" in problem
+    folder = second / "prod/records"
+    assert not list(folder.glob(f"{spoiled.name}*")) and (second / later).exists()
+    for name, content in sound.items():
+        (spoiled.parent / name).write_bytes(content)
+    assert run(replicate(place)) == []
+    assert (folder / spoiled.name).read_bytes() == sound[spoiled.name]
+
+
+def test_a_record_of_a_machine_that_is_not_trusted_here_is_copied_for_those_who_trust_it(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    name = write_record(place, "hold", snapshot, {"reason": "audit", "until": "", "by": "a"})
+    place.sign = load_or_make_signer(None, second.parent / "other", [])
+    run(replicate(place))
+    assert (second / name).read_bytes() == (place.root / name).read_bytes()
