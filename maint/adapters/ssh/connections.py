@@ -210,7 +210,9 @@ class Connections:
     def _explained(self, address: Address, error: Exception, *, said_no: bool) -> CannotReach:
         refused = said_no and isinstance(error, AuthenticationException)
         if refused or any(words in str(error) for words in _REFUSALS):
-            hint = f"look at {self._sources.user} and {self._sources.key}, and at authorized_keys on the host"
+            jump = self.settings.jump is not None and jump_address(self.settings) == address
+            user = "ssh.jump.user" if jump else self._sources.user
+            hint = f"look at {user} and {self._sources.key}, and at authorized_keys on the host"
             return LoginRefused(f"{address}: {address.user} was not let in", detail=[str(error)], hint=hint)
         if isinstance(error, ChannelException):
             words, hint = error.text, "look at that host's port, and from the jump host at its name and firewall"

@@ -30,7 +30,7 @@ from maint.snapshots.prune import follow
 from maint.snapshots.recipients import Aged, aged, copy_holds, let_go
 from maint.snapshots.recipients import rekey as encrypt_anew
 from maint.snapshots.replicate import replicate
-from maint.snapshots.verify import all_mistyped, insist_on_password
+from maint.snapshots.verify import all_mistyped, insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import collect
 
 _SHOWN = 50  # values named in a message; -o json names them all
@@ -221,9 +221,12 @@ def _carried_out(
     made, problems, mistyped = list[tuple[Aged, Snapshot]](), list[str](), list[Mistyped]()
     if prune_old and todo:
         refuse_clock_ahead(site)  # `let_go` would, after hours of reading
+    unproven = {entry.id for entry in entries(site) if entry.proven is None} if todo else set()
     for one in todo:
         try:
             new = one.made or screen.follow(encrypt_anew(site, one.old, actor()))
+            if one.made and new.id in unproven:  # a run before had no key for it, or was killed
+                screen.follow(prove_new(site, new, opening=True))
             copy_holds(site, one, new)
             made.append((one, new))
         except StoreFailed:
@@ -257,7 +260,8 @@ def _carried_out(
 
 def _unproven(site: ConfiguredSite, made: Collection[str]) -> list[str]:
     seen = [entry for entry in entries(site) if entry.id in made]
-    return [f"{one.id} is not verified: no private key at hand opens it" for one in seen if one.proven is None]
+    words = "is not verified: no private key at hand opens it; put one of its recipients' beside the old one"
+    return [f"{one.id} {words} in backup.identity" for one in seen if one.proven is None]
 
 
 def _json(one: Aged, made: Snapshot | None) -> Json:

@@ -9,12 +9,13 @@ from maint.cli.monitoring.outcomes import SUMMARY, Summary
 from maint.cli.open_site import opened, warn_of_settings
 from maint.cli.options import LOOKS, Flags
 from maint.cli.screen import cell, error_object, table
-from maint.engine.lease import newest
+from maint.engine.lease import insist_mounted, newest
 from maint.errors import Refused
 from maint.files import kept_record
 from maint.model.formatting import show_duration, tell_time, tell_times
 from maint.model.json import Json
 from maint.model.manager import Door
+from maint.ports import StoreSight
 from maint.snapshots.open_windows import announced, left_open
 
 
@@ -85,9 +86,17 @@ def _facts(site: ConfiguredSite) -> dict[str, Json]:
     facts["active_commands"] = [f"{command.name} ({command.id})" for command in site.manager.active_commands()]
     facts["redaction_window"] = _window(site)
     if site.shared is not None:
-        row = newest(site.shared, site.settings.name)
-        facts["lease"] = row.words if row is not None and row.claim.token else "free"
+        facts["lease"] = _lease(site, site.shared)
     return facts
+
+
+def _lease(site: ConfiguredSite, shared: StoreSight) -> str:
+    try:
+        insist_mounted(site)
+        row = newest(shared, site.settings.name)
+    except Refused as unclear:
+        return unclear.in_a_line
+    return row.words if row is not None and row.claim.token else "free"
 
 
 def _window(site: ConfiguredSite) -> str:

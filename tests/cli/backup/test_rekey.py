@@ -137,6 +137,17 @@ def test_what_nobody_here_can_open_is_partly_done_and_its_later_proof_is_kept(ch
     assert {(one["verified"]["result"], one["verified"]["level"]) for one in left} == {("verified", 3)}
 
 
+def test_what_could_not_be_proven_is_proven_by_the_same_command_once_the_key_is_where_it_says(changed: Any) -> None:
+    keys = changed.lab.folder / "identity"
+    old, new = keys.read_text().split()
+    keys.write_text(f"{old}\n")
+    said = changed("backup", "rekey", "--all", "--yes")
+    assert (said.code, "beside the old one in backup.identity" in said.err) == (7, True)
+    keys.write_text(f"{old}\n{new}\n")
+    said = changed("backup", "rekey", "--all", "--yes")
+    assert said.code == 0, said.err
+
+
 def test_a_key_that_was_exchanged_brands_no_backup_as_damaged_and_heals_by_itself(loaded: Any) -> None:
     keys, path = loaded.lab.folder / "identity", Path(loaded.config)
     (kept,) = stored(loaded, "backups")

@@ -22,7 +22,7 @@ from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.sample import sample
 from maint.engine.lease import Lease, Terms
 from maint.engine.lock import site_lock, works_on
-from tests.steps.conftest import PASSWORD
+from tests.steps.conftest import PASSWORD, back_up
 from tests.steps.operator import SITE
 
 
@@ -98,6 +98,17 @@ def test_who_holds_the_lease_is_told_and_only_where_a_state_is_shared(loaded):
     refused = loaded("backup", "create", "--yes")
     assert (refused.code, "playbook restore" in refused.err) == (6, True)
     held.give_back()
+
+
+def test_a_shared_state_that_is_not_mounted_is_not_told_as_free(loaded):
+    path, shared = loaded.lab.folder / "config.yaml", loaded.lab.folder / "shared"
+    path.write_text(path.read_text().replace("    backup:\n", "    shared_state: shared\n    backup:\n"))
+    back_up(loaded)
+    assert json.loads(loaded("site", "status", "-o", "json").out)["lease"] == "free"
+    shared.rename(shared.with_name("elsewhere"))
+    said = loaded("site", "status", "-o", "json")
+    assert said.code == 0
+    assert "is empty, or not the one that this machine has worked with" in json.loads(said.out)["lease"]
 
 
 def test_a_shared_state_that_can_hold_no_lease_fails_with_why_and_a_dry_run_writes_nothing(loaded, httpserver):
