@@ -70,6 +70,7 @@ def _role(what: str, account: str) -> str:
 
 
 _PATH = "/api/version"  # an anonymous 401 there proves that the server is up (M2.2)
+_REDIRECTS = "redirects"
 
 
 def peer_of(settings: ManagerSettings, proxy: str | None) -> Peer:
@@ -111,7 +112,8 @@ def probe(transport: Transport, settings: ManagerSettings) -> Presence:
     except Invalid as failure:
         why, words, chain, remedy = None, failure.message, failure.message, failure.hint
     if words == "refused" or why is NothingBehind or not _listens(transport, settings):
-        return Presence(door=otherwise, plain=plain, tls=words)
+        leads = _leads_to(settings) if plain.startswith(_REDIRECTS) else None
+        return Presence(door=otherwise, plain=plain, tls=words, remedy=leads)
     return Presence(door=Door.TLS, plain=plain, tls=words, chain=chain, silent=chain is None, remedy=remedy)
 
 
@@ -126,7 +128,15 @@ def _answer(transport: Transport, place: str) -> str:
             reply = transport.fetch(call)  # one dead line says nothing of the server
     except WorkFailed:  # longer than any answer to this call
         return "answers endlessly"
-    return f"redirects ({reply.status})" if reply.redirects else f"answers {reply.status}"
+    return f"{_REDIRECTS} ({reply.status})" if reply.redirects else f"answers {reply.status}"
+
+
+def _leads_to(settings: ManagerSettings) -> str:
+    shown = f"`curl -si {address(settings, Door.PLAIN)}{_PATH}` shows which"
+    return (
+        f"the manager is up, and its plain port leads to its TLS port ({shown}): correct manager.tls_port,"
+        f" or let port {settings.tls_port} through the firewall of its host"
+    )
 
 
 def _listens(transport: Transport, settings: ManagerSettings) -> bool:

@@ -48,6 +48,8 @@ def test_a_redirect_to_a_closed_port_serves_nobody(bench: Bench, plain: HTTPServ
     with pytest.raises(CannotReach, match="no port of") as failure:
         bench.client().log_in()
     assert any("redirects (302)" in line for line in failure.value.detail)
+    assert "is the manager up" not in str(failure.value.hint)  # it is
+    assert "correct manager.tls_port, or let port " in str(failure.value.hint)
     assert all("Authorization" not in request.headers for request, _ in plain.log)
 
 
