@@ -175,6 +175,7 @@ def _sent(call: HttpCall, ca: Path | None, proxy: str | None, auth: Bearer | Non
         ca_hint="`ca` of the notice must name a PEM file",
         authority_hint="give the notice the authority's certificate as `ca`",
         name_setting="the notice's `url`",
+        unreachable=lambda _: "correct the notice's `url`; is a firewall or a proxy in between?",
         proxy=proxy,
     )
     transport = Transport(peer, Timeouts(connect=call.read), lambda _: None)
@@ -243,29 +244,29 @@ class NoticeSender:
                 if (left := end - self._clock.monotonic()) <= 0:
                     found.append(Told(one.name, f"{way}: no time was left"))
                     continue
-                problem = self._told(one, way, notice, min(left, one.timeout))
-                found.append(Told(one.name, f"{way}: {problem}" if problem else ""))
+                problem, hint = self._told(one, way, notice, min(left, one.timeout))
+                found.append(Told(one.name, f"{way}: {problem}" if problem else "", hint))
                 if problem == _SIGNAL:
                     return found
         return found
 
-    def _told(self, one: NoticeSettings, way: str, notice: Notice, limit: float) -> str:
+    def _told(self, one: NoticeSettings, way: str, notice: Notice, limit: float) -> tuple[str, str]:
         try:
             with self._clock.limit(limit):
                 _WAYS[way](one, notice, self._say)
         except DeadlinePassed as error:
             if is_of_another(error):  # one around the telling
                 raise
-            return error.message
+            return error.message, "look at what it leads to, or give the notice more time: `timeout`"
         except Interrupted:
-            return _SIGNAL
+            return _SIGNAL, ""
         except MaintError as error:
-            return scrub(": ".join([error.message, *error.detail[:1]]))
+            return scrub(": ".join([error.message, *error.detail[:1]])), error.way_on or ""
         except OSError as error:
-            return error.strerror or "the operating system said no"
+            return error.strerror or "the operating system said no", ""
         except Exception:  # a boundary: what a library says may hold anything, and nothing may stop the run
-            return "it failed in a way that maint does not know"
-        return ""
+            return "it failed in a way that maint does not know", ""
+        return "", ""
 
 
 def _chosen(one: NoticeSettings, notices: Sequence[Notice]) -> Iterator[tuple[str, Notice]]:

@@ -61,3 +61,4 @@ class Told(msgspec.Struct, frozen=True):
 
     name: str
     problem: str = ""
+    hint: str = ""  # what helps

@@ -61,7 +61,9 @@ def test(
         screen.emit({"told": found}, "\n".join(lines))
         if failed := [one for one in told if one.problem]:
             words = f"{len(failed)} of {len(told)} could not be told"
-            raise PartlyDone(words, detail=[f"{one.name}: {one.problem}" for one in failed], hint="correct the config")
+            hints = [f"{one.name}: {one.hint}" if len(failed) > 1 else one.hint for one in failed if one.hint]
+            hint = "; ".join(hints) or "correct the config"
+            raise PartlyDone(words, detail=[f"{one.name}: {one.problem}" for one in failed], hint=hint)
 
 
 def strange_verbs(notices: Sequence[NoticeSettings]) -> Iterator[str]:

@@ -213,6 +213,22 @@ def test_a_notice_that_fails_is_warned_of_listed_and_fails_nothing(loaded: Opera
     assert loaded("notify", "test", "--dry-run").code == 0
 
 
+def test_a_test_of_notices_that_fails_says_what_helps_each(loaded: Operator, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/hook").respond_with_data("", status=500)
+    missing = loaded.lab.folder / "no-such-file"
+    ways = (
+        f"{{name: chat, webhook: {{url: '{httpserver.url_for('/hook')}'}}}}",
+        f"{{name: file, webhook: {{url: 'file:{missing}'}}}}",
+        "{name: away, webhook: {url: 'http://127.0.0.1:1'}}",
+    )
+    configured(loaded, f"    notify: [{', '.join(ways)}]\n")
+    hint = loaded("notify", "test", "-o", "json").error["hint"]
+    assert "chat: look at what that address takes" in hint
+    assert "file: put it back there, or correct its path" in hint
+    assert "away: correct the notice's `url`" in hint
+    assert loaded("notify", "test", "file", "-o", "json").error["hint"] == "put it back there, or correct its path"
+
+
 def test_a_lease_that_was_taken_over_is_told_once_as_a_failure_and_stands_in_the_metrics(loaded: Operator) -> None:
     told, shared, figures = listening(loaded), loaded.lab.folder / "shared", loaded.lab.folder / "maint.prom"
     configured(loaded, f"    shared_state: {shared}\n    metrics: {figures}\n")
