@@ -253,7 +253,11 @@ def latest(sight: Sight) -> str:
     """Return the id of the newest backup, also of one whose manifest cannot be read; Refused: there is none."""
     known = entries(sight)
     if not known:
-        raise Refused(f"there is no snapshot of {sight.settings.name} yet", hint="`maint backup create` takes one")
+        raise Refused(
+            f"there is no snapshot of {sight.settings.name} in {sight.store.location} yet",
+            hint="look at the store's address, where there should be some; `maint backup create` takes a first one"
+            f" into backup.store{records.a_copy(sight)}",
+        )
     backups = [one for one in known if one.snapshot is None or one.snapshot.purpose is Purpose.BACKUP]
     return (backups or known)[-1].id
 

@@ -49,6 +49,13 @@ def test_latest_is_the_newest_backup_and_for_a_restore_the_newest_restorable_one
         assert newer not in planned.out
 
 
+def test_a_store_that_holds_nothing_of_the_site_is_named_with_what_to_look_at(loaded):
+    place = loaded.lab.folder / "nowhere"
+    error = loaded("backup", "verify", "--store", str(place), "-o", "json").error
+    assert error["message"] == f"there is no snapshot of {SITE} in {place} yet"
+    assert error["hint"].startswith("look at the store's address, where there should be some")
+
+
 def test_a_redacted_snapshot_is_whole_and_not_restorable(loaded):
     loaded("backup", "create")
     assert loaded("backup", "verify", "--dry-run", "-o", "json").json["level"] == 2
