@@ -67,6 +67,13 @@ _MENDS = {
     "cannot find kdc": "name the realm's KDC in /etc/krb5.conf, or its SRV record in DNS",
     "clock skew too great": "chronyc makestep # unless it is the KDC's clock that is off",
 }
+# What the KDC says of the account itself: new keys mend none of it either.
+_ACCOUNTS = {
+    "credentials have been revoked": "unlock and enable {principal} in the KDC (modprinc -unlock +allow_tix)",
+    "entry in database has expired": "have {principal} valid again in the KDC (modprinc -expire never)",
+    "password has expired": "have the password of {principal} valid again in the KDC (modprinc -pwexpire never)",
+}
+_UNKNOWN = "not found in kerberos database"
 _RENEWING = (
     "raise max_renewable_life of the realm in the KDC, and maxrenewlife of the principal and of krbtgt (modprinc)"
 )
@@ -148,7 +155,7 @@ def _ticket(host: HostFacts) -> Verdict:
     if status == "0":
         return _renewable(lines)
     said = said_by_kinit(lines, status)
-    return broken(said, mending(said))
+    return broken(said, mending(said) or mending_of_account(said))
 
 
 def _renewable(lines: Sequence[str]) -> Verdict:
@@ -169,6 +176,18 @@ def _renewable(lines: Sequence[str]) -> Verdict:
 def mending(said: str) -> str:
     """Return what mends that kinit gave no ticket for another reason than the keytab; "" where that is the reason."""
     return next((remedy for words, remedy in _MENDS.items() if words in said.lower()), "")
+
+
+def mending_of_account(said: str, principal: str = "the principal", *, made_by: str = "") -> str:
+    """Return what mends an account that the KDC lets nobody in with, whatever its key; "" where that is not the reason.
+
+    Args:
+        made_by: where the principal stands that the KDC may not know; "" where a new export makes it, too.
+    """
+    if made_by and _UNKNOWN in said.lower():
+        return f"have {principal} made in the KDC (addprinc), or correct {made_by}"
+    found = next((remedy for words, remedy in _ACCOUNTS.items() if words in said.lower()), "")
+    return found.format(principal=principal)
 
 
 def kdcs_of(lines: Sequence[str], realm: str) -> list[str]:

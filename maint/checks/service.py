@@ -5,7 +5,7 @@ from shlex import quote
 
 from maint.checks.check import BEFORE_INSTALL, FAIL, RUNNING, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import CouldNotTell, HostFacts, NotApplicable, SiteFacts
-from maint.checks.kerberos import mending, said_by_kinit
+from maint.checks.kerberos import mending, mending_of_account, said_by_kinit
 from maint.checks.tls import until
 from maint.model.formatting import show_count
 from maint.model.json import Json, objects_of
@@ -139,7 +139,8 @@ def _keytab(host: HostFacts) -> Verdict:
     if not wrong and any({"kinit=127", "denied"} & set(lines) for lines in seen.values()):
         raise CouldNotTell("klist or kinit is not installed, or this account may not read the keytabs")
     if wrong:
-        return broken("; ".join(wrong), mending("; ".join(wrong)))
+        said = "; ".join(wrong)
+        return broken(said, mending(said) or mending_of_account(said, made_by="the keytab"))
     return good(f"kinit works with {show_count(len(blocks), 'keytab')}")
 
 

@@ -338,6 +338,11 @@ def test_the_managers_own_certificate_is_judged_beside_the_agents(ends: str, sta
     [
         ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "kinit: Cannot contact any KDC for realm 'A'\nstatus=1"},
          "look at the KDC"),
+        ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "kinit: Client's credentials have been revoked\nstatus=1"},
+         "unlock and enable the principal in the KDC"),
+        ("cde.keytab", {"krb5_conf": "default_realm = A", "service_keytabs":
+                        "keytab=/k\n 2 now u@A\nkinit: Client 'u@A' not found in Kerberos database\nkinit=1"},
+         "have the principal made in the KDC"),
         ("krb.kinit", {"krb5_conf": "default_realm = A", "kinit": "kinit: Preauthentication failed\nstatus=1"},
          "generate the credentials anew"),
         ("krb.keytab", {"krb5_conf": "default_realm = A", "keytab": "keytab=/x/h.keytab\nmode=644\nKeytab name: x\n1 h@A (aes)"},

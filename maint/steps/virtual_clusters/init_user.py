@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from pydantic import Field
 
-from maint.checks.kerberos import mending
+from maint.checks.kerberos import mending, mending_of_account
 from maint.config.schema import VirtualClusterSettings, VirtualClusterUser
 from maint.config.suggestions import unknown
 from maint.errors import Failure, MaintError, Refused, WorkFailed
@@ -200,10 +200,11 @@ def try_login(user: str, principal: str, keytab: SecretBytes, key: Key, environ:
         f"the KDC has other keys than version {key.version} in the keytab: it is older than the KDC's, "
         "or was made with another password or salt"
     )
+    anew = f"export it anew (`ktadd -norandkey` keeps the keys that others hold), and compare `kvno {principal}`"
     raise Refused(
         f"the KDC refuses the keytab of {user}",
         detail=[f"kinit: {words}", *([stale] if any(word in lowered for word in _STALE) else [])],
-        hint=f"export it anew (`ktadd -norandkey` keeps the keys that others hold), and compare `kvno {principal}`",
+        hint=mending_of_account(words, principal, made_by=f"the principal of {user} in the config") or anew,
     )
 
 

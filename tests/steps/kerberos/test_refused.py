@@ -5,12 +5,12 @@ import pytest
 from tests.steps.kerberos.conftest import FIRST, PRINCIPAL, USER, secrets_of
 
 
-def refused(owner, words, code=5):
+def refused(owner, words, code=5, hint=""):
     before = secrets_of(owner)
     said = owner("vc", "init-user", FIRST, USER, "--yes", "-o", "json")
     assert said.code == code, said.err
     assert words in " ".join([said.error["message"], *said.error["detail"]])
-    assert said.error["hint"]
+    assert hint in said.error["hint"]
     assert owner.heard == []
     assert secrets_of(owner) == before
     assert not list((owner.state / "undo").glob("*"))
@@ -45,7 +45,24 @@ def test_a_keytab_whose_key_version_is_older_than_the_kdcs(owner, preauth):
 
 def test_a_principal_that_the_kdc_does_not_know(owner):
     owner.give(owner.kdc.ktutil("gone@EXAMPLE.COM", [(1, "aes256-cts")]), "gone@EXAMPLE.COM")
-    refused(owner, "not found in Kerberos database")
+    made = "have gone@EXAMPLE.COM made in the KDC (addprinc), or correct the principal of etl_user in the config"
+    refused(owner, "not found in Kerberos database", hint=made)
+
+
+@pytest.mark.parametrize(
+    ("order", "words", "hint"),
+    [
+        ("-allow_tix", "have been revoked", "unlock and enable {}"),
+        ("-expire yesterday", "has expired", "(modprinc -expire never)"),
+        ("-pwexpire yesterday", "assword has expired", "(modprinc -pwexpire never)"),
+    ],
+)
+def test_an_account_that_the_kdc_lets_nobody_in_with_is_not_helped_by_another_export(owner, order, words, hint):
+    name = f"shut{order.partition(' ')[0]}"
+    owner.kdc.add(name)
+    owner.give(owner.kdc.keytab(name), f"{name}@EXAMPLE.COM")
+    owner.kdc.admin("modprinc", *order.split(), name)
+    refused(owner, words, hint=hint.format(f"{name}@EXAMPLE.COM"))
 
 
 @pytest.mark.parametrize(
