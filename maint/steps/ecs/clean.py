@@ -20,7 +20,7 @@ from maint.steps.ecs.survey import (
     changed,
     ecs_cluster,
     judge_paths,
-    only_calls,
+    or_only_the_api,
     paths_of,
     planned,
     refuse_running,
@@ -94,7 +94,7 @@ class RemoveRegistry(Step[DeleteArguments]):
         ecs = ecs_cluster(sight, args.cluster)
         snapshot = proven(args, sight, ecs.cluster)
         asking = "asking docker on the cluster's hosts"
-        hint = only_calls("mend these hosts", ecs.cluster.name)
+        hint = or_only_the_api("mend these hosts", ecs.cluster.name)
         found = map_hosts_now(sight, ecs.hosts, lambda host: containers(sight.shell, host) or (), asking, hint)
         shown = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if one.is_registry]
         others = [f"{one.name} ({one.image}) on {host}" for host in found for one in found[host] if not one.is_registry]
@@ -117,7 +117,7 @@ class RemoveRegistry(Step[DeleteArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         """Nothing starts unless all hosts answer; then the guards, then the containers that the plan names."""
         hosts = hosts_of(action)
-        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
+        refuse_strangers(site, list(hosts))
         planned = {host: msgspec.convert(value, list[Container]) for host, value in hosts.items()}
         asking = "asking docker on the cluster's hosts"
         found = yield from map_hosts(site, list(hosts), lambda host: registries(site.shell, host), asking)
@@ -216,7 +216,7 @@ class CleanHosts(Step[DeleteArguments]):
             texts(action.arguments["paths"]),
         )
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
+        refuse_strangers(site, list(hosts))
         surveys = yield from _surveys(site, list(hosts), paths, "looking at the folders of the cluster's hosts")
         _refuse_changed(action, hosts, surveys)
         yield from prove_cluster(action, site, cluster_of(action))
@@ -341,7 +341,7 @@ class RebootHosts(Step[ClusterArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        refuse_strangers(site, str(action.arguments["cluster"]), hosts)
+        refuse_strangers(site, hosts)
         before = work.noted("boots")
         if not isinstance(before, Mapping):
             before = yield from map_hosts(site, hosts, lambda host: boot_of(site.shell, host), "asking for their boot")
@@ -413,7 +413,7 @@ class VerifyGone(Step[ClusterArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         name, hosts = str(action.arguments["cluster"]), hosts_of(action)
-        refuse_strangers(site, str(action.arguments["cluster"]), list(hosts))
+        refuse_strangers(site, list(hosts))
         left = [f"the manager lists {one.name}" for one in site.manager.clusters() if one.name == name]
         paths = texts(action.arguments["paths"])
         found = yield from map_hosts(

@@ -91,7 +91,7 @@ class FlushFirewall(Step[ClusterArguments]):
         """Keep first, on all hosts; then flush those that have rules."""
         hosts = texts(action.arguments["hosts"])
         refuse_running(site.manager, str(action.arguments["cluster"]))
-        refuse_strangers(site, str(action.arguments["cluster"]), hosts)
+        refuse_strangers(site, hosts)
         found = yield from map_hosts(site, hosts, lambda host: rules_of(site.shell, host), "reading firewall rules")
         open_, closed = _split(found)
         cut_off = {host: kept for host in closed if (kept := _cut_off(site, host, found[host])) is not None}

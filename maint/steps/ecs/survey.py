@@ -47,8 +47,8 @@ _ODD = r"[\x00-\x1f\x7f]"
 _DATA = {"DOCKER": ("defaultDataPath",), "ECS": ("defaultDataPath", "lsoDataPath")}
 
 
-def only_calls(mend: str, cluster: str) -> str:
-    """Return the hint to mend something on a cluster's hosts, or to delete the cluster without them."""
+def or_only_the_api(mend: str, cluster: str) -> str:
+    """Return what to mend before a cluster's hosts are cleaned, or, before anything has begun, what does without."""
     return f"{mend}; or only the API calls: `maint cluster delete {quote(cluster)} --api-only`"
 
 
@@ -79,7 +79,7 @@ def ecs_cluster(sight: Sight, name: str) -> Ecs:
     others = {key: value for key, value in settings.items() if key not in wanted and value.startswith("/")}
     shared = _shared(sight.settings.hosts, hosts, cluster.name)
     configured = _configured(sight, cluster, services, hosts)
-    refuse_strangers(sight, cluster.name, configured, hosts)
+    refuse_strangers(sight, configured, hosts, cluster=cluster.name)
     return Ecs(cluster, configured, data, others, shared)
 
 
@@ -92,16 +92,22 @@ def refuse_running(manager: ManagerSight, name: str) -> None:
         raise Refused(f"cluster {name} is not at rest, so its hosts are left alone", detail=running, hint=hint)
 
 
-def refuse_strangers(sight: Sight, cluster: str, names: Sequence[str], listed: Sequence[Host] | None = None) -> None:
+def refuse_strangers(
+    sight: Sight, names: Sequence[str], listed: Sequence[Host] | None = None, *, cluster: str = ""
+) -> None:
     """Refuse where an address of the config leads to another machine than the host that the manager knows by that name.
 
     A host is known by a name that it calls itself, or by an address of one of its interfaces.
 
     Args:
         listed: the hosts as the manager lists them, where that is known already.
+        cluster: the one whose plan is being made; "" once it is carried out: some hosts may be half clean by then.
     """
-    asking = "asking the cluster's hosts who they are"
-    hint = only_calls("mend these hosts", cluster)
+
+    def way(mend: str) -> str:
+        return or_only_the_api(mend, cluster) if cluster else f"{mend}, then `maint playbook resume`"
+
+    asking, hint = "asking the cluster's hosts who they are", way("mend these hosts")
     answers = map_hosts_now(sight, names, lambda name: ask_script(sight.shell, name, WHO), asking, hint)
     hosts = listed or sight.manager.hosts()
     known = {name: host for host in hosts for name in configured_as(sight.settings.hosts, host)}
@@ -115,7 +121,7 @@ def refuse_strangers(sight: Sight, cluster: str, names: Sequence[str], listed: S
         raise Refused(
             "an address of the config leads to a machine that is not the cluster's host, so nothing is done",
             detail=strangers,
-            hint=only_calls("set `address` and `port` right under `hosts:`", cluster),
+            hint=way("set `address` and `port` right under `hosts:`"),
         )
 
 
@@ -136,7 +142,7 @@ def _configured(sight: Sight, cluster: Cluster, services: Sequence[Service], hos
         raise Refused(
             f"not every host of cluster {cluster.name} can be worked on",
             detail=strangers or ["the manager names no host of it"],
-            hint=only_calls("list each under `hosts:`, then `maint host trust`", cluster.name),
+            hint=or_only_the_api("list each under `hosts:`, then `maint host trust`", cluster.name),
         )
     return sorted(set(found))
 
@@ -324,7 +330,7 @@ def paths_of(ecs: Ecs) -> list[str]:
         raise Refused(
             f"the data directories of cluster {ecs.cluster.name} cannot be removed as they are set, so nothing is",
             detail=problems,
-            hint=only_calls("set them right in the manager", ecs.cluster.name),
+            hint=or_only_the_api("set them right in the manager", ecs.cluster.name),
         )
     return list(paths)
 
@@ -346,15 +352,14 @@ def survey_host(shell: ShellSight, host: str, paths: Sequence[str]) -> Survey:
 
 
 def removals_on(sight: Sight, ecs: Ecs, paths: Sequence[str]) -> dict[str, list[Removal]]:
-    """Return what would go from each host.
+    """Return what would go from each host of a cluster.
 
     Raises:
         CannotReach: a host does not answer: nothing starts then.
         Refused: something would go that must not; each is named.
     """
-    asking = "looking at the folders of the cluster's hosts"
-    hint = only_calls("mend these hosts", ecs.cluster.name)
-    found = map_hosts_now(sight, ecs.hosts, lambda host: survey_host(sight.shell, host, paths), asking, hint)
+    asking, way = "looking at the folders of the cluster's hosts", or_only_the_api("mend these hosts", ecs.cluster.name)
+    found = map_hosts_now(sight, ecs.hosts, lambda host: survey_host(sight.shell, host, paths), asking, way)
     judgements = {host: judge_paths(survey.found, survey.mounts) for host, survey in found.items()}
     problems = [f"{host}: {problem}" for host, (_, listed) in judgements.items() for problem in listed]
     if problems:

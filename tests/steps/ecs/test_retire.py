@@ -1,6 +1,7 @@
 """An ECS cluster is taken off its hosts and out of the manager, in an order that leaves a way on at every point."""
 
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -132,6 +133,10 @@ def test_nothing_starts_unless_all_hosts_answer(loaded):
     assert said.code == 4, said.err
     assert TWO in said.err
     assert (loaded.sent, trees(loaded)) == ([], before)
+    typed = re.findall(r"`maint (cluster delete [^`]*)`", said.err)
+    assert typed == ["cluster delete ecs-01 --api-only"]
+    assert loaded(*typed[0].split(), "--confirm", "ecs-01").code == 0
+    assert loaded.sent == [STOP, DELETE]
 
 
 def test_nothing_starts_where_a_host_is_lost_once_the_plan_is_made(loaded):
@@ -151,6 +156,8 @@ def test_a_host_that_is_lost_midway_stops_the_run_before_the_delete(loaded):
     assert TWO in said.err
     assert loaded.sent == [STOP]
     assert machine(loaded, ONE).files.exists("/var/lib/kubelet"), "no folder goes while a host is away"
+    still = loaded("playbook", "resume")
+    assert (still.code, "--api-only" in still.err) == (1, False), still.err  # the way on is the run that has begun
     loaded.lab.repair()
     assert loaded("playbook", "resume").code == 0
     assert loaded.sent == [STOP, DELETE]
