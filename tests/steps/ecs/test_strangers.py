@@ -52,6 +52,7 @@ def test_another_machine_at_the_same_address_is_told_when_the_run_is_taken_up(lo
     loaded.lab.repair()
     said = loaded("playbook", "resume")
     assert (said.code, "calls itself base-09.example.internal" in said.err) == (5, True), said.err
+    assert "then `maint playbook resume " in said.err and "--api-only" not in said.err, "the run has begun"
     assert not any(words.startswith("dnf") for name in (ONE, TWO) for words in did(loaded, name))
     machine.facts, machine.address = facts, address
     said = loaded("playbook", "resume")
