@@ -168,6 +168,27 @@ def _broken(result: object) -> str:
         return ""
 
 
+def last_verified(code: int, result: object) -> dict[str, Any] | None:
+    """Return the newest verified backup of what `backup list` printed; None: there is none, or none can be seen now.
+
+    Raises:
+        ValueError: it ended well, and printed something else: it is no `maint`, or says more than is kept.
+    """
+    found = result.get("last_verified") if isinstance(result, dict) else None
+    if isinstance(found, dict) and {"id", "age"} <= found.keys():
+        return found
+    if code == 0 and (found is not None or not isinstance(result, dict) or "last_verified" not in result):
+        raise ValueError("`backup list` ended well and printed no list of backups: is `program` the path of a maint?")
+    return None
+
+
+def words_of(command: Sequence[str]) -> list[str]:
+    """Return a command word by word; ValueError for one text, which is a sequence of letters."""
+    if isinstance(command, str):
+        raise ValueError(f"`command` is one text, and has to be a list of words, such as {command.split()}")
+    return list(command)
+
+
 def as_log_line(line: str) -> tuple[str, bool]:
     """Return a line of standard error as the log has it, and whether it warns."""
     try:

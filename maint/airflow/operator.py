@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, TaskOutcome, as_log_line, outcome_of, reason, report_in
+from maint.airflow.child import Child, TaskOutcome, as_log_line, outcome_of, reason, report_in, words_of
 from maint.airflow.hook import AirflowFailException, MaintHook
 
 
@@ -60,10 +60,14 @@ class MaintOperator(BaseSensorOperator):
             AirflowFailException: another try would end the same way.
             RuntimeError: another try may go on.
         """
+        try:
+            command = words_of(self.command)  # looked at only now: a template may have made a list of it
+        except ValueError as error:
+            raise AirflowFailException(str(error)) from error
         hook = MaintHook(self.maint_conn_id, self.config, self.program)
         with hook.call() as call:
             site = ["--site", self.site] if self.site else []
-            words = [*call.words, *site, "--run-key", key_of(context["ti"]), "-v", "-o", "json", *self.command]
+            words = [*call.words, *site, "--run-key", key_of(context["ti"]), "-v", "-o", "json", *command]
             self.log.info("maint %s", " ".join(words[len(call.words) :]))
             self._child = self._start(words, call.variables)
             try:

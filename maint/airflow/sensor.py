@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from maint.airflow.child import Child, TaskOutcome, outcome_of, reason
+from maint.airflow.child import Child, TaskOutcome, last_verified, outcome_of, reason
 from maint.airflow.hook import AirflowFailException, MaintHook
 
 _GRACE = 3.0  # seconds for a command that reads to end in; Airflow kills the task after five
@@ -44,7 +44,7 @@ class BackupFreshSensor(BaseSensorOperator):
         """Look once; a store that cannot be reached may be there the next time.
 
         Raises:
-            AirflowFailException: what is asked makes no sense.
+            AirflowFailException: what is asked makes no sense, or what is called is no maint.
         """
         with MaintHook(self.maint_conn_id, self.config, self.program).call() as call:
             site = ["--site", self.site] if self.site else []
@@ -56,7 +56,10 @@ class BackupFreshSensor(BaseSensorOperator):
                 self.on_kill()
         if outcome_of(code) is TaskOutcome.NEVER:
             raise AirflowFailException(reason(code, child.lines))
-        newest = (child.result or {}).get("last_verified")
+        try:
+            newest = last_verified(code, child.result)
+        except ValueError as error:
+            raise AirflowFailException(str(error)) from error
         if newest is None:
             self.log.info("no verified restorable backup yet, or none that can be seen (exit %s)", code)
             return PokeReturnValue(False)

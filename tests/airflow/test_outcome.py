@@ -5,7 +5,7 @@ import json
 import pytest
 
 from maint.airflow import get_provider_info
-from maint.airflow.child import TaskOutcome, as_log_line, outcome_of, reason
+from maint.airflow.child import TaskOutcome, as_log_line, last_verified, outcome_of, reason, words_of
 from maint.cli.boundary import EXIT_CODES
 
 FOR_GOOD = {2, 3, 5, 70}
@@ -46,3 +46,19 @@ def test_airflow_finds_what_the_provider_names() -> None:
     told_of = get_provider_info()
     assert told_of["package-name"] == "maint"
     assert told_of["connection-types"][0]["hook-class-name"] == "maint.airflow.hook.MaintHook"
+
+
+def test_the_sensor_waits_for_a_backup_and_not_for_a_program_that_lists_none() -> None:
+    newest = {"id": "20261129T180101.819Z-d140", "age": 3.0}
+    assert last_verified(0, {"snapshots": [], "last_verified": newest}) == newest
+    for code, result in ((0, {"snapshots": [], "last_verified": None}), (4, None), (-9, None), (1, [1])):
+        assert last_verified(code, result) is None
+    for other in (None, [1], {"jobs": []}, "words", {"last_verified": "words"}, {"last_verified": {"id": "x"}}):
+        with pytest.raises(ValueError, match="no list of backups"):
+            last_verified(0, other)
+
+
+def test_a_command_in_one_text_is_refused_and_not_taken_letter_by_letter() -> None:
+    assert words_of(("backup", "create")) == ["backup", "create"]
+    with pytest.raises(ValueError, match=r"\['backup', 'create', '--yes'\]"):
+        words_of("backup create --yes")

@@ -28,6 +28,8 @@ PROVOKED: dict[str, dict[str, str]] = {
         "there is no timezone": "cli/help/test_generate_airflow.py::test_what_makes_no_sense_is_wrong_usage",
         "a task failed, and": "airflow/test_outcome.py::test_only_what_would_end_the_same_way_is_never_tried_again",
         "maint: it said nothing": "airflow/test_outcome.py::test_the_reason_is_the_error_that_the_command_told",
+        "`command` is one text": "airflow/test_outcome.py::test_a_command_in_one_text_is_refused_and_not_taken_letter_by_letter",
+        "`backup list` ended well": "airflow/test_outcome.py::test_the_sensor_waits_for_a_backup_and_not_for_a_program_that_lists_none",
         "a task is done, and": "airflow/test_child.py::test_what_is_no_json_or_too_much_is_no_result",
         "a task is `up_for": "airflow/test_outcome.py::test_only_what_would_end_the_same_way_is_never_tried_again",
         "a killed task": "airflow/test_child.py::test_asked_to_end_it_is_waited_for_until_it_has_closed",
