@@ -13,6 +13,7 @@ from maint.cli.schedule import files
 from maint.cli.schedule.units import calendar
 from maint.errors import UsageError
 from maint.lab.create import SITE
+from maint.steps.manager import window
 from tests.steps.operator import environment, maint
 
 CONFIG = """\
@@ -153,6 +154,13 @@ def test_the_service_is_confined_and_a_held_lock_is_no_failure(config, units):
     assert "-/srv/backups" in looks["ReadWritePaths"]
     assert timer["Persistent"] == ["true"]
     assert timer["RandomizedDelaySec"] == ["900s"]
+
+
+def test_a_run_that_is_stopped_has_the_time_to_close_its_window_before_it_is_killed(config, units):
+    install(config(), units, "--form", "systemd", "--drill", "Sun 04:00")
+    for name in ("backup", "drill"):
+        (given,) = settings(units / f"maint-{name}-prod.service")["TimeoutStopSec"]
+        assert int(given.removesuffix("min")) * 60 >= window._LIMIT + 60, "a server has so long to answer again"
 
 
 def test_every_secret_in_a_file_is_handed_over_as_a_credential(config, units):
