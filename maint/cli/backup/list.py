@@ -1,6 +1,6 @@
 """`maint backup list|show`: the snapshots of a site, and all that is known of one."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated
@@ -105,7 +105,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     if keeping:
         with suppress(OSError):  # who may read the store need not own the state folder
             keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
-    words = f"{words}\n{_drill_words(drill, now)}"
+    words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
         {
@@ -117,10 +117,11 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     )
 
 
-def _drill_words(drill: Drill | None, now: datetime) -> str:
+def _drill_words(drill: Drill | None, there: Collection[str], now: datetime) -> str:
     if drill is None:
         return "last good drill: none"
-    return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}"
+    since = "" if drill.snapshot in there else ", which was removed since"  # also once it is encrypted anew
+    return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}{since}"
 
 
 def _rebuild(site: ConfiguredSite, screen: Screen) -> None:

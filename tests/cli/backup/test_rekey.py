@@ -232,3 +232,12 @@ def test_metrics_and_list_of_sites_count_what_was_healed_and_what_was_encrypted_
     change_recipient(loaded)
     assert loaded("backup", "rekey", "--all", "--yes").code == 0
     assert counted() == ("4", "4")
+
+
+def test_the_last_good_drill_of_a_snapshot_that_was_replaced_is_told_as_of_one_that_is_gone(loaded: Any) -> None:
+    assert loaded("backup", "drill", "latest").code == 0
+    said = loaded("backup", "list")
+    assert "last good drill: " in said.out and "removed since" not in said.out
+    change_recipient(loaded)
+    assert loaded("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
+    assert ", which was removed since" in loaded("backup", "list").out
