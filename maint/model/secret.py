@@ -1,16 +1,25 @@
 """A secret value that cannot be printed, logged or serialised by accident, and a scrubber for words from outside."""
 
-import json
 import re
-from collections.abc import Callable
+import sys
+from binascii import b2a_base64
+from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
-from urllib.parse import quote
 
 T = TypeVar("T", str, bytes)
 MASK = "•••"  # stands where a secret is
 _SHORTEST = 4  # characters: a shorter text would turn up in words by chance
 _LONG_LINE = 16  # characters from which on a line of a secret is one by itself
 _PUBLIC = ("admin",)  # the factory password, which half of a manager's messages hold as a name
+_BASE64 = 6  # bytes from which on a text is looked for in base64, too
+_NESTED = 3  # escapes within escapes
+# What JSON, Python, an address, HTML or a shell writes in the place of a character.
+_ESCAPE = re.compile(
+    r"(?i:(?P<utf16>(?:\\+u[0-9a-f]{4})+)|(?P<utf8>(?:\\+x[0-9a-f]{2})+|(?:%(?:25)*[0-9a-f]{2})+)"
+    r"|&(?:amp;)*(?:(?P<entity>amp|lt|gt|quot|apos)|#(?P<decimal>[0-9]{1,7})|#x(?P<hexadecimal>[0-9a-f]{1,6}));)"
+    r"|(?P<quote>'\"'\"'|'\\+'')|\\+(?P<letter>[nrt])|(?P<mark>\\+)|(?P<space>\+)"
+)
+_MEANT = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "n": "\n", "r": "\r", "t": "\t"}
 _PRIVATE = re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{20,}", re.IGNORECASE)  # told by its form, also by who never read it
 _KNOWN: set[str] = set()
 _SENT: list[Callable[[str, Callable[[str], str]], str]] = []
@@ -20,10 +29,10 @@ def know(value: str) -> None:
     """Have a secret replaced in all words that pass `scrub` from now on, however it is spelt there."""
     lines = [line.strip() for line in value.splitlines()]
     texts = [value.strip(), *(line for line in lines if len(lines) > 1 and len(line) >= _LONG_LINE)]
-    for text in texts:
-        if len(text) >= _SHORTEST and text not in _PUBLIC:
-            in_json = (json.dumps(text, ensure_ascii=narrow)[1:-1] for narrow in (True, False))
-            _KNOWN.update((text, quote(text, safe=""), *in_json))
+    kept = [text for text in texts if len(text) >= _SHORTEST and text not in _PUBLIC]
+    contents = [content for text in kept if len(content := text.encode("utf-8", "replace")) >= _BASE64]
+    packed = [b2a_base64(content + end).decode().rstrip("=\n") for content in contents for end in (b"", b"\n")]
+    _KNOWN.update((*kept, *packed))
 
 
 def know_those_in(masked: Callable[[str, Callable[[str], str]], str]) -> None:
@@ -36,9 +45,64 @@ def scrub(words: str) -> str:
     clean = _PRIVATE.sub(MASK, words.encode("utf-8", "replace").decode())
     for masked in _SENT:
         clean = masked(clean, lambda text: text if text in _PUBLIC else MASK)
-    for text in sorted(_KNOWN.copy(), key=len, reverse=True):
+    known = sorted(_KNOWN.copy(), key=len, reverse=True)
+    for text in known:
         clean = clean.replace(text, MASK)
-    return clean
+    if not _ESCAPE.search(clean):
+        return clean
+    return "\n".join(_without_escaped(line, known) for line in clean.split("\n"))
+
+
+def _without_escaped(line: str, known: Sequence[str]) -> str:
+    """Return a line without any of the texts, escaped or not."""
+    plain = _unescaped(line)
+    if plain == line:
+        return line
+    found = [text for one in known if len(text := _unescaped(one)) >= _SHORTEST and text in plain]
+    if not found:
+        return line
+    places = [(at, at + 1) for at in range(len(line))]
+    plain = line
+    for _ in range(_NESTED):
+        plain, places = _followed(plain, places)
+    spans = sorted(
+        (places[at.start()][0], places[at.end() - 1][1]) for text in found for at in re.finditer(re.escape(text), plain)
+    )
+    pieces, end = [], 0
+    for start, stop in spans:
+        if start >= end:
+            pieces += [line[end:start], MASK]
+        end = max(end, stop)
+    return "".join(pieces) + line[end:]
+
+
+def _unescaped(text: str) -> str:
+    for _ in range(_NESTED):
+        text = _ESCAPE.sub(_meant, text)
+    return text
+
+
+def _followed(text: str, places: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a text unescaped once, and the place of each character of it where that of each in the text was."""
+    pieces, there, at = [], list[tuple[int, int]](), 0
+    for found in _ESCAPE.finditer(text):
+        start, end = found.span()
+        pieces += [text[at:start], meant := _meant(found)]
+        there += [*places[at:start], *[(places[start][0], places[end - 1][1])] * len(meant)]
+        at = end
+    return "".join(pieces) + text[at:], there + places[at:]
+
+
+def _meant(found: re.Match[str]) -> str:
+    kind, text = str(found.lastgroup), found[0]
+    if kind in ("utf16", "utf8"):
+        codes = bytes.fromhex(re.sub(r"(?i)\\+[ux]|%(?:25)*(?=[0-9a-f]{2})", "", text))
+        return codes.decode("utf-16-be" if kind == "utf16" else "utf-8", "replace")
+    if kind in ("decimal", "hexadecimal"):
+        code = int(found[kind], 10 if kind == "decimal" else 16)
+        return chr(code) if code <= sys.maxunicode else text
+    named = {"quote": "'", "mark": "", "space": " "}
+    return named[kind] if kind in named else _MEANT[found[kind].lower()]
 
 
 class _Hidden(Generic[T]):

@@ -1,8 +1,15 @@
 """What servers say cannot move the cursor, hide a line, or break the output."""
 
+import html
 import json
+import shlex
+from base64 import b64encode
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maint.cli.screen import Screen, printable, table
 from maint.errors import WorkFailed
@@ -45,6 +52,52 @@ def test_a_failure_is_shown_without_the_secrets_that_somebody_quotes_in_it(monke
         Screen(output).error(WorkFailed(said[0], detail=[said[1]], hint=said[2]))
     shown = capsys.readouterr().err
     assert ("sesame" in shown, shown.count("•••")) == (False, 6)
+
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "JSON": json.dumps,
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "HTML": html.escape,
+    "HTML with numbers": lambda text: "".join(
+        one if one.isascii() and one.isalnum() else f"&#{ord(one)};" for one in text
+    ),
+    "a page that quotes a page": lambda text: html.escape(html.escape(text)),
+    "an address": lambda text: quote(text, safe=""),
+    "a path": quote,
+    "a form": quote_plus,
+    "an address in small letters": lambda text: quote(text.lower(), safe="").lower(),
+    "an address in an address": lambda text: quote(quote(text, safe=""), safe=""),
+    "a shell": shlex.quote,
+    "a shell that traces": lambda text: "'" + text.replace("'", "'\\''") + "'",
+    "Python": repr,
+    "Python's bytes": lambda text: repr(text.encode()),
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 of a line": lambda text: b64encode(f"{text}\n".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+@given(special=st.text("&<>\"'\\/+%$ äß€😀=n#;x", min_size=1, max_size=6))
+def test_a_secret_is_hidden_however_somebody_spells_it(spell, special):
+    known = set(secret._KNOWN)
+    said = f"sesam{special}canary"
+    try:
+        secret._KNOWN.clear()
+        secret.know(said)
+        shown = secret.scrub(f"50% of [{spell(said)}] & more: C:\\new")
+    finally:
+        secret._KNOWN.clear()
+        secret._KNOWN.update(known)
+    assert "•••" in shown and not {"sesam", "canary"} & {*shown.replace("[", " ").replace("]", " ").split()}
+    assert shown.startswith("50% of [") and shown.endswith("] & more: C:\\new")
+
+
+def test_what_only_looks_like_an_escape_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(secret, "_KNOWN", set())
+    secret.know("sesame-canary")
+    words = "100%, C:\\temp\\new, a+b, &amp; %zz \\x4 &#99999999; \\ud83d it's"
+    assert secret.scrub(words) == words
+    assert secret.scrub(f"{words} sesame%2Dcanary {words}") == f"{words} ••• {words}"
 
 
 @pytest.mark.parametrize("terminal", [True, False])
