@@ -114,9 +114,11 @@ _ABOUT = (
     r"|expiry|policy|name|script|provider)$"
 )
 
-# A fingerprint of ours, stars or dots, the word in another spelling.
-_mask = re.compile(r"fp:[0-9a-f]{16}|[*•]{3,}|\W?(?i:redacted)\W?").fullmatch
-_MASKS = frozenset("f*•rR<[({")
+# A fingerprint of ours, stars or dots, the word in another spelling or between marks, a like word in brackets.
+_mask = re.compile(
+    r"fp:[0-9a-f]{16}|\s*[*•●]{3,}\s*|[\W_]{0,8}(?i:redacted)[\W_]{0,8}"
+    r"|\s*[<\[({]+(?i:hidden|masked|protected|removed|sensitive)[>\])}]+\s*"
+).fullmatch
 
 
 # From API 14 on each config item says `sensitive` itself. Before that nothing is flagged, and a peer's password and a
@@ -150,7 +152,11 @@ def readable(value: object) -> bool:
 
 def masked(value: object) -> bool:
     """Return whether a value stands in a secret's place, as displays and redacted copies of ours have it."""
-    return isinstance(value, str) and value[:1] in _MASKS and _mask(value) is not None
+    return isinstance(value, str) and _begins_mask(value[:1]) and _mask(value) is not None
+
+
+def _begins_mask(first: str) -> bool:
+    return first in "frR" or not first.isalnum()
 
 
 # Without flags the word REDACTED counts on any item: one that was really set to it is not worth caring about.

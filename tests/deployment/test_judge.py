@@ -131,6 +131,37 @@ def test_a_secret_that_is_the_word_is_redacted_whatever_its_flag_says(
     assert words(verdict, "redaction") == "1 secret is the word REDACTED (ssl_server_keystore_keypassword)"
 
 
+@pytest.mark.parametrize(
+    "mask",
+    ["********\n", " REDACTED ", "**REDACTED**", "__redacted__", "<<REDACTED>>", "{{REDACTED}}", "[hidden]", "<masked>",
+     "[PROTECTED]", "●●●●●●"],
+)  # fmt: skip
+def test_whatever_stands_in_the_place_of_a_single_secret_makes_it_redacted(
+    mask: str, recording: Callable[[str], Path], spoiled: Spoil
+) -> None:
+    done: list[str] = []
+
+    def hide_one(item: dict[str, Any]) -> None:
+        if not done and secret(item):
+            done.append(item["name"])
+            item["value"] = mask
+
+    verdict = judge(spoiled(recording("example"), hide_one))
+    assert (verdict.judgement.redaction, verdict.restorable) == (Redaction.REDACTED, False)
+    assert done[0] in words(verdict, "redaction")
+
+
+@pytest.mark.parametrize("password", ["hidden", "<hid>den", "**", "unREDACTED1", "removed", "(protected)1", "f00", "r"])
+def test_a_password_that_only_resembles_a_mask_is_one(
+    password: str, recording: Callable[[str], Path], spoiled: Spoil
+) -> None:
+    def choose(item: dict[str, Any]) -> None:
+        if secret(item):
+            item["value"] = password
+
+    assert judge(spoiled(recording("example"), choose)).judgement.redaction is Redaction.NONE
+
+
 @pytest.mark.parametrize("text", ["this password is REDACTED in displays", "NOT REDACTED", "REDACTEDLY", "UNREDACTED"])
 def test_a_text_that_mentions_the_word_is_no_redaction(
     text: str, recording: Callable[[str], Path], spoiled: Spoil

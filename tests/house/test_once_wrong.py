@@ -335,6 +335,10 @@ a secret that the server quotes was shown
     adapters/manager/test_hostile.py::test_a_secret_in_a_commands_result_is_not_repeated
     steps/test_disaster_recovery.py::test_secrets_of_the_deployment_that_the_server_quotes_back_are_not_shown
     campaigns/test_canaries.py::test_no_canary_shows_when_a_run_fails
+a secret that a server, a shell or a library spelled in its own way was shown
+    cli/test_sanitize.py::test_a_secret_is_hidden_however_somebody_spells_it
+what stands in a secret's place passed for the secret, and the export for restorable
+    deployment/test_judge.py::test_whatever_stands_in_the_place_of_a_single_secret_makes_it_redacted
 accepting redacted backups accepted broken ones
     cli/test_exits.py::test_what_is_redacted_and_broken_besides_is_never_accepted_nor_sent_through_a_window
 one dropped connection ended a stop
