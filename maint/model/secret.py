@@ -50,16 +50,15 @@ def scrub(words: str) -> str:
         clean = clean.replace(text, MASK)
     if not _ESCAPE.search(clean):
         return clean
-    return "\n".join(_without_escaped(line, known) for line in clean.split("\n"))
+    texts = [text for one in known if len(text := _unescaped(one)) >= _SHORTEST]
+    return "\n".join(_without_escaped(line, texts) for line in clean.split("\n"))
 
 
-def _without_escaped(line: str, known: Sequence[str]) -> str:
-    """Return a line without any of the texts, escaped or not."""
+def _without_escaped(line: str, texts: Sequence[str]) -> str:
+    """Return a line without any of the texts, which are unescaped, in whatever spelling."""
     plain = _unescaped(line)
-    if plain == line:
-        return line
-    found = [text for one in known if len(text := _unescaped(one)) >= _SHORTEST and text in plain]
-    if not found:
+    found = [text for text in texts if text in plain]
+    if plain == line or not found:
         return line
     places = [(at, at + 1) for at in range(len(line))]
     plain = line
