@@ -106,7 +106,7 @@ class _Switch(Step[C]):
             f"cluster {cluster.name}",
             f"{self.verb} cluster {cluster.name} ({words}){proof}",
             {"cluster": cluster.name, **(guard or {})},
-            undo=f"maint cluster {self.opposite} {quote(cluster.name)}",
+            undo=f"`maint cluster {self.opposite} {quote(cluster.name)}`",
             facts={
                 "cluster": cluster.name,
                 "moves": bool(lacking),

@@ -362,7 +362,7 @@ class AddClusters(Step[AddArguments]):
             f"add cluster {names} from snapshot {snapshot.id}, with {show_count(hosts, 'host')} that the manager lacks"
             f"{_edits(edit)}{plan_to_keep(sight, args)}",
             {**args.model_dump(), "snapshot": snapshot.id, "edit": edit.to_json()},
-            undo="; ".join(f"maint cluster delete {quote(name)}" for name in edit.choice.clusters),
+            undo="; ".join(f"`maint cluster delete {quote(name)}`" for name in edit.choice.clusters),
             facts=facts_of(sight, snapshot),
         )
 

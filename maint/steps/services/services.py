@@ -56,7 +56,7 @@ class _ServiceVerb(_Moving[places.ServiceArguments]):
             str(place),
             f"{self.verb} {place} ({(seen := self.why(found.state, stale))})",
             places.place_to_json(place),
-            undo=f"maint service {opposite} {_typed(place)}" if opposite else None,
+            undo=f"`maint service {opposite} {_typed(place)}`" if opposite else None,
             facts={"service": str(place), "state": found.state},
             seen=seen,
             idle=seen == _IDLE,

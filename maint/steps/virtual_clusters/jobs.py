@@ -73,7 +73,7 @@ class CreateJob(VcStep[CreateJobArguments]):
             f"job {name}",
             f"create job {name} ({args.definition['type']}){seen and f': {seen}'}",
             args.model_dump(),
-            undo=f"maint vc job delete --name {quote(name)}",
+            undo=f"`maint vc job delete --name {quote(name)}`",
             seen=seen,
         )
 

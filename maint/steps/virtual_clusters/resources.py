@@ -70,7 +70,7 @@ class CreateResource(VcStep[CreateResourceArguments]):
             f"resource {args.resource}",
             f"create resource {args.resource} ({args.type}){seen and f': {seen}'}",
             {"vc": args.vc, "definition": definition},
-            undo=f"maint vc resource delete --name {quote(args.resource)}",
+            undo=f"`maint vc resource delete --name {quote(args.resource)}`",
             seen=seen,
         )
 

@@ -65,6 +65,11 @@ def test_of_several_virtual_clusters_a_command_to_type_names_the_one_it_is_about
     assert (shown.code, f" --vc {first_of_two}" in command) == (0, True), (command, shown.err)
 
 
+def test_of_several_virtual_clusters_a_plan_says_with_which_one_it_is_undone(loaded, first_of_two) -> None:
+    said = loaded("vc", "resource", "create", "--name", "new", "--vc", first_of_two, "--dry-run")
+    assert f"undo: `maint vc resource delete --name new --vc {first_of_two}`" in said.out, said.err
+
+
 def test_of_several_virtual_clusters_a_playbook_names_the_one_it_works_on(loaded, first_of_two) -> None:
     words = ("--set", f"vc={first_of_two}", "--set", "order=nosuch")
     said = loaded("playbook", "run", "resume-schedules", *words, "--yes", "-o", "json")
