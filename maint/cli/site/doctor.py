@@ -26,6 +26,7 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
+from maint.cli.site.doctor_config import config_lines
 from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, by_checks, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
@@ -110,7 +111,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     except Invalid as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
-    yield Line("config", OK, str(settings.path))
+    yield from config_lines(settings.path) if settings.path else ()
     for name, wrong in settings.broken.items() if ONE_OF_MANY not in os.environ else ():
         yield Line(f"site {name}", SKIP, f"cannot be used: {wrong.in_a_line}", wrong.way_on or "")
     with opened(flags, warn_of_window=False) as (site, screen):

@@ -76,6 +76,27 @@ def test_a_secret_that_others_can_read_fails_and_the_rest_is_told(loaded):
     assert states(said)["backup"] == "ok"
 
 
+def test_a_config_that_anybody_may_write_fails(loaded):
+    folder = loaded.lab.folder
+    (folder / "sites.d").mkdir(mode=0o700)
+    (folder / "sites.d/more.yaml").write_text("sites: {}\n")
+    for name, sound, loose in (
+        ("config.yaml", 0o600, 0o666),
+        ("sites.d", 0o700, 0o777),
+        ("sites.d/more.yaml", 0o660, 0o662),
+        (".", 0o700, 0o703),
+    ):
+        (folder / name).chmod(loose)
+        said = loaded("doctor", "-o", "json")
+        (folder / name).chmod(sound)
+        assert (said.code, checks(said)["config open"]["state"]) == (1, "FAIL"), name
+        assert checks(said)["config open"]["hint"] == f"chmod o-w {folder / name}"
+    folder.chmod(0o1777)
+    told = states(loaded("doctor", "-o", "json"))
+    folder.chmod(0o700)
+    assert told["config"] == "ok" and "config open" not in told
+
+
 def test_a_key_that_others_can_read_fails(loaded):
     (loaded.state / "keys/fingerprint").chmod(0o640)
     said = loaded("doctor", "-o", "json")
