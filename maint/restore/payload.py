@@ -268,7 +268,7 @@ def settings_in(sight: Sight, snapshot: Snapshot, place: Place) -> Mapping[str, 
     """
     holder = _holder(read_deployment(sight, snapshot), place)
     if holder is None:
-        hint = "`maint backup show` says what it holds; names may have changed since"
+        hint = f"`maint backup show {snapshot.id}` says what it holds; names may have changed since"
         raise Refused(f"snapshot {snapshot.id} has no {place}", hint=hint)
     found = {}
     for item in items_of(holder.get("managerSettings" if place == Place() else "config")):

@@ -91,9 +91,8 @@ def _purpose(snapshot: Snapshot) -> RuleResult:
         words = "it is redacted, its secrets are gone for ever; take another: `maint backup create --open-window`"
         return RuleResult("redaction", False, words)
     if not snapshot.restorable:
-        return RuleResult(
-            "restorable", False, "it is kept for audit only; `maint backup show` tells which rule it breaks"
-        )
+        words = f"it is kept for audit only; `maint backup show {snapshot.id}` tells which rule it breaks"
+        return RuleResult("restorable", False, words)
     return RuleResult("redaction", True, "every secret in it is readable")
 
 

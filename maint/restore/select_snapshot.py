@@ -58,7 +58,7 @@ def as_planned(sight: Sight, action: Action, snapshot: Snapshot) -> Snapshot:
         raise Refused(
             f"the plan does not say which manifest of snapshot {snapshot.id} it was made from: an older maint made it",
             detail=[GUARDED],
-            hint="make the plan again; a run that has begun ends with `maint playbook dismiss RUN`",
+            hint="make the plan again; a run that has begun ends with `maint playbook dismiss RUN --reason WORDS`",
         )
     if planned_from != digest(snapshot):
         raise Refused(

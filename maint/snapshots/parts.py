@@ -285,7 +285,7 @@ def insist_on_deployment(snapshot: Snapshot) -> None:
     if not snapshot.has(DEPLOYMENT):
         raise Refused(
             f"snapshot {snapshot.id} holds virtual clusters alone: there is no configuration in it",
-            hint="`maint backup list` shows the others; `maint backup show` tells what it holds",
+            hint=f"`maint backup list` shows the others; `maint backup show {snapshot.id}` tells what it holds",
         )
 
 

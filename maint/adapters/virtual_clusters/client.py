@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
+from shlex import quote
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -213,7 +214,7 @@ class VirtualClusterClient:
         call = self._calls.get(self._file(resource, path), "application/octet-stream")
         answer = self._calls.stream(call)
         if answer is None:
-            hint = "`maint vc resource describe` lists its files"
+            hint = f"`maint vc resource describe --name {quote(resource)}` lists its files"
             raise Missing(f"resource {resource} has no file {path}", hint=hint)
         with closing(answer):
             yield Streamed(answer, f"{resource}/{path}")
@@ -359,14 +360,14 @@ def _ambiguous(start: Start, runs: Sequence[Run]) -> AnswerMissing:
             f"an earlier attempt may have started job {start.job}, and whether a run is its own cannot be told",
             whole=True,
             detail=[since, "others, or its schedule, may have started these"],
-            hint="look at what they did: `maint vc run describe`; then `maint playbook dismiss RUN --reason WORDS`, "
-            "and begin anew what is left",
+            hint=f"look at what they did: `maint vc run describe --id {runs[0].id}`; then `maint playbook dismiss RUN"
+            " --reason WORDS`, and begin anew what is left",
         )
     return AnswerMissing(
         f"job {start.job} was started, and which run that made is unclear",
         whole=True,
         detail=[since],
-        hint="`maint vc run describe` says who started each of them",
+        hint=f"`maint vc run describe --id {runs[0].id}`, and so for each, says who started it",
     )
 
 

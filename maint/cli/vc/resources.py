@@ -152,7 +152,8 @@ def delete_file(
 ) -> int:
     """Delete one file of a resource; `maint vc undo RUN` brings it back."""
     if not path:
-        raise UsageError("--resource-path: it is empty", hint="`maint vc resource delete` deletes the whole resource")
+        whole = f"`maint vc resource delete --name {quote(name)}` deletes the whole resource"
+        raise UsageError("--resource-path: it is empty", hint=whole)
     given = deleting(flags, if_exists, resource=name, file=path)
     return run_step(ready(flags), "resource delete-file", "Delete the file", "resource.delete", given)
 

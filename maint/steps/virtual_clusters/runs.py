@@ -224,7 +224,7 @@ def failure_of(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFail
     return WorkFailed(
         f"run {run.id} of job {run.job} ended as {run.status}",
         detail=words,
-        hint=room_hint(words) or "`maint vc run logs` with its id and a type shows more",
+        hint=room_hint(words) or f"`maint vc run logs --id {run.id}` with a type shows more",
     )
 
 

@@ -151,7 +151,8 @@ class Smoke(VcStep[VcArguments]):
             raise WorkFailed(
                 f"run {run.id} has succeeded, and its log does not hold what it printed",
                 detail=last_words(cluster, site.clock, run.id, cluster.log_types(run.id)),
-                hint="a run that succeeds may have done nothing: look at its logs with `maint vc run logs`",
+                hint="a run that succeeds may have done nothing: look at its logs with"
+                f" `maint vc run logs --id {run.id}`",
             )
         return done(f"run {run.id} printed its marker")
 
@@ -174,7 +175,8 @@ def ended_badly(cluster: VirtualClusterSight, clock: Clock, run: Run) -> WorkFai
     words, started = last_words(cluster, clock, run.id, kinds), any(kind.startswith("driver/") for kind in kinds)
     said = " ".join(words).lower()
     missing = not started or any(word in said for word in _KERBEROS)
-    hint = room_hint(words) or (user_hint(cluster.settings) if missing else "its logs tell more: `maint vc run logs`")
+    more = f"its logs tell more: `maint vc run logs --id {run.id}`"
+    hint = room_hint(words) or (user_hint(cluster.settings) if missing else more)
     return WorkFailed(f"run {run.id} of the smoke test ended as {run.status}", detail=words, hint=hint)
 
 
