@@ -133,7 +133,7 @@ def _written(mail: Mail, notice: Notice, say: Say) -> EmailMessage:
 
 def _text(said: bytes | str) -> str:
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
-    return " ".join(text.split())[:200]
+    return " ".join(scrub(text).split())[:200]  # cut first, a part of a secret could stay
 
 
 def _webhook(one: NoticeSettings, notice: Notice, say: Say) -> None:

@@ -165,11 +165,12 @@ class Sink:
 
     def __init__(self) -> None:
         self.mails: list[Any] = []
+        self.answer = "250 OK"
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # aiosmtpd's name
         """Keep a mail, and whether it came over TLS."""
         self.mails.append((session.ssl is not None, session.authenticated, envelope))
-        return "250 OK"
+        return self.answer
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +240,13 @@ def test_a_mail_server_that_is_not_trusted_or_says_no_gets_nothing(
     assert "535" in refused.problem
     assert "wr0ng" not in refused.problem
     assert sink.mails == []
+
+
+def test_what_a_mail_server_says_of_the_password_is_not_cut_in_its_midst(tell: Tell, mail_server: Any) -> None:
+    sink, mail = mail_server
+    sink.answer = f"550 {'x' * 190} pass-of-mail"
+    (told,) = tell(FAILED, mail=mail)
+    assert "550 xxx" in told.problem and "pass" not in told.problem, told
 
 
 def test_a_mail_server_without_tls_gets_nothing_in_clear(tell: Tell, tmp_path: Path) -> None:
