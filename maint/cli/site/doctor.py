@@ -2,9 +2,10 @@
 
 import os
 import re
+import shlex
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -26,12 +27,12 @@ from maint.cli.options import LOOKS, Flags, option, seconds_of
 from maint.cli.proxies import proxies
 from maint.cli.schedule.units import references, references_by_hand
 from maint.cli.screen import table
-from maint.cli.site.doctor_config import config_lines
+from maint.cli.site.doctor_backups import backup, copies, recipients, snapshots, store
 from maint.cli.site.doctor_lines import FAIL, OK, REACH, SKIP, SOON, WARN, Line, by_checks, guarded, unwritable, within
 from maint.cli.site.doctor_manager import manager, window
 from maint.cli.site.doctor_past import drill, ends, timers
 from maint.cli.site.page_facts import DRILL_AGE
-from maint.deployment.judge import broken
+from maint.config.paths import SITES_FOLDER
 from maint.engine import past_runs
 from maint.engine.journal import refuse_unreadable
 from maint.engine.lease import insist_fit, insist_mounted, newest
@@ -42,17 +43,10 @@ from maint.errors import DeadlinePassed, Invalid, Refused, StoreFailed
 from maint.files import existing
 from maint.model.certificate import end_of, is_self_signed
 from maint.model.fleet import LATE
-from maint.model.formatting import show_count, show_duration, show_size, tell_time, tell_times
+from maint.model.formatting import show_count, tell_time, tell_times
 from maint.model.secret import scrub
-from maint.ports import Store
-from maint.snapshots.capture import LEAST, full_stores, largest, short
-from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
-from maint.snapshots.manifest import UNTRUSTED
-from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.prune import damage, good, newest_good
-from maint.snapshots.recipients import escrow, unopened
-from maint.snapshots.records import LOST, insist_there, lost
-from maint.snapshots.replicate import suspect, with_store
+from maint.snapshots.capture import LEAST, short
+from maint.snapshots.catalogue import committed_ids, entries
 from maint.steps.virtual_clusters.init_host import GROUP
 
 _COMMAND = re.compile(r"(maint|chmod) [^`;,]+")
@@ -60,9 +54,6 @@ _BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows a time
 _SKEW = timedelta(minutes=5)
 _KUBERNETES = ("ecs.kubelet.nodes", "ecs.vault")  # checks that `maint host check` has
 _NOBODYS = "maint-doctor"  # a job that nobody has
-_OWNER = "look at who owns it, and who runs maint"
-_ROOM = 3  # times the newest snapshot that should be free
-_ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
 
 
 @command(several=LOOKS)
@@ -111,12 +102,12 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
     except Invalid as error:
         yield Line("config", FAIL, error.in_a_line, error.way_on or "maint config validate")
         return
-    yield from config_lines(settings.path) if settings.path else ()
+    yield from _config(settings.path) if settings.path else ()
     for name, wrong in settings.broken.items() if ONE_OF_MANY not in os.environ else ():
         yield Line(f"site {name}", SKIP, f"cannot be used: {wrong.in_a_line}", wrong.way_on or "")
     with opened(flags, warn_of_window=False) as (site, screen):
-        backup = site.settings.backup
-        limit = timedelta(seconds=backup.max_age if backup else 0) if max_age is None else max_age
+        said = site.settings.backup
+        limit = timedelta(seconds=said.max_age if said else 0) if max_age is None else max_age
         lab = way_to_lab(settings)
         silent: set[str] = set()  # the hosts that have not answered, whom nobody asks again
         looks: dict[str, Callable[[], Iterator[Line]]] = {
@@ -132,12 +123,12 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "virtual clusters": lambda: _virtual_clusters(site),
             "kubernetes": lambda: _kubernetes(site, silent),
             "proxy": lambda: _proxy(site),
-            "store": lambda: _store(site),
-            "copies": lambda: _copies(site),
+            "store": lambda: store(site),
+            "copies": lambda: copies(site),
             "clock": lambda: _clock(site),
-            "snapshots": lambda: _snapshots(site),
-            "backup": lambda: _backup(site, limit),
-            "recipient": lambda: _escrow(site),
+            "snapshots": lambda: snapshots(site),
+            "backup": lambda: backup(site, limit),
+            "recipient": lambda: recipients(site),
             "drill": lambda: drill(site, drill_age),
             "leftovers": _leftovers,
             "redaction window": lambda: window(site, silent),
@@ -146,7 +137,7 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
             "schedule": lambda: timers(site),
             "notices": lambda: _notices(site),
         }
-        if backup is None:  # the reason of most others
+        if said is None:  # the reason of most others
             looks = {"backup": looks["backup"], **looks}
         for label, look in looks.items():
             try:
@@ -158,6 +149,17 @@ def _examined(flags: Flags, max_age: timedelta | None, drill_age: timedelta) -> 
                 return
         if not flags.dry_run:
             tell_age(site, screen, BRIEFLY)  # however long it takes, what was seen is shown
+
+
+def _config(config: Path) -> Iterator[Line]:
+    """Yield the configuration, and what anybody may write of it: it names programs that we run, and whom we trust."""
+    yield Line("config", OK, str(config))
+    beside = config.parent / SITES_FOLDER
+    for path in (config.parent, config, beside, *sorted(beside.glob("*.yaml"))):
+        mode = path.stat().st_mode if path.exists() else 0
+        if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            words = f"anybody on this machine may write {path}, and with it name programs that maint runs"
+            yield Line("config open", FAIL, words, f"chmod o-w {shlex.quote(str(path))}")
 
 
 def _secrets(site: ConfiguredSite) -> Iterator[Line]:
@@ -349,112 +351,6 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
 
 def _proxy(site: ConfiguredSite) -> Iterator[Line]:
     yield from (Line("proxy", OK, words) for words in proxies(site.settings))
-
-
-def _store(site: ConfiguredSite) -> Iterator[Line]:
-    insist_there(site)
-    known = entries(site)
-    refuse_gone(site, known)  # what is there and damaged has its own line
-    count = show_count(sum(one.snapshot is not None for one in known), "snapshot")
-    backup = site.settings.backup
-    if backup is None or not backup.store.startswith("/"):
-        yield Line("store", OK, f"{site.store.location}: {count}")
-        return
-    folder = existing(Path(backup.store))
-    if closed := [*unwritable("store", folder, _OWNER)]:
-        yield from closed
-    elif full := "; ".join(full_stores(site)):
-        yield Line("store", FAIL, full, "make room, or prune")
-    elif scarce := "; ".join(short(Path(backup.store), max(_ROOM * largest(site), LEAST))):
-        yield Line("store", WARN, scarce, "make room, or prune")
-    else:
-        yield Line("store", OK, f"{backup.store}: {count}, {show_size(shutil.disk_usage(folder).free)} free")
-
-
-def _copies(site: ConfiguredSite) -> Iterator[Line]:
-    for copy in site.copies:
-        yield from guarded(label := f"copy {copy.location}", partial(_reached, site, label, copy))
-
-
-def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
-    insist_there(place := with_store(site, copy))
-    first, there = set[str](), entries(place)
-    with suppress(StoreFailed):  # of the first store its own line tells, and then a copy counts most
-        first = {*committed_ids(site)}
-    words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
-    lacking = sorted(first - {one.id for one in there})
-    words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
-    words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
-    again = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
-    mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
-    closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
-    yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]
-
-
-def _snapshots(site: ConfiguredSite) -> Iterator[Line]:
-    known = entries(site)
-    wrong = [(one, why) for one in known if (why := damage(one) or _lacks(site, one)) is not None]
-    for one, why in wrong:
-        folder = f"{site.store.location}/{site.settings.name}/{one.id}"
-        hint = f"put {folder} back from a sound copy, then `maint backup verify {one.id}`"
-        if one.rejected:  # which another drill alone outweighs
-            hint = f"`maint backup drill {one.id}`; where it fails again, put {folder} back from a copy that comes back"
-        hint += "; without one it goes by `maint backup prune --damaged`"
-        if UNTRUSTED in why:
-            hint = f"put back {site.state}/keys/signing where it was lost; only if you know which machine took it, name"
-            hint += " that machine's keys/signing.pub in backup.trusted_keys"
-        yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {why}", hint)
-    unread = [Line("snapshots", FAIL, f"{one.id} {one.problem}", one.remedy) for one in known if one.unread]
-    unread += [Line("snapshots", FAIL, f"{one} {LOST}", "maint backup list --rebuild") for one in lost(site)]
-    yield from unread
-    if not known:
-        yield Line("snapshots", SKIP, "the store holds none yet")
-    elif not wrong and not unread:
-        unproven = [one.id for one in known if one.offered and not good(one)]
-        words = f"{sum(map(good, known))} of {len(known)} are verified and restorable"
-        hint = f"maint backup verify {unproven[-1]}" if unproven else ""
-        yield Line("snapshots", WARN if unproven else OK, words, hint)
-
-
-def _lacks(site: ConfiguredSite, entry: Entry) -> str | None:
-    """Return which part is not in the store in its length; whether its bytes are right, a verification says."""
-    for part in entry.snapshot.parts if entry.snapshot else ():
-        there = site.store.size(f"{site.settings.name}/{entry.id}/{part.name}")
-        if there != part.bytes:
-            return f"{part.name} {'is missing' if there is None else f'has {there} of {part.bytes} bytes'}"
-    return None
-
-
-def _backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
-    now = site.clock.now()
-    newest = newest_good(entries(site), now)
-    if newest is None:
-        yield Line("backup", FAIL, "there is no verified restorable backup", _way_to_one(site))
-        return
-    age = now - newest.taken_at
-    words = f"{newest.id}, {show_duration(age.total_seconds())} old"
-    yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
-
-
-def _escrow(site: ConfiguredSite) -> Iterator[Line]:
-    """Try the private key of each recipient, where it is here; one that is elsewhere is said, and never passed."""
-    known = [one.snapshot for one in entries(site) if one.snapshot is not None]
-    for one in escrow(site, known[-1]) if known else ():
-        state = SKIP if one.opens is None else OK if one.opens else FAIL
-        hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
-        yield Line(f"recipient {one.recipient}", state, one.words, hint)
-    for recipient, older in unopened(site, known).items():
-        words = f"{show_count(len(older), 'snapshot')}, {older[-1]} the newest, opens by no key of the config, nor here"
-        hint = "put its private key into backup.identity, a line more, then `maint backup rekey --all`"
-        yield Line(f"recipient {recipient}", WARN, words, hint)
-
-
-def _way_to_one(site: ConfiguredSite) -> str:
-    """Return how a restorable backup is come by: no window helps where the configuration itself breaks a rule."""
-    known = [one.snapshot for one in entries(site) if one.snapshot is not None and one.snapshot.has(DEPLOYMENT)]
-    if known and broken(known[-1].judgement):
-        return f"`maint backup show {known[-1].id}` names each broken rule: mend that in the manager, then export again"
-    return "maint backup create --open-window"
 
 
 def _runs(site: ConfiguredSite) -> Iterator[Line]:

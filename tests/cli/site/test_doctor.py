@@ -181,7 +181,7 @@ def test_what_keeps_a_backup_from_beginning_for_want_of_room_is_told_before_it_b
 def test_a_store_that_has_room_for_the_next_backup_and_hardly_for_another_is_warned_of(loaded, monkeypatch):
     usage, large = shutil.disk_usage("/"), 50_000_000
     monkeypatch.setattr("maint.snapshots.capture.largest", lambda sight: large)
-    monkeypatch.setattr("maint.cli.site.doctor.largest", lambda sight: large)
+    monkeypatch.setattr("maint.cli.site.doctor_backups.largest", lambda sight: large)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2 * large))
     found = checks(loaded("doctor", "-o", "json"))
     assert (found["state"]["state"], found["store"]["state"]) == ("ok", "warn")

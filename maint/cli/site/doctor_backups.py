@@ -1,0 +1,138 @@
+"""What `maint doctor` looks at of the backups: their store and its copies, the snapshots there, who can open them."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from maint.cli.composition import ConfiguredSite
+from maint.cli.site.doctor_lines import FAIL, OK, SKIP, WARN, Line, guarded, unwritable
+from maint.deployment.judge import broken
+from maint.errors import StoreFailed
+from maint.files import existing
+from maint.model.formatting import show_count, show_duration, show_size
+from maint.ports import Store
+from maint.snapshots.capture import LEAST, full_stores, largest, short
+from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
+from maint.snapshots.manifest import UNTRUSTED
+from maint.snapshots.parts import DEPLOYMENT
+from maint.snapshots.prune import damage, good, newest_good
+from maint.snapshots.recipients import escrow, unopened
+from maint.snapshots.records import LOST, insist_there, lost
+from maint.snapshots.replicate import suspect, with_store
+
+_OWNER = "look at who owns it, and who runs maint"
+_ROOM = 3  # times the newest snapshot that should be free
+_ESCROW = "take another backup, so that this recipient is among those of the newest snapshot; or correct the config"
+
+
+def store(site: ConfiguredSite) -> Iterator[Line]:
+    """Yield whether the first store is there, how many snapshots it holds, and whether its disk has room."""
+    insist_there(site)
+    known = entries(site)
+    refuse_gone(site, known)  # what is there and damaged has its own line
+    count = show_count(sum(one.snapshot is not None for one in known), "snapshot")
+    said = site.settings.backup
+    if said is None or not said.store.startswith("/"):
+        yield Line("store", OK, f"{site.store.location}: {count}")
+        return
+    folder = existing(Path(said.store))
+    if closed := [*unwritable("store", folder, _OWNER)]:
+        yield from closed
+    elif full := "; ".join(full_stores(site)):
+        yield Line("store", FAIL, full, "make room, or prune")
+    elif scarce := "; ".join(short(Path(said.store), max(_ROOM * largest(site), LEAST))):
+        yield Line("store", WARN, scarce, "make room, or prune")
+    else:
+        yield Line("store", OK, f"{said.store}: {count}, {show_size(shutil.disk_usage(folder).free)} free")
+
+
+def copies(site: ConfiguredSite) -> Iterator[Line]:
+    """Yield of each copy what it lacks, and what of it is not proven to be sound."""
+    for copy in site.copies:
+        yield from guarded(label := f"copy {copy.location}", partial(_reached, site, label, copy))
+
+
+def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
+    insist_there(place := with_store(site, copy))
+    first, there = set[str](), entries(place)
+    with suppress(StoreFailed):  # of the first store its own line tells, and then a copy counts most
+        first = {*committed_ids(site)}
+    words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
+    lacking = sorted(first - {one.id for one in there})
+    words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
+    words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
+    again = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
+    mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
+    closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
+    yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]
+
+
+def snapshots(site: ConfiguredSite) -> Iterator[Line]:
+    """Yield what is wrong with each snapshot of the first store, else how many can be restored."""
+    known = entries(site)
+    wrong = [(one, why) for one in known if (why := damage(one) or _lacks(site, one)) is not None]
+    for one, why in wrong:
+        folder = f"{site.store.location}/{site.settings.name}/{one.id}"
+        hint = f"put {folder} back from a sound copy, then `maint backup verify {one.id}`"
+        if one.rejected:  # which another drill alone outweighs
+            hint = f"`maint backup drill {one.id}`; where it fails again, put {folder} back from a copy that comes back"
+        hint += "; without one it goes by `maint backup prune --damaged`"
+        if UNTRUSTED in why:
+            hint = f"put back {site.state}/keys/signing where it was lost; only if you know which machine took it, name"
+            hint += " that machine's keys/signing.pub in backup.trusted_keys"
+        yield Line("snapshots", FAIL, f"{one.id} cannot be believed: {why}", hint)
+    unread = [Line("snapshots", FAIL, f"{one.id} {one.problem}", one.remedy) for one in known if one.unread]
+    unread += [Line("snapshots", FAIL, f"{one} {LOST}", "maint backup list --rebuild") for one in lost(site)]
+    yield from unread
+    if not known:
+        yield Line("snapshots", SKIP, "the store holds none yet")
+    elif not wrong and not unread:
+        unproven = [one.id for one in known if one.offered and not good(one)]
+        words = f"{sum(map(good, known))} of {len(known)} are verified and restorable"
+        hint = f"maint backup verify {unproven[-1]}" if unproven else ""
+        yield Line("snapshots", WARN if unproven else OK, words, hint)
+
+
+def _lacks(site: ConfiguredSite, entry: Entry) -> str | None:
+    """Return which part is not in the store in its length; whether its bytes are right, a verification says."""
+    for part in entry.snapshot.parts if entry.snapshot else ():
+        there = site.store.size(f"{site.settings.name}/{entry.id}/{part.name}")
+        if there != part.bytes:
+            return f"{part.name} {'is missing' if there is None else f'has {there} of {part.bytes} bytes'}"
+    return None
+
+
+def backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
+    """Yield how old the newest restorable backup is, and whether that is more than `limit`."""
+    now = site.clock.now()
+    newest = newest_good(entries(site), now)
+    if newest is None:
+        yield Line("backup", FAIL, "there is no verified restorable backup", _way_to_one(site))
+        return
+    age = now - newest.taken_at
+    words = f"{newest.id}, {show_duration(age.total_seconds())} old"
+    yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+
+
+def recipients(site: ConfiguredSite) -> Iterator[Line]:
+    """Try the private key of each recipient, where it is here; one that is elsewhere is said, and never passed."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None]
+    for one in escrow(site, known[-1]) if known else ():
+        state = SKIP if one.opens is None else OK if one.opens else FAIL
+        hint = "" if one.opens else "run `maint doctor` where that key is" if one.opens is None else _ESCROW
+        yield Line(f"recipient {one.recipient}", state, one.words, hint)
+    for recipient, older in unopened(site, known).items():
+        words = f"{show_count(len(older), 'snapshot')}, {older[-1]} the newest, opens by no key of the config, nor here"
+        hint = "put its private key into backup.identity, a line more, then `maint backup rekey --all`"
+        yield Line(f"recipient {recipient}", WARN, words, hint)
+
+
+def _way_to_one(site: ConfiguredSite) -> str:
+    """Return how a restorable backup is come by: no window helps where the configuration itself breaks a rule."""
+    known = [one.snapshot for one in entries(site) if one.snapshot is not None and one.snapshot.has(DEPLOYMENT)]
+    if known and broken(known[-1].judgement):
+        return f"`maint backup show {known[-1].id}` names each broken rule: mend that in the manager, then export again"
+    return "maint backup create --open-window"
