@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from maint.cli.backup import create
 from maint.lab.create import SITE
 from tests.steps.conftest import back_up
 
@@ -195,3 +196,17 @@ def test_pruning_waits_where_a_journal_can_not_be_read(keeping):
     assert said.code == 5
     assert "29991231T000000.000Z-0000.jsonl" in said.err
     assert "move the file away" in said.err
+
+
+def test_a_pruning_that_asks_nobody_goes_on_where_another_machine_stores_meanwhile(keeping, monkeypatch):
+    old, new = ids(keeping)
+    shown = create.lines
+
+    def stored_meanwhile(decided):
+        back_up(keeping)
+        return shown(decided)
+
+    monkeypatch.setattr(create, "lines", stored_meanwhile)
+    said = keeping("backup", "prune", "--yes")
+    assert said.code == 0, said.err
+    assert not {old, new} & {*ids(keeping)} and len(ids(keeping)) == 1
