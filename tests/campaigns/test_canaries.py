@@ -308,7 +308,9 @@ def test_no_canary_shows_when_a_run_fails(site: Site, target: str, fault: str, w
 def test_no_canary_shows_when_a_damaged_snapshot_is_refused(site: Site, spoil: str) -> None:
     (part,) = parts(site, "deployment.json.zst.age")
     content = part.read_bytes()
-    part.write_bytes(content[: len(content) // 2] if spoil == "truncated" else content[:-9] + b"?" + content[-8:])
+    part.write_bytes(
+        content[: len(content) // 2] if spoil == "truncated" else content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+    )
     assert site.run("backup", "verify", "-o", "json") == 1
     site.lab.lose_database()
     assert site.run("restore", "run", "--confirm", SITE) == 5
