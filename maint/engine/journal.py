@@ -199,11 +199,14 @@ _OWNER = "run it as the account that owns that folder, and all that is in it"
 
 def _disk(path: Path, error: OSError) -> WorkFailed:
     begun = is_file(path) and path.stat().st_size > 0  # else there is no run yet
-    closed = error.errno in (errno.EACCES, errno.EPERM)
+    closed, full = error.errno in (errno.EACCES, errno.EPERM), error.errno in (errno.ENOSPC, errno.EDQUOT)
     mend = "become the account that owns the state folder" if closed else "make room on the disk of the state folder"
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
-        detail=["nothing is done that was not written down first"],
+        detail=[
+            "nothing is done that was not written down first",
+            *(["1 MB free is enough for a journal"] if full else []),
+        ],
         hint=f"{mend}, then {_RESUME if begun else 'run it again'}",
     )
 

@@ -144,6 +144,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     "retention": {
         "there is no retention policy": "cli/backup/test_retention.py::test_without_a_policy_pruning_is_refused",
         "nothing is removed now": "snapshots/test_prune.py::test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes",
+        "No space left": "cli/backup/test_prune_full_disk.py::test_a_pruning_on_a_full_disk_says_how_little_room_it_needs_and_that_is_enough",
         "prune has to wait": "cli/backup/test_retention.py::test_pruning_waits_for_a_restore_that_was_killed",
     },
     "disaster": {

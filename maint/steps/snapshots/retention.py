@@ -1,18 +1,19 @@
 """Retention as steps: hold a snapshot, release it, and prune those that nothing keeps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 
 from pydantic import Field, field_validator
 
 from maint.config.actor import user
-from maint.errors import Invalid, Refused
+from maint.errors import Invalid, Refused, StoreFailed
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
 from maint.ports import Sight, Site, Work
 from maint.snapshots import prune, records
-from maint.snapshots.catalogue import committed_ids, entries, find_id
+from maint.snapshots.catalogue import committed_ids, entries, find_id, sweep
 from maint.snapshots.holds import add_hold, end_of, release_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.retention_policy import Retention
@@ -73,7 +74,9 @@ class PruneSnapshots(Step[PruneArguments]):
         planned = texts(action.arguments["remove"])
         decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))
         if going := [one for one in planned if one in decided]:
-            refuse_clock_ahead(site)
+            sweep(site)  # what a backup that filled the disk left may be all the room that is needed
+            with _telling_need():
+                refuse_clock_ahead(site)
             _refuse_lost(site, thaw)
             yield from prune.insist_on_the_floor(site)
             decided = prune.by_id(_verdict(site, thaw=thaw, damaged=damaged))  # reading that may have taken hours
@@ -81,7 +84,8 @@ class PruneSnapshots(Step[PruneArguments]):
             if held := prune.held_since(site, snapshot_id):
                 yield f"{snapshot_id} stays: {held}"
                 continue
-            prune.remove(site, snapshot_id, decided[snapshot_id])
+            with _telling_need():
+                prune.remove(site, snapshot_id, decided[snapshot_id])
             removed.append(snapshot_id)
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
         files = yield from collect(site)
@@ -96,6 +100,15 @@ class PruneSnapshots(Step[PruneArguments]):
     def waits_for_restores(self, action: Action) -> bool:
         """Wait, unless the operator said otherwise."""
         return not action.arguments["thaw"]
+
+
+@contextmanager
+def _telling_need() -> Iterator[None]:
+    try:
+        yield
+    except StoreFailed as failure:
+        failure.detail = (*failure.detail, "a signed record comes before each removal: 1 MB free is enough to prune")
+        raise
 
 
 def _refuse_another(action: Action, site: Site) -> None:
