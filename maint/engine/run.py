@@ -206,7 +206,7 @@ class Runner:
         )
         self._altered = False  # whether this attempt has done something that changes
         self._lost = LostHosts([record.notes.get(LOST) for record in (past.records.values() if past else ())])
-        self._unwritten: WorkFailed | None = None  # why the journal lacks lines about final steps
+        self._unwritten: Failure | None = None  # why lines about final steps are not kept, or not told
         self.partly: list[Result] = []
 
     def events(self) -> Iterator[Event]:
@@ -322,8 +322,7 @@ class Runner:
         work = self._work(index, action)
         yield from self._write(index, action, "intent", **({"anew": True} if index in self._again else {}))
         if action.effect > Effect.READ:
-            with suppress(*([StoreFailed] if action.kind == CloseWindow.kind else [])):
-                self._told()
+            yield from self._all_the_same(index, action, self._told)
         self._begun.add(index)
         self._fresh.add(index)
         self._changed = self._changed or action.effect > Effect.READ
@@ -423,13 +422,19 @@ class Runner:
         )
 
     def _write(self, index: int, action: Action, what: str, **fields: Json) -> Iterator[Event]:
-        try:  # what puts things back is done even where the disk takes no line
-            self._journal.write(what, index=index, time=self._now(), **fields)
-        except WorkFailed as error:
-            if action.phase is not Phase.FINALLY:
+        write = partial(self._journal.write, what, index=index, time=self._now(), **fields)
+        yield from self._all_the_same(index, action, write)
+
+    def _all_the_same(self, index: int, action: Action, tell: Callable[[], None]) -> Iterator[Event]:
+        try:  # what puts things back is done even where our disk is full; a window closes whatever others can know
+            tell()
+        except Failure as error:
+            away = isinstance(error, StoreFailed)
+            if action.kind != CloseWindow.kind and (away or action.phase is not Phase.FINALLY):
                 raise
-            self._unwritten = self._unwritten or error
-            yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
+            if not away:
+                self._unwritten = self._unwritten or error
+                yield self._event(index, Happening.PROGRESSED, f"{error.message}; this step is done all the same")
 
     def _shown(self, failure: BaseException) -> BaseException:
         # Once something was changed, no way in, a name that is gone, and a setting gone wrong, is a stop in the middle.

@@ -1,5 +1,6 @@
 """A backup whose machine dies while its redaction window is open ends on another machine that shares the state."""
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import pytest
 
 from maint.adapters import clock
 from maint.adapters.seal import AgeSeal
+from maint.engine.run import Runner
 from maint.model import java_options
 from maint.steps import guards
 from maint.steps.snapshots import snapshot
@@ -72,6 +74,27 @@ def test_another_machine_waits_for_the_lease_then_resumes_the_run_and_closes_its
     again = here("playbook", "resume")
     assert "was brought to its end by another machine" in again.err
     assert not here.window
+
+
+def test_a_window_closes_though_the_disk_is_too_full_to_tell_other_machines(loaded, monkeypatch):
+    share(loaded)
+    before, close, write, full = loaded.options.read_bytes(), Runner._carry_out, os.write, []
+
+    def closing(runner, index, action):
+        if action.kind == "window.close":
+            full.append(str(loaded.state))
+        return close(runner, index, action)
+
+    def filled(handle, content):
+        if full and str(Path(f"/proc/self/fd/{handle}").readlink()).startswith(full[0]):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, content)
+
+    monkeypatch.setattr(Runner, "_carry_out", closing)
+    monkeypatch.setattr(os, "write", filled)
+    said = loaded("backup", "create", "--open-window", "--yes")
+    assert (said.code, "No space left on device" in said.err) == (1, True), said.err
+    assert (loaded.options.read_bytes(), redacts(loaded), loaded.window) == (before, True, False)
 
 
 def test_which_snapshot_was_being_taken_is_known_to_the_machine_that_goes_on(died):
