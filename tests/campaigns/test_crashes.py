@@ -22,6 +22,7 @@ import pytest
 
 from maint.adapters.http.transport import Transport
 from maint.adapters.ssh.shell import FabricShell
+from tests.campaigns.forks import fork
 from tests.campaigns.grounds import Template, confirmed, ground_in
 from tests.campaigns.size import FULL, SEED, tries
 from tests.cli.test_dry_run import PLANS, TELLS, contents
@@ -77,7 +78,7 @@ def carried_out(operator: Operator, words: list[str], at: float | None, answer: 
     Return what it said, and how many calls it made.
     """
     answer.unlink(missing_ok=True)
-    child = os.fork()
+    child = fork()
     if not child:
         seen = [0]
 

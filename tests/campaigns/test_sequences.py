@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 from maint.lab.create import SITE
 from maint.lab.pki import age_key
 from maint.lab.running import Lab
+from tests.campaigns.forks import fork
 from tests.campaigns.size import FULL, size, tries
 from tests.steps.conftest import copy
 from tests.steps.operator import Operator, Said
@@ -79,7 +80,7 @@ class Sequence(RuleBasedStateMachine):
     def _killed(self, words: tuple[str, ...], at: int) -> Said:
         answer = self.folder / "answer"
         answer.unlink(missing_ok=True)
-        child = os.fork()
+        child = fork()
         if not child:
             try:
                 real, left = os.fsync, [at]
