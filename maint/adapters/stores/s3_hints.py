@@ -7,6 +7,8 @@ _RIGHTS = "look at the rights of the access key: `maint help stores` names those
 _BUSY = "the service is busy or in trouble: try again later, and look at its state where that stays"
 _FULL = "make room in the service, or have it allow more"
 _REGION = "write in {s3}.region the region of the bucket, which the service names above"
+# What botocore can follow alone, by the region that the service names, never comes here: then the address is fixed.
+ELSEWHERE = "{s3}.endpoint must be the service itself, in the bucket's region"
 CONDITION = "use a service that honours conditional writes (Ceph: a bucket without versioning)"
 # What helps, by what S3 answers; `{s3}`: where the config says how the bucket is reached.
 _HINTS = {
@@ -19,8 +21,9 @@ _HINTS = {
     "RequestTimeTooSkewed": "set this machine's clock right (timedatectl), or the service's",
     "NoSuchBucket": "look at the bucket's name in the address, and at {s3}.endpoint; a new bucket must be made first",
     "AuthorizationHeaderMalformed": _REGION,
-    "IllegalLocationConstraintException": _REGION,
-    "PermanentRedirect": _REGION,
+    **dict.fromkeys(
+        ("IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect", "301", "302", "307"), ELSEWHERE
+    ),
     "EntityTooLarge": "the service ignores If-None-Match on uploads in pieces, and takes no file as large in one",
     "NotImplemented": CONDITION,
     "QuotaExceeded": _FULL,
@@ -33,9 +36,10 @@ _ANSWERED = "the service is there, and refuses this: what it says of that code t
 
 def hint_for(answer: Mapping[str, Any], where: str) -> str:
     """Return what helps after an error, as botocore reads it; `where` the config says how the bucket is reached."""
-    error, status = answer.get("Error", {}), answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    error, about = answer.get("Error", {}), answer.get("ResponseMetadata", {})
+    status, region = about.get("HTTPStatusCode", 0), about.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
     if error.get("Code") == "InvalidRequest" and "lock" in str(error.get("Message", "")).lower():
         found = _LOCK
     else:
         found = _HINTS.get(error.get("Code"), _ANSWERED if status < 500 else _BUSY)
-    return found.format(s3=where)
+    return found.format(s3=where) + (f", {region}" if region and found == ELSEWHERE else "")

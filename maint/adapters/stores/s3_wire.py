@@ -15,6 +15,7 @@ from maint.adapters.clock import SystemClock
 from maint.adapters.http.answers import read_reply
 from maint.adapters.http.request import BLOCK, HttpCall, Signed, Timeouts
 from maint.adapters.http.transport import Peer, Transport
+from maint.adapters.stores.s3_hints import ELSEWHERE
 from maint.config.stores import S3Settings
 from maint.errors import CannotReach
 from maint.model.secret import Secret, scrub
@@ -90,7 +91,7 @@ class Wire:
             to = scrub(answer.headers.get("Location", "").partition("?")[0])[:200]
             raise CannotReach(
                 f"{call.origin} sends elsewhere ({answer.status_code})" + (f": to {to}" if to else ""),
-                hint=f"{self._where}.endpoint must be the service itself, in the bucket's region",
+                hint=ELSEWHERE.format(s3=self._where),
             )
         raw = answer.raw if request.stream_output and answer.ok else _Whole(read_reply(answer).content)
         return AWSResponse(request.url, answer.status_code, answer.headers, raw)

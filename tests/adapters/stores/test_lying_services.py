@@ -1,5 +1,6 @@
 """A service of S3 whose answers have no end, no sense, or files of others: an error, soon, and nothing is touched."""
 
+import re
 import socket
 import threading
 import time
@@ -116,6 +117,22 @@ def test_a_service_that_sends_elsewhere_is_told_with_what_to_name_instead(httpse
         list(store.names())
     assert "sends elsewhere (301)" in told.value.detail[0]
     assert told.value.hint == "backup.s3.endpoint must be the service itself, in the bucket's region"
+
+
+@pytest.mark.parametrize(
+    "code", ["PermanentRedirect", "TemporaryRedirect", "IllegalLocationConstraintException", "301"]
+)
+def test_a_service_of_another_region_than_the_bucket_is_told_with_the_endpoint_and_the_region_to_name(
+    httpserver: HTTPServer, code: str
+) -> None:
+    status = {"TemporaryRedirect": 307, "IllegalLocationConstraintException": 400}.get(code, 301)
+    answer = Response(f"<Error><Code>{code}</Code><Message>use its endpoint</Message></Error>", status)
+    answer.headers["x-amz-bucket-region"] = "eu-west-1"
+    httpserver.expect_request(re.compile(".*")).respond_with_response(answer)
+    store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
+    with pytest.raises(StoreFailed) as told:
+        store.size("prod/a") if code == "301" else list(store.names())  # a HEAD has no words
+    assert told.value.hint == "backup.s3.endpoint must be the service itself, in the bucket's region, eu-west-1"
 
 
 @pytest.mark.parametrize(
