@@ -98,6 +98,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "several sites are configured": "config/test_precedence.py::test_several_sites_need_a_choice",
         "the secret file": "config/test_secrets.py::test_a_file_that_is_open_to_others_is_refused",
         "anybody on this machine": "cli/site/test_doctor.py::test_a_config_that_anybody_may_write_fails",
+        "… is mounted read-only": "cli/site/test_doctor_past.py::test_a_config_on_a_volume_that_is_mounted_read_only_is_no_failure_whatever_its_mode",
         "the secret … holds": "config/test_secrets.py::test_a_password_of_several_lines_is_named_and_not_shown",
         "must not name a zone": "config/test_schema.py::test_a_mistake_is_named_where_it_stands",
         "must be a reference": "config/test_precedence.py::test_a_wrong_variable_is_named_and_a_secret_in_it_is_not_repeated",

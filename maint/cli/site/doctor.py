@@ -157,7 +157,12 @@ def _config(config: Path) -> Iterator[Line]:
     beside = config.parent / SITES_FOLDER
     for path in (config.parent, config, beside, *sorted(beside.glob("*.yaml"))):
         mode = path.stat().st_mode if path.exists() else 0
-        if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+        if not mode & stat.S_IWOTH or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            continue
+        if os.statvfs(path).f_flag & os.ST_RDONLY:  # as a volume in a container, where Kubernetes makes it with 777
+            words = f"{path} is mounted read-only, and its mode lets anybody write it where it comes from"
+            yield Line("config open", WARN, words, "look at who may write it there")
+        else:
             words = f"anybody on this machine may write {path}, and with it name programs that maint runs"
             yield Line("config open", FAIL, words, f"chmod o-w {shlex.quote(str(path))}")
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -142,3 +143,14 @@ def test_what_is_mounted_read_only_is_no_good_place_and_is_mounted_for_writing(o
     typed_in(operator, found[label]["hint"])
     assert lines(operator) == before
     config.write_text(text)
+
+
+def test_a_config_on_a_volume_that_is_mounted_read_only_is_no_failure_whatever_its_mode(operator, disk):
+    config = disk / "config.yaml"
+    shutil.copy(operator.config, config)
+    disk.chmod(0o777)
+    operator.config = str(config)
+    assert lines(operator)["config open"]["state"] == "FAIL"
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    told = lines(operator)["config open"]
+    assert (told["state"], told["words"].partition(" read-only")[0]) == ("warn", f"{disk} is mounted")
