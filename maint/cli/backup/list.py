@@ -120,7 +120,8 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
 def _drill_words(drill: Drill | None, there: Collection[str], now: datetime) -> str:
     if drill is None:
         return "last good drill: none"
-    since = "" if drill.snapshot in there else ", which was removed since"  # also once it is encrypted anew
+    # Removed since, encrypted anew, lost, or of another store.
+    since = "" if drill.snapshot in there else ", which this store does not hold"
     return f"last good drill: {show_duration((now - drill.at).total_seconds())} ago, of {drill.snapshot}{since}"
 
 

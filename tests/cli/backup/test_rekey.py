@@ -237,7 +237,19 @@ def test_metrics_and_list_of_sites_count_what_was_healed_and_what_was_encrypted_
 def test_the_last_good_drill_of_a_snapshot_that_was_replaced_is_told_as_of_one_that_is_gone(loaded: Any) -> None:
     assert loaded("backup", "drill", "latest").code == 0
     said = loaded("backup", "list")
-    assert "last good drill: " in said.out and "removed since" not in said.out
+    assert "last good drill: " in said.out and "does not hold" not in said.out
     change_recipient(loaded)
     assert loaded("backup", "rekey", "--all", "--prune-old", "--yes").code == 0
-    assert ", which was removed since" in loaded("backup", "list").out
+    assert ", which this store does not hold" in loaded("backup", "list").out
+
+
+def test_a_snapshot_that_was_drilled_and_that_a_copy_lacks_is_not_said_to_be_removed(loaded: Any) -> None:
+    copy = loaded.lab.folder / "second"
+    path = Path(loaded.config)
+    path.write_text(path.read_text().replace("    backup:\n", f"    backup:\n      copies: [{copy}]\n"))
+    assert loaded("backup", "drill", "latest").code == 0
+    drilled = stored(loaded, "backups")[-1]
+    assert loaded("backup", "create").code == 7  # redacted; it copies, too
+    shutil.rmtree(next(copy.glob(f"*/{drilled}")))
+    said = loaded("backup", "list", "--store", str(copy))
+    assert said.out.splitlines()[-1].endswith(f"of {drilled}, which this store does not hold")
