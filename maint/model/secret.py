@@ -3,7 +3,9 @@
 import json
 import re
 import sys
+from array import array
 from binascii import b2a_base64
+from bisect import bisect_right
 from collections.abc import Callable, Collection
 from typing import Generic, NoReturn, TypeVar
 
@@ -65,15 +67,15 @@ def _without_escaped(line: str, texts: Collection[str]) -> str:
     found = [text for text in texts if text in plain]
     if plain == line or not found:
         return line
-    places = [(at, at + 1) for at in range(len(line))]
-    plain = line
+    plain, followed = line, list[_Escapes]()
     for _ in range(_NESTED):
-        plain, places = _followed(plain, places)
-    spans = sorted(
-        (places[at.start()][0], places[at.end() - 1][1]) for text in found for at in re.finditer(re.escape(text), plain)
-    )
+        plain, escapes = _followed(plain)
+        followed.append(escapes)
+    spans = [at.span() for text in found for at in re.finditer(re.escape(text), plain)]
+    for escapes in reversed(followed):
+        spans = [(escapes.place(start)[0], escapes.place(end - 1)[1]) for start, end in spans]
     pieces, end = [], 0
-    for start, stop in spans:
+    for start, stop in sorted(spans):
         if start >= end:
             pieces += [line[end:start], MASK]
         end = max(end, stop)
@@ -88,15 +90,41 @@ def _unescaped(text: str) -> str:
     return text
 
 
-def _followed(text: str, places: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text unescaped once, and the place of each character of it where that of each in the text was."""
-    pieces, there, at = [], list[tuple[int, int]](), 0
-    for found in _ESCAPE.finditer(text):
-        start, end = found.span()
-        pieces += [text[at:start], meant := _meant(found)]
-        there += [*places[at:start], *[(places[start][0], places[end - 1][1])] * len(meant)]
-        at = end
-    return "".join(pieces) + text[at:], there + places[at:]
+class _Escapes:
+    """Where the escapes of a text stood, and where what they mean stands in it once it is unescaped, in their order."""
+
+    __slots__ = ("begun", "end", "ended", "start")
+
+    def __init__(self) -> None:
+        self.start, self.end = array("q"), array("q")  # in the text
+        self.begun, self.ended = array("q"), array("q")  # in the unescaped one; a long line holds millions
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Return where in the text a character of the unescaped one comes from: where that begins, and ends."""
+        before = bisect_right(self.begun, at) - 1
+        if before < 0:
+            return at, at + 1
+        if at < self.ended[before]:
+            return self.start[before], self.end[before]
+        place = self.end[before] + at - self.ended[before]
+        return place, place + 1
+
+
+def _followed(text: str) -> tuple[str, _Escapes]:
+    """Return a text unescaped once, and what was unescaped in it."""
+    escapes, shift = _Escapes(), 0
+
+    def follow(found: re.Match[str]) -> str:
+        nonlocal shift
+        meant, (start, end) = _meant(found), found.span()
+        escapes.start.append(start)
+        escapes.end.append(end)
+        escapes.begun.append(start + shift)
+        shift += len(meant) - (end - start)
+        escapes.ended.append(end + shift)
+        return meant
+
+    return _ESCAPE.sub(follow, text), escapes
 
 
 def _meant(found: re.Match[str]) -> str:

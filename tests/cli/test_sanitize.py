@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import time
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
@@ -121,6 +122,19 @@ def test_a_long_log_full_of_escapes_is_looked_through_about_as_fast_as_such_char
     usual = time.thread_time() - begun
     assert secret.scrub(words) == words
     assert time.thread_time() - begun - usual < 4 * usual  # looked at line by line it took eleven times as long
+
+
+def test_a_secret_in_a_long_line_full_of_escapes_is_hidden_in_a_few_times_the_room_of_that_line(monkeypatch):
+    monkeypatch.setattr(secret, "_KNOWN", set())
+    secret.know("sesame&canary")
+    line = json.dumps(['a "word" or more,\n'] * 40_000 + ["sesame%26canary"])
+    tracemalloc.start()
+    try:
+        shown, most = secret.scrub(line), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert shown == line.replace("sesame%26canary", "•••")
+    assert most < 40 * len(line)  # it was 157
 
 
 @pytest.mark.parametrize("terminal", [True, False])
