@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from maint.errors import DeadlinePassed
+from maint.errors import DeadlinePassed, TimedOut
 
 _THREAD = threading.local()
 _LAST = 10.0  # seconds for what is put in order where something has failed
@@ -69,3 +69,22 @@ def briefly(clock: _Limits) -> Iterator[None]:
     except DeadlinePassed:
         if clock.monotonic() < until:
             raise  # it is one around this
+
+
+@contextmanager
+def answering(clock: _Limits, seconds: float, what: str, hint: str) -> Iterator[None]:
+    """Raise TimedOut where what is looked at does not answer in so many seconds; a limit around this ends all as ever.
+
+    Args:
+        what: begins the message, such as a location with a colon.
+    """
+    own: object = None
+    try:
+        with clock.limit(seconds) as put_off:
+            own = getattr(put_off, "__self__", None)
+            yield
+    except DeadlinePassed as error:
+        if error.limit is not own:
+            raise
+        words = f"{what}no {'good ' if error.detail else ''}answer within {seconds:g} s"
+        raise TimedOut(words, detail=error.detail, hint=hint) from None

@@ -15,8 +15,8 @@ from maint.model.json import Json
 from maint.model.manager import CLOSE_COMMAND
 from maint.ports import Sight, Site
 from maint.snapshots.in_progress import is_own, owner
-from maint.snapshots.records import Record, insist_there, named, read_kinds, write_record
-from maint.snapshots.replicate import LOOKED, WINDOW, every_store
+from maint.snapshots.records import Record, named, read_kinds, write_record
+from maint.snapshots.replicate import LOOKED, WINDOW, every_store, reach
 
 OPENED, CLOSED = "opened", "closed"
 RECORD = "window.json"  # in the state folder of the site that opened one
@@ -108,6 +108,7 @@ def close_announced(site: Site, run: str, opened_at: str) -> Sequence[str]:
     problems: list[str] = []
     for target in _stores(site):
         try:
+            reach(target)
             if any((one.run, one.opened_at) == (run, opened_at) for one in announced_here(target).open):
                 write_record(target, WINDOW, run, facts)
         except (WorkFailed, CannotReach, Invalid, Refused) as refused:
@@ -121,6 +122,7 @@ def was_closed(site: Site, run: str, opened_at: str) -> bool:
     """Whether a record tells that a window is closed."""
     for target in _stores(site):
         with suppress(WorkFailed, CannotReach, Invalid, Refused):  # a store that is away tells nothing
+            reach(target)
             records, _ = read_kinds(target, WINDOW)
             if any(_key(one) == (run, opened_at) and one.facts.get("state") == CLOSED for one in records):
                 return True
@@ -134,7 +136,7 @@ def announced(site: Site) -> Announced:
     doubts, unread = list(told.doubts), dict[str, Sequence[str]]()
     for target in _stores(site):
         try:
-            insist_there(target)
+            reach(target)
             told = announced_here(target)
         except WorkFailed as failure:
             doubts.append(f"{target.store.location} could not be asked for open windows: {failure.in_a_line}")

@@ -14,7 +14,7 @@ from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import PRUNE, Record, place_of, read_all, read_kinds, write_record
-from maint.snapshots.replicate import copy_records, with_store
+from maint.snapshots.replicate import copy_records, reach, with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Retention, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
@@ -234,6 +234,7 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
     for copy in site.copies:
         other = with_store(site, copy)
         try:
+            reach(other)
             there = gone & set(folders(other))
             kept = _held(site, other) if there else {}
             for snapshot_id in sorted(there & set(kept)):

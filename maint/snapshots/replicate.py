@@ -11,6 +11,7 @@ from typing import Any, cast
 from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
+from maint.retry import answering
 from maint.snapshots.catalogue import Entry, Gone, committed_ids, entries, files, refuse_removed, sweep, usual_level
 from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
@@ -33,6 +34,7 @@ from maint.snapshots.virtual_clusters.verify import spoiled_files
 DETOUR = "detour"
 HOME = "home"
 WINDOW = "window"  # an open redaction window: said in the store that took it, and closed there
+REACH = 10.0  # seconds for the first look at each store
 LOOKED = "looked"  # which records of windows that cannot be verified a look at the manager's hosts has settled
 _OWN = frozenset({"verify", DETOUR, HOME, WINDOW, LOOKED})  # records that speak of one store, and go nowhere
 
@@ -51,11 +53,18 @@ def replicate(site: Site) -> Generator[str, None, Sequence[str]]:
 
 def _works(site: Site, problems: list[str]) -> bool:
     try:
-        insist_there(site)
+        reach(site)
     except WorkFailed as failure:
         problems.append(_told(failure))
         return False
     return True
+
+
+def reach(site: Site) -> None:
+    """Look at a store for the first time; WorkFailed: it has lost what was there, or gives no answer in `REACH`."""
+    hint = f"look at its server, and at the way there; `maint doctor --site {site.settings.name}` tries it again"
+    with answering(site.clock, REACH, f"{site.store.location}: ", hint):  # who never answers holds up no other store
+        insist_there(site)
 
 
 def _told(failure: WorkFailed) -> str:

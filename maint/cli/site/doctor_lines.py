@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
-from maint.adapters.clock import is_of_another
 from maint.checks.check import RUNNING, judge
 from maint.checks.ecs import closed_place
 from maint.checks.facts import HostFacts
@@ -16,9 +15,10 @@ from maint.checks.gather import Enquiry, ask_site, profiles_of, setting_of
 from maint.checks.registry import named
 from maint.cli.composition import ConfiguredSite
 from maint.config.schema import HostSettings
-from maint.errors import CannotReach, DeadlinePassed, Failure, TimedOut
+from maint.errors import CannotReach, Failure
 from maint.model.fleet import Finding, State
 from maint.ports import Clock
+from maint.retry import answering
 from maint.snapshots.capture import READ_ONLY, shut
 
 REACH = 20.0  # seconds for all hosts together, for each further look at one, and for each virtual cluster
@@ -37,17 +37,9 @@ class Line(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-@contextmanager
-def within(clock: Clock, hint: str) -> Iterator[None]:
+def within(clock: Clock, hint: str) -> AbstractContextManager[None]:
     """Raise TimedOut where what is looked at does not answer in `REACH`; the operator's own limit ends all looks."""
-    try:
-        with clock.limit(REACH):
-            yield
-    except DeadlinePassed as error:
-        if is_of_another(error):  # the time for all of them is up
-            raise
-        words = f"no {'good ' if error.detail else ''}answer within {REACH:g} s"
-        raise TimedOut(words, detail=error.detail, hint=hint) from None
+    return answering(clock, REACH, "", hint)
 
 
 def unwritable(label: str, folder: Path, hint: str) -> Iterator[Line]:

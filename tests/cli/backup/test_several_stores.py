@@ -1,11 +1,13 @@
 """Several stores at the command line: what each exit code means, and that nothing is lost."""
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from maint import files
 from maint.lab.create import SITE
 
 
@@ -129,6 +131,26 @@ def test_where_a_disk_is_not_mounted_nobody_is_told_that_there_is_no_backup(stor
         stores.first.rmdir()
     away.rename(stores.first)
     assert operator("backup", "show", known).code == 0
+
+
+def test_a_copy_that_never_answers_holds_up_neither_a_backup_nor_a_pruning_beyond_its_first_look(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        secret = stores.second.with_name("secret")
+        files.create(secret, b"secret")
+        s3 = f"{{endpoint: 'http://127.0.0.1:{silent.getsockname()[1]}', access_key: 'file:{secret}', "
+        s3 += f"secret_key: 'file:{secret}', region: us-east-1}}"
+        config = Path(stores.operator.config)
+        text = config.read_text().replace(f"copies: ['{stores.second}']", f"copies: ['s3://copies/x']\n      s3: {s3}")
+        config.write_text(text.replace("    backup:\n", "    backup:\n      keep: {last: 1}\n      minimum: 1\n"))
+        monkeypatch.setattr("maint.snapshots.replicate.REACH", 0.5)
+        words = "s3://copies/x: no answer within 0.5 s"
+        said = stores.operator("backup", "create", "--open-window", "--yes", "--timeout", "40s", "-o", "json")
+        assert said.code == 7, said.err
+        assert words in stores.outcome("snapshot.copy")
+        said = stores.operator("backup", "prune", "--yes", "--timeout", "20s")
+        assert (said.code, words in said.err) == (7, True), said.err
 
 
 def test_without_a_copy_nothing_is_stored_in_the_place_of_a_disk_that_is_not_mounted(loaded: Any) -> None:
