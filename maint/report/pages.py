@@ -168,12 +168,14 @@ def _by_command(found: Sequence[Trouble]) -> Sequence[Values]:
 
 def _site(site: site_facts.PageFacts, drawn: Mapping[str, Plot], now: datetime) -> dict[str, object]:
     newest, drill = site.newest, site.drilled
+    there = {one.id for one in site.shots}
     loud = [one for one in site.shots if one.kind == site_facts.DAMAGED or one.held or one.goes]
     return {
         **_frame(now), **_row(site, now), "unknown": site.unknown, "elsewhere": site.elsewhere,
         "unusable": bool(site.unusable),
         "resume": unfinished(site.restores[0], site).command if site.restores else "",
         "drill": _drill(drill, now) if drill else None,
+        "gone": bool(drill and there and not site.elsewhere and drill.snapshot not in there),
         "verification": newest.verified if newest else "",
         "due": moment(newest.taken_at + timedelta(seconds=site.backup_limit), now) if newest else None,
         "stored": show_size(site.stored) if site.stored is not None else "", "keep": site.keep,
