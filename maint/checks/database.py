@@ -5,15 +5,15 @@ import re
 from maint.checks.check import FAIL, INFORM, Check, Verdict, broken, failed, good, held, warned
 from maint.checks.facts import TRY, CouldNotTell, HostFacts, NotApplicable
 from maint.checks.thresholds import UNKNOWN, supported, threshold
+from maint.model.host_paths import PROPERTIES, SETTINGS
 
 # Of a setting of the database by its last word: blanks around it are nobody's, as Java reads them.
 VALUE = 'sed -n "s/^com[.]cloudera[.]cmf[.]db[.]$1[[:space:]]*=[[:space:]]*\\([^[:space:]]*\\).*/\\1/p"'
-_PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 QUESTIONS = {
-    "db_properties": f"for p in /etc/cloudera-scm-server {_PROPERTIES}; do"
+    "db_properties": f"for p in {SETTINGS} {PROPERTIES}; do"
     " [ -e $p ] && ! [ -r $p ] && echo denied; done;"
-    f" [ -r {_PROPERTIES} ] && grep -v -i password {_PROPERTIES}; true",
-    "db_reach": f"[ -r {_PROPERTIES} ] || exit 0; v() {{ {VALUE} {_PROPERTIES}; }}; h=$(v host); k=$(v type);"
+    f" [ -r {PROPERTIES} ] && grep -v -i password {PROPERTIES}; true",
+    "db_reach": f"[ -r {PROPERTIES} ] || exit 0; v() {{ {VALUE} {PROPERTIES}; }}; h=$(v host); k=$(v type);"
     " case $k in mysql) p=3306;; oracle) p=1521;; *) p=5432;;"
     ' esac; case $h in *:*) p=${h##*:}; h=${h%:*};; esac; echo "to=$h:$p";'
     f'{TRY} echo "status=$?"',
@@ -38,7 +38,7 @@ QUESTIONS = {
 def _configured(host: HostFacts) -> Verdict:
     seen = host.fields("db_properties")
     if not seen:
-        raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
+        raise CouldNotTell(f"{PROPERTIES} is not there, or this account may not read it")
     names = ("type", "host", "name", "user", "setupType")
     values = {name: seen.get(f"com.cloudera.cmf.db.{name}", "") for name in names}
     shown = ", ".join(f"{name} {value or 'not set'}" for name, value in values.items())
@@ -54,7 +54,7 @@ def _configured(host: HostFacts) -> Verdict:
 def _reached(host: HostFacts) -> Verdict:
     seen = host.tried("db_reach")
     if "to" not in seen:
-        raise CouldNotTell(f"{_PROPERTIES} is not there, or this account may not read it")
+        raise CouldNotTell(f"{PROPERTIES} is not there, or this account may not read it")
     answers = seen.get("status") == "0"
     shown = f"{seen['to']} {'answers' if answers else 'does not answer'}"
     return held(answers, shown, f"start the database of {seen['to']}, and open the way there from this host")

@@ -27,13 +27,13 @@ from maint.checks.tls import require_auto_tls
 from maint.model import java_options
 from maint.model.fleet import State
 from maint.model.formatting import parse_time, show_count
+from maint.model.host_paths import CERTMANAGER, GUID, PARCELS, PROPERTIES, STATE
 from maint.ports.manager_host import CHECK, Proof
 
 _PROPERTY = re.compile(r"-Dcom\.cloudera\.api\.redaction=(\w*)")
 _UNSET = f"sed -i 's/ *-Dcom.cloudera.api.redaction=[A-Za-z]*//g' {java_options.PATH}"
 _RESTART = "systemctl restart cloudera-scm-server"
 _SWITCH_TLS = "after a restore `maint manager tls-switch` brings TLS back; else switch Auto-TLS on in the manager"
-_PARCELS = "/opt/cloudera/parcels"
 _ACTIVATED = (
     "`systemctl restart cloudera-scm-agent`: the agent makes the links to what the manager (Hosts, Parcels) has"
     " activated; then restart the roles of this host"
@@ -56,20 +56,21 @@ QUESTIONS = {
     " printf '%s\\n' \"$c\" | grep -c 'BEGIN CERTIFICATE'; true",
     "cm_packages": "rpm -q cloudera-manager-server cloudera-manager-agent cloudera-manager-daemons; true",
     # What is active is what the link of a parcel's bare name leads to.
-    "parcels": f'for f in {_PARCELS}/*; do if [ -L $f ]; then t=$(readlink $f); echo "${{f##*/}}=${{t##*/}}";'
-    f' elif [ -e $f ]; then echo "${{f##*/}}"; fi; done; [ -d {_PARCELS}/.flood ] &&'
-    f' ls -1 {_PARCELS}/.flood | sed "s/^/flood /"; true',
+    "parcels": f'for f in {PARCELS}/*; do if [ -L $f ]; then t=$(readlink $f); echo "${{f##*/}}=${{t##*/}}";'
+    f' elif [ -e $f ]; then echo "${{f##*/}}"; fi; done; [ -d {PARCELS}/.flood ] &&'
+    f' ls -1 {PARCELS}/.flood | sed "s/^/flood /"; true',
     "procdir": f"for d in {_AGENT} {_AGENT}/process; do [ -d $d ] && ! {{ [ -r $d ] && [ -x $d ]; }} &&"
     f" {{ echo denied; exit 0; }}; done; [ -d {_AGENT}/process ] || {{ echo 0; exit 0; }};"
     f" ls -1 {_AGENT}/process | wc -l",
     # The database itself is asked where it is PostgreSQL on this very host; elsewhere that would take its password.
-    "cm_uuid": 'd=/etc/cloudera-scm-server; [ -s $d/uuid ] && echo "file=$(cat $d/uuid)"; p=$d/db.properties;'
+    "cm_uuid": f'[ -s {GUID} ] && echo "file=$(cat {GUID})"; p={PROPERTIES};'
     f" [ -r $p ] || exit 0; v() {{ {VALUE} $p; }};"
     ' [ "$(v type)" = postgresql ] && command -v psql > /dev/null || exit 0; h=$(v host); h=${h%%:*};'
     ' [ "$h" = localhost ] || [ "$h" = 127.0.0.1 ] || [ "$h" = "$(hostname -f)" ] || exit 0;'
     ' g=$($maint_limit runuser -u postgres -- psql -Atd "$(v name)" -c "select guid from cm_version") &&'
     ' echo "database=$g"; true',
-    "certmanager": "s=/var/lib/cloudera-scm-server; d=$s/certmanager; for p in $s $d; do"
+    "certmanager": f"s={STATE}; d={CERTMANAGER};"
+    " for p in $s $d; do"
     " [ -d $p ] && ! { [ -r $p ] && [ -x $p ]; } && echo denied; done; [ -d $d ] && ls -1 $d; true",
 }
 
@@ -248,23 +249,20 @@ def _redaction(host: HostFacts) -> Verdict:
     return held(running == "true", running)
 
 
-_UUID = "/etc/cloudera-scm-server/uuid"
-
-
 @Check(
     id="cm.uuid", profiles="M", severity=FAIL, asks=("cm_uuid",), source="FX",
     phases=(BEFORE_RESTORE,),
     expected="the server's uuid file is there, and equals the GUID of its database",
     why="A server whose file and database disagree does not start.",
-    remedy=f"write CM_VERSION.GUID of its database into {_UUID}",
+    remedy=f"write CM_VERSION.GUID of its database into {GUID}",
 ).host_rule  # fmt: skip
 def _uuid(host: HostFacts) -> Verdict:
     seen = host.fields("cm_uuid")
     kept, stored = seen.get("file", ""), seen.get("database")
-    copied = f"cp -p {_UUID} {_UUID}.$(date +%s); " if kept else ""
-    remedy = f"{copied}echo {quote(stored)} > {_UUID}; chown cloudera-scm: {_UUID}" if stored else ""
+    copied = f"cp -p {GUID} {GUID}.$(date +%s); " if kept else ""
+    remedy = f"{copied}echo {quote(stored)} > {GUID}; chown cloudera-scm: {GUID}" if stored else ""
     if not kept:
-        return broken(f"no {_UUID}", remedy)
+        return broken(f"no {GUID}", remedy)
     if stored is None:
         raise CouldNotTell(f"{kept}; its database could not be asked from here: compare with CM_VERSION.GUID there")
     if not stored:
@@ -357,7 +355,7 @@ def _parcels(site: SiteFacts) -> Mapping[str, Verdict]:
                 wrong.append(f"active: {links[name] or 'none'}, others {active or 'none'}")
                 mend += [] if mend else [_ACTIVATED]
             wrong += [f"left in .flood: {', '.join(left)}"] if left else []
-            gone = " ".join(quote(f"{_PARCELS}/.flood/{one}") for one in left)
+            gone = " ".join(quote(f"{PARCELS}/.flood/{one}") for one in left)
             mend += [f"once nothing is being distributed: `rm -r {gone}`"] if left else []
             found[name] = held(not wrong, "; ".join(wrong) or sets[name] or "none", "; ".join(mend))
     return found
@@ -367,7 +365,7 @@ def _distributed(own: set[str], usual: set[str]) -> list[str]:
     """Return what gives a host the parcels of the others, and takes it those that it alone has."""
     lacking, more = sorted(usual - own), sorted(own - usual)
     mend = [f"have the manager (Hosts, Parcels) distribute {' '.join(lacking)} to this host"] if lacking else []
-    gone = " ".join(quote(f"{_PARCELS}/{one}") for one in more)
+    gone = " ".join(quote(f"{PARCELS}/{one}") for one in more)
     removed = f"have it deactivate and remove {' '.join(more)}; of what it does not know any more: `rm -r {gone}`"
     return [*mend, removed] if more else mend
 
@@ -376,12 +374,12 @@ def _distributed(own: set[str], usual: set[str]) -> list[str]:
     id="cm.certmanager", profiles="M", severity=WARN, asks=("certmanager", "tls_files"), source="FX",
     expected="present where Auto-TLS is on",
     why="The authority of all hosts' certificates lies there.",
-    remedy="put /var/lib/cloudera-scm-server/certmanager back from a backup of this host's files: without it no host"
+    remedy=f"put {CERTMANAGER} back from a backup of this host's files: without it no host"
     " gets a certificate again",
 ).host_rule  # fmt: skip
 def _certmanager(host: HostFacts) -> Verdict:
     require_auto_tls(host)
     lines = host.lines("certmanager")
     if "denied" in lines:
-        raise CouldNotTell("this account may not look into /var/lib/cloudera-scm-server/certmanager")
+        raise CouldNotTell(f"this account may not look into {CERTMANAGER}")
     return good(f"{show_count(len(lines), 'file')}") if lines else broken("missing or empty")

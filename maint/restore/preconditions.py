@@ -6,11 +6,12 @@ import msgspec
 
 from maint.deployment.judge import DeploymentSummary
 from maint.errors import Refused
+from maint.model.host_paths import CERTMANAGER, GUID
 from maint.model.json import Json
 from maint.model.snapshot import Redaction, RuleResult, Snapshot
 from maint.ports import Sight
 from maint.restore.select_snapshot import GUARDED
-from maint.snapshots.extra_parts import CERTMANAGER, GUID, present
+from maint.snapshots.extra_parts import present
 from maint.snapshots.parts import keeps_file
 from maint.snapshots.records import Verification
 

@@ -13,13 +13,13 @@ from maint.deployment.secrets import readable
 from maint.errors import CannotReach, Invalid, Refused, TimedOut
 from maint.model import java_options
 from maint.model.formatting import show_count
+from maint.model.host_paths import CERTMANAGER, GUID, SETTINGS, STATE
 from maint.model.json import Json
 from maint.model.snapshot import RuleResult, Snapshot
 from maint.ports import Sight
 from maint.ports.manager_host import insist
 from maint.snapshots.parts import DATABASE, LICENSE, MANAGER_FILES, TRUSTSTORE
 
-SETTINGS = "/etc/cloudera-scm-server"  # db.properties and the GUID among them (M12, M13.4)
 TRUSTSTORE_RULE = "truststore"
 
 
@@ -69,13 +69,7 @@ def wanted_parts(settings: SiteSettings) -> PartsSettings:
     return settings.backup.parts if settings.backup else PartsSettings()
 
 
-GUID = "/etc/cloudera-scm-server/uuid"
-CERTMANAGER = "/var/lib/cloudera-scm-server/certmanager"
-
-OWN_FILES = (
-    "the manager's own files: /etc/cloudera-scm-server, /etc/default/cloudera-scm-server, "
-    "/var/lib/cloudera-scm-server (with certmanager), db.properties"
-)
+OWN_FILES = f"the manager's own files: {SETTINGS}, {java_options.PATH}, {STATE} (with certmanager), db.properties"
 HISTORY = "monitoring history, audit, command history, alerts and dashboards"
 DUMPED = "monitoring history; audit, command history, alerts and dashboards are in the dump of the database alone"
 # M7, M8.3, M8.5, M8.7, M11 and M13.4.

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from maint.deployment.reader import BLOCK
+from maint.model.host_paths import PROPERTIES
 from maint.ports import Answer, Sight
 from maint.ports.streams import Cut, Sized
 from maint.retry import delays
@@ -41,7 +42,6 @@ def _once(sight: Sight, use: Callable[[Sized], T]) -> T:
         return use(answer)
 
 
-PROPERTIES = "/etc/cloudera-scm-server/db.properties"
 _ENDS = (b"-- PostgreSQL database dump complete", b"-- Dump completed")
 _BEGINS = (b"--", b"/*")
 _TAIL = 4096  # bytes in which the last words of a dump stand

@@ -7,6 +7,7 @@ import msgspec
 
 from maint.errors import CannotReach, Refused, TimedOut, WorkFailed
 from maint.model.formatting import show_count
+from maint.model.host_paths import PARCELS
 from maint.model.json import Json
 from maint.model.manager import Cluster
 from maint.model.plan import Action, Effect
@@ -47,7 +48,7 @@ from maint.steps.manager.clusters import ClusterArguments, DeleteArguments, carr
 from maint.steps.manager.commands import wait_until
 from maint.steps.step import Progress, Step, done, unchanged
 
-DOCKER = "/opt/cloudera/parcels/ECS/docker/docker"
+DOCKER = f"{PARCELS}/ECS/docker/docker"
 _ABSENT = 5  # status of the script where docker does not answer
 _REGISTRY_LIMIT = 300.0  # seconds for one host
 

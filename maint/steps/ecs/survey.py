@@ -8,6 +8,7 @@ import msgspec
 
 from maint.config.schema import HostSettings
 from maint.errors import Refused, WorkFailed
+from maint.model.host_paths import PARCELS
 from maint.model.json import Json
 from maint.model.manager import Cluster, Host, Place, Service
 from maint.ports import ManagerSight, ShellSight, Sight
@@ -16,7 +17,7 @@ from maint.steps.hosts.fan_out import ask_script, map_hosts_now, script
 from maint.steps.hosts.selection import configured_as, require_ssh
 from maint.steps.manager.clusters import resolve, restless
 
-BIN = "/opt/cloudera/parcels/ECS/bin"
+BIN = f"{PARCELS}/ECS/bin"
 PACKAGE = "iscsi-initiator-utils"
 _BEGIN, _END = b"maint-ecs 1\0", b"end\0"
 LISTED = (

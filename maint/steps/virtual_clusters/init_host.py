@@ -11,6 +11,7 @@ import msgspec
 
 from maint.config.schema import SiteSettings, VirtualClusterSettings
 from maint.errors import Invalid, Refused, WorkFailed
+from maint.model.host_paths import PARCELS
 from maint.ports import Shell, ShellSight, Sight, Site
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.virtual_clusters.step import own_prefix
@@ -19,12 +20,11 @@ GROUP = "ecs-master"
 SCRIPTS = ("cde-utils.sh", "cdp-cde-utils.sh")  # its name, and the older one
 LAST = (1, 5, 4)  # the last release whose virtual clusters are initialised with the script
 _FOLDERS = ("/opt/cloudera", "/opt/maint", "/opt/cde", "/usr/local/bin", "/root")
-_PARCELS = "/opt/cloudera/parcels"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
 
 SETUP = f"""\
-PATH={_PARCELS}/ECS/installer/install/bin/linux:$PATH:/var/lib/rancher/rke2/bin
+PATH={PARCELS}/ECS/installer/install/bin/linux:$PATH:/var/lib/rancher/rke2/bin
 KUBECONFIG=${{KUBECONFIG:-/etc/rancher/rke2/rke2.yaml}}
 NO_PROXY=127.0.0.1,localhost${{NO_PROXY:+,$NO_PROXY}}
 export PATH KUBECONFIG NO_PROXY
@@ -179,8 +179,8 @@ def _question(address: ServiceAddress, utility: str | None) -> str:
     places = [utility] if utility else [f"{folder}/{name}" for folder in _FOLDERS for name in SCRIPTS]
     return f"""{SETUP}
 echo "user=$(id -u)"
-echo "release=$(basename "$(readlink {_PARCELS}/ECS)")"
-echo "parcel=$(sed -n 's/^ *"version" *: *"\\([^"]*\\)".*/\\1/p' {_PARCELS}/ECS/meta/parcel.json 2>/dev/null)"
+echo "release=$(basename "$(readlink {PARCELS}/ECS)")"
+echo "parcel=$(sed -n 's/^ *"version" *: *"\\([^"]*\\)".*/\\1/p' {PARCELS}/ECS/meta/parcel.json 2>/dev/null)"
 for f in {" ".join(shlex.quote(place) for place in places)}; do
   if [ -f "$f" ]; then echo "utility=$f"; break; fi
 done

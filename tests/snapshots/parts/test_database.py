@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from maint.errors import WorkFailed
+from maint.model.host_paths import PROPERTIES
 from maint.render import from_file
 from maint.snapshots.extra_parts import DUMPED, HISTORY
 from maint.snapshots.parts import DATABASE, from_bytes
-from maint.snapshots.sources import PROPERTIES, read_whole
+from maint.snapshots.sources import read_whole
 from tests.steps.operator import Operator
 
 ACCEPT = {"MAINT_BACKUP_ON_REDACTED": "accept"}
