@@ -141,8 +141,7 @@ _MENDS = {
     errno.ENOSPC: "make room there, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
-    errno.EISDIR: "name another file; or, where maint itself gave that name,"
-    " a folder lies in the place of that file: move it away, then again",
+    errno.EISDIR: "name another file; or, if maint named it, a folder lies in the place of that file: move it away",
 }
 
 
