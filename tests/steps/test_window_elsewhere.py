@@ -290,3 +290,31 @@ def test_a_window_that_another_site_of_the_manager_left_open_is_told_and_closed_
     assert here("site", "status", *words, "-o", "json").json["redaction_window"] == "closed"
     here.config = str(config)
     assert (here.options.read_bytes(), redacts(here), here.window) == (before, True, False)
+
+
+@pytest.mark.parametrize("words", [("playbook", "resume"), ("backup", "create", "--open-window", "--yes")])
+def test_a_window_of_this_machine_whose_record_is_lost_closes_as_the_store_tells_of_it(left_open, words):
+    here, before = left_open
+    (here.state / "window.json").unlink()
+    said = here(*words)
+    assert (said.code, "somebody else" in said.err) == (0, False), said.err
+    assert (here.options.read_bytes(), redacts(here), here.window) == (before, True, False)
+    assert Elsewhere(here).window() == [("ok", "closed")]
+
+
+def test_a_run_that_only_has_to_close_its_window_closes_it_though_its_record_is_lost(left_open):
+    here, before = left_open
+    here.lab.switch("get-seconds", "600")
+    (here.state / "window.json").unlink()
+    said = here("playbook", "resume", "--timeout", "3s")
+    assert (said.code, here.options.read_bytes(), redacts(here)) == (1, before, True), said.err
+
+
+def test_a_record_of_a_window_that_names_no_host_is_damaged_and_nobody_says_that_it_is_closed(left_open):
+    here, before = left_open
+    record = here.state / "window.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "hosts": {}}))
+    said = here("playbook", "resume")
+    assert (said.code, "names no host" in said.err, redacts(here)) == (5, True, False), said.err
+    assert here("manager", "export", "--close-window", "--yes").code == 0
+    assert (here.options.read_bytes(), redacts(here), here.window) == (before, True, False)

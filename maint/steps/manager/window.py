@@ -30,6 +30,7 @@ from maint.snapshots.open_windows import (
     close_announced,
     forget_beside,
     is_ours,
+    record_of,
     remembered,
     settle,
     was_closed,
@@ -146,9 +147,14 @@ class OpenWindow(Step[NoArguments]):
             if site.shared is not None and not all(is_ours(site, one) for one in announced(site).open):
                 yield from close_elsewhere(site, work.timeout or _LIMIT)  # who opened it has lost the lease
             insist(site, texts(action.arguments["hosts"]))
-            contents = {
-                host: server_options.read_options(site.shell, host) for host in texts(action.arguments["hosts"])
-            }
+            contents = _contents(site, action)
+            if any(java_options.LINE.encode() in (content or b"") for content in contents.values()):
+                window = _forgotten(site)
+            if window is not None and window.run != work.run:
+                yield f"closing the redaction window that run {window.run} left open"
+                yield from close(site, window, work.timeout or _LIMIT)
+                window, contents = None, _contents(site, action)
+        if window is None:
             if all(java_options.redaction_is_off(content or b"") for content in contents.values()):
                 return (yield from _open_already(site, list(contents), work.timeout or _LIMIT))
             refuse_full(site)  # a restart that could not be followed by an export is none that anybody wants
@@ -158,6 +164,7 @@ class OpenWindow(Step[NoArguments]):
         else:
             _refuse_shut_out(site)
             insist(site, _not_ours(site, window.hosts))
+            _remember(site, window)
         _tell(site, work, window)
         yield from _edit(site, window)
         version = yield from server_options.restart_servers(site, window.hosts, work.timeout or _LIMIT)
@@ -171,6 +178,10 @@ class OpenWindow(Step[NoArguments]):
             java_options.redaction_is_off(server_options.read_options(site.shell, host) or b"")
             for host in texts(action.arguments["hosts"])
         )
+
+
+def _contents(site: Site, action: Action) -> Mapping[str, bytes | None]:
+    return {host: server_options.read_options(site.shell, host) for host in texts(action.arguments["hosts"])}
 
 
 def _refuse_shut_out(site: Site) -> None:
@@ -240,8 +251,24 @@ def _opening(site: Site, work: Work, contents: Mapping[str, bytes | None]) -> Wi
         for host, content in contents.items()
     }
     window = Window(work.run, show_time(site.clock.now()), hosts)
-    files.replace(site.state / RECORD, msgspec.json.encode(window))  # on disk, whole, before anything is edited
+    _remember(site, window)
     return window
+
+
+def _remember(site: Site, window: Window) -> None:
+    if not record_of(site.state).exists():  # on disk, whole, before anything is edited
+        files.replace(record_of(site.state), msgspec.json.encode(window))
+
+
+def _forgotten(site: Site) -> Window | None:
+    """Return the window of this state folder whose record was lost: a signed one tells of it, and the hosts show it."""
+    named = {host.name for host in site.settings.hosts_in("manager")}
+    for one in announced(site).open if site.settings.ssh else ():
+        hosts = [host for host in one.hosts if host in named]
+        if is_ours(site, one) and len(_not_ours(site, hosts)) < len(hosts):
+            files_ = {host: EditedFile(_name(host), file.before, file.after) for host, file in one.hosts.items()}
+            return Window(one.run, one.opened_at, files_)
+    return None
 
 
 def _keep(site: Site, host: str, content: bytes) -> str:
@@ -293,6 +320,8 @@ class CloseWindow(Step[CloseArguments]):
                 raise
             yield damaged.message
             window = None
+        if window is None and not others:
+            window = _forgotten(site)
         if window is None:
             for host in site.settings.hosts_in("manager"):
                 site.undo.drop(_name(host.name))  # what a run kept that was killed before it opened anything
