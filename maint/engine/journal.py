@@ -165,7 +165,7 @@ class Journal:
         lines += os.pread(self._handle, size - known, known).count(b"\n")
         self._counted = (size, lines)
         try:
-            write_all(self._handle, _line({**value, "line": lines + 1}))
+            write_all(self._handle, _line({**value, "line": lines + 1, "of": self.id}))
             os.fsync(self._handle)
         except OSError:
             try:
@@ -368,6 +368,8 @@ def _checked(line: bytes, run: str, format_: int | None = None) -> dict[str, Jso
         raise ValueError
     value = json.loads(whole)
     if not isinstance(value, dict) or (format_ is None and value.get("id") != run):
+        raise ValueError
+    if value.get("of", run) != run:  # older versions did not write it; a disk may give back another file's block
         raise ValueError
     if not mark and (value.get("format", 1) if format_ is None else format_) != 1:
         raise ValueError

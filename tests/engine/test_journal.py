@@ -244,6 +244,16 @@ def test_a_line_that_is_not_in_its_place_refuses_resume(bench):
     assert past_runs.unfinished(bench.site.state)[0].damage == ""
 
 
+def test_the_lines_of_another_run_though_whole_and_in_their_places_refuse_resume(bench):
+    bench.run(TWO)
+    bench.run(TWO)
+    first, second = sorted((bench.site.state / "runs").glob("*.jsonl"))
+    head, other = second.read_bytes().splitlines(keepends=True)[:1], first.read_bytes().splitlines(keepends=True)[1:]
+    second.write_bytes(b"".join([*head, *other]))  # as a disk gives out another file's block
+    past = past_runs.find(bench.site.state, second.stem)
+    assert (past.state, "line 2" in past.damage) == ("damaged", True)
+
+
 def test_a_run_that_a_signal_stops_as_soon_as_a_line_is_on_disk_is_taken_up(bench, monkeypatch):
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
 
