@@ -34,7 +34,7 @@ from maint.snapshots.virtual_clusters.verify import spoiled_files
 DETOUR = "detour"
 HOME = "home"
 WINDOW = "window"  # an open redaction window: said in the store that took it, and closed there
-REACH = 10.0  # seconds for the first look at each store
+REACH = 20.0  # seconds for the first look at each store, as `maint doctor` has
 LOOKED = "looked"  # which records of windows that cannot be verified a look at the manager's hosts has settled
 _OWN = frozenset({"verify", DETOUR, HOME, WINDOW, LOOKED})  # records that speak of one store, and go nowhere
 
