@@ -132,9 +132,14 @@ def names_in(store: StoreSight, prefix: str) -> Iterator[str]:
 
 def read_signed(sight: Sight, name: str, signature: str, largest: int) -> bytes:
     """Return a signed file, read once; WorkFailed unless it and its signature by a trusted key are small enough."""
-    content = _read_small(sight, name, largest)
-    sight.sign.verify(content, _read_small(sight, signature, largest))
+    content, signed = read_pair(sight, name, signature, largest)
+    sight.sign.verify(content, signed)
     return content
+
+
+def read_pair(sight: Sight, name: str, signature: str, largest: int) -> tuple[bytes, bytes]:
+    """Return a file and its signature, unproven; WorkFailed unless both are small enough."""
+    return _read_small(sight, name, largest), _read_small(sight, signature, largest)
 
 
 def _read_small(sight: Sight, name: str, largest: int) -> bytes:

@@ -18,7 +18,7 @@ from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import RuleResult, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots.manifest import UNTRUSTED, is_id, stamp
-from maint.snapshots.parts import listing, read_signed
+from maint.snapshots.parts import listing, read_pair, read_signed
 
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
@@ -238,19 +238,20 @@ def _read(sight: Sight, name: str) -> Record | None:
     return read
 
 
-def flaw_of(sight: Sight, name: str) -> str:
-    """Return why a record is damaged, "" where it is not; one signed by a key that is not trusted here may be sound.
+def read_to_copy(sight: Sight, name: str) -> tuple[bytes, bytes]:
+    """Return a record and its signature, read once; one signed by a key that is not trusted here may be sound.
 
     Raises:
         StoreFailed: it could not be read.
+        WorkFailed: it is damaged.
     """
+    content, signature = read_pair(sight, name, f"{name}.sig", LARGEST)
     try:
-        read_signed(sight, name, f"{name}.sig", LARGEST)
-    except StoreFailed:
-        raise
+        sight.sign.verify(content, signature)
     except WorkFailed as failure:
-        return "" if failure.message.endswith(UNTRUSTED) else failure.message
-    return ""
+        if not failure.message.endswith(UNTRUSTED):
+            raise
+    return content, signature
 
 
 LOST = "is lost: see `maint backup list --rebuild`"

@@ -5,7 +5,7 @@ home (`home`), so that what was pruned from the first store never comes back fro
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 from maint.errors import StoreFailed, WorkFailed
@@ -20,11 +20,11 @@ from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, m
 from maint.snapshots.records import (
     Taken,
     Verification,
-    flaw_of,
     insist_there,
     is_record,
     named,
     read_records,
+    read_to_copy,
     write_record,
 )
 from maint.snapshots.verify import record, verify
@@ -252,11 +252,16 @@ def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = 
         wanted = (kind in kinds if kinds else kind not in _OWN) and (not of or snapshot_id in of)
         if not is_record(name) or name in there or not wanted:
             continue
-        if wrong := flaw_of(source, name):
-            damage.append(f"{name} in {source.store.location} is not copied: {wrong}")
+        try:
+            content, signature = read_to_copy(source, name)
+        except StoreFailed:
+            raise
+        except WorkFailed as failure:
+            damage.append(f"{name} in {source.store.location} is not copied: {failure.message}")
             continue
-        _copy_file(source, target, f"{name}.sig")
-        _copy_file(source, target, name)
+        for path, one in ((f"{name}.sig", signature), (name, content)):
+            with suppress(FileExistsError), target.store.create(path) as copy:
+                copy.write(one)
     if damage:
         more = "; where it lies sound in another store, put it and its .sig back from there"
         raise WorkFailed(damage[0], detail=damage[1:], hint=f"look at the health of that store{more}")

@@ -23,7 +23,7 @@ from maint.snapshots.holds import add_hold, begin_restore
 from maint.snapshots.manifest import MANIFEST
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_all, read_records, write_record
-from maint.snapshots.replicate import replicate, with_store
+from maint.snapshots.replicate import copy_records, replicate, with_store
 from maint.snapshots.verify import record, verify
 from tests.snapshots.liar import Liar
 
@@ -504,6 +504,21 @@ def test_a_damaged_record_is_told_and_takes_no_name_in_a_copy_that_the_sound_one
         (spoiled.parent / name).write_bytes(content)
     assert run(replicate(place)) == []
     assert (folder / spoiled.name).read_bytes() == sound[spoiled.name]
+
+
+def test_a_record_goes_into_a_copy_as_it_was_proven_and_not_as_the_store_gives_it_then(
+    place: Any, second: Path, run: Run
+) -> None:
+    add_hold(place, taken(place, run), "so", None, "ops")
+    (name,) = (
+        one for one in place.store.names(f"{place.settings.name}/records") if "-hold-" in one and one.endswith(".json")
+    )
+    store = place.store
+    place.store = Liar(store, lambda one, number: b"{}" if one.startswith(name) and number > 1 else None)
+    copy_records(place, with_store(place, place.copies[0]))
+    for one in (name, f"{name}.sig"):
+        with store.open(one) as file:
+            assert (second / one).read_bytes() == file.read()
 
 
 def test_a_record_of_a_machine_that_is_not_trusted_here_is_copied_for_those_who_trust_it(
