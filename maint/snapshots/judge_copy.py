@@ -1,5 +1,6 @@
 """Judge a large redacted copy in a process of its own, while this one judges its deployment."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from maint.config.programs import plain_environment
 from maint.deployment.judge import CopyCounts
 from maint.deployment.reader import blocks
 from maint.errors import WorkFailed
@@ -17,6 +19,7 @@ from maint.ports import Sight
 from maint.snapshots import parts
 
 _PROGRAM = (sys.executable, "-P", "-m", "maint.deployment.judge")  # -P: never what lies in the working folder
+_FINDING = ("PYTHONPATH", "LD_LIBRARY_PATH")  # by which Python and its libraries are found
 
 
 @contextmanager
@@ -41,7 +44,16 @@ def _nothing() -> None:
 def _begun(sight: Sight, snapshot: Snapshot, opened: ExitStack) -> Callable[[], CopyCounts | None]:
     pipe = subprocess.PIPE
     stream = opened.enter_context(parts.open_part(sight, snapshot, parts.REDACTED_COPY))
-    process = opened.enter_context(subprocess.Popen(_PROGRAM, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL))
+    found_by = {name: os.environ[name] for name in _FINDING if name in os.environ}
+    process = opened.enter_context(
+        subprocess.Popen(
+            _PROGRAM,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            env={**plain_environment(os.environ), **found_by},
+        )
+    )
     found: list[CopyCounts] = []
     feeding = Thread(target=_feed, args=(stream, process, found))
     feeding.start()

@@ -243,6 +243,17 @@ def test_where_that_process_does_not_say_what_it_found_the_copy_is_judged_here(
     assert place.seen[f"judging {REDACTED_COPY}"][0] == taken.part(REDACTED_COPY).content_bytes
 
 
+def test_that_process_is_given_no_secret_that_stands_in_our_environment(
+    place: Any, taken: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CM_PASSWORD", "in-the-environment")
+    monkeypatch.setattr("maint.snapshots.parts.IN_MEMORY", 0)
+    monkeypatch.setattr("maint.snapshots.judge_copy._PROGRAM", ("sh", "-c", f"env > {tmp_path}/given"))
+    assert verify(place, taken.id).result is Trust.VERIFIED
+    given = (tmp_path / "given").read_text()
+    assert "PATH=" in given and "in-the-environment" not in given
+
+
 @pytest.mark.parametrize("style", [{}, {"indent": 1}])
 def test_an_export_in_another_style_has_a_copy_that_is_verified_as_well(place_of: Any, run: Run, style: Any) -> None:
     place = place_of(json.dumps(json.loads(EXAMPLE.read_bytes()), **style).encode(), "admin")
