@@ -107,7 +107,8 @@ def _telling_need() -> Iterator[None]:
     try:
         yield
     except StoreFailed as failure:
-        failure.detail = (*failure.detail, "a signed record comes before each removal: 1 MB free is enough to prune")
+        need = "where the store is full: 1 MB free is enough, for the signed record that comes before each removal"
+        failure.detail = (*failure.detail, need)  # not every store tells that it is
         raise
 
 

@@ -87,3 +87,13 @@ def test_a_pruning_on_a_full_disk_removes_first_what_a_killed_backup_left_there(
     assert code == 0, err
     assert ids(keeping) == [new]
     assert not left.exists()
+
+
+def test_room_is_told_as_what_is_needed_only_where_the_store_is_full(
+    keeping: Operator, filling: Callable[[Path], Path]
+) -> None:
+    folder = keeping.lab.folder / "backups"
+    filling(folder).unlink()
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    code, err = prune(keeping)
+    assert (code, f"where the store is full: {ENOUGH}" in err) == (1, True), err
