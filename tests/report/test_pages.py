@@ -219,7 +219,7 @@ def test_a_backup_is_held_against_its_limit(age: timedelta, state: str) -> None:
 
 
 def test_a_page_says_where_the_snapshot_of_the_last_good_drill_has_gone_since(tmp_path: Path) -> None:
-    words = "of snapshot gone, which was removed since: read back"
+    words = "of snapshot gone, which the store does not hold: read back"
     drills = [ReportedDrill(NOW - 4 * DAY, "gone", True, 42.0, "read back")]
     assert words in write_site(tmp_path, well(drills=drills), {}, NOW).read_text().replace("\xa0", " ")
     for more in (
@@ -227,7 +227,7 @@ def test_a_page_says_where_the_snapshot_of_the_last_good_drill_has_gone_since(tm
         {"drills": drills, "first": "/a", "store": "/b", "problem": "away"},
         {"drills": drills, "shots": []},
     ):
-        assert "removed since" not in write_site(tmp_path, well(**more), {}, NOW).read_text()
+        assert "does not hold" not in write_site(tmp_path, well(**more), {}, NOW).read_text()
 
 
 def test_a_page_names_the_way_back_and_what_stands_against_it(folder: Path) -> None:
