@@ -16,8 +16,8 @@ import maint
 from maint.cli.command import command
 from maint.cli.configless import settings_of
 from maint.cli.open_site import opened
-from maint.cli.options import Flags, argument, number, option, pairs_of, seconds_of
-from maint.cli.playbooks.commands import NAME
+from maint.cli.options import Flags, number, option, pairs_of, seconds_of
+from maint.cli.playbooks.commands import NAME, Name
 from maint.cli.run_playbook import kinds_of
 from maint.cli.schedule.install import Folder, User, form_of, own_files, put, take_away, told_if_it_fails
 from maint.cli.schedule.units import ScheduledJob, ScheduleRequest, calendar
@@ -146,7 +146,7 @@ def _inlined() -> tuple[Sequence[str], str]:
 @command()
 def schedule(
     flags: Flags,
-    name: Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")],
+    name: Name,
     values: Annotated[list[str] | None, option("--set", "A parameter of each run, key=value.")] = None,
     limit: Annotated[str, option("--limit", "Only these hosts and groups of hosts: HOST,GROUP.")] = "",
     at: Annotated[str, option("--at", "When: 02:15 (every day), or 'Sun 02:15'.")] = "",

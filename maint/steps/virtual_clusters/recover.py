@@ -12,6 +12,7 @@ from maint.model.certificate import pem
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
+from maint.model.snapshot import Snapshot
 from maint.model.virtual_cluster import text_of
 from maint.ports import Sight, Site, VirtualCluster, VirtualClusterSight, Work
 from maint.restore.conflicts import (
@@ -55,6 +56,16 @@ class FindArguments(VcArguments):
     source_gone: bool = Field(False, description="although the source still answers: it does no harm")
 
 
+def _source(sight: Sight, manager_snapshot: str, name: str) -> Snapshot:
+    snapshot = recovery_source(sight, chosen(sight, manager_snapshot), name)
+    if snapshot is None:
+        raise Refused(
+            f"no snapshot to choose from holds virtual cluster {name}",
+            hint="`maint backup list`; `maint backup show` tells what a snapshot holds",
+        )
+    return snapshot
+
+
 class FindCluster(VcStep[FindArguments]):
     """Find a virtual cluster that is to come back, tell whether it is a fresh one and lacks a certificate; where
     nothing answers, the run waits until `maint playbook resume --set vc.NAME.base_url=…` says where it is.
@@ -65,12 +76,7 @@ class FindCluster(VcStep[FindArguments]):
 
     def plan(self, args: FindArguments, sight: Sight) -> Iterable[Action]:
         settings = sight.settings.virtual_cluster(args.vc)
-        snapshot = recovery_source(sight, chosen(sight, args.snapshot), settings.name)
-        if snapshot is None:
-            raise Refused(
-                f"no snapshot to choose from holds virtual cluster {settings.name}",
-                hint="`maint backup show` tells what a snapshot holds",
-            )
+        snapshot = _source(sight, args.snapshot, settings.name)
         source = read_document(sight, snapshot, settings.name).base_url
         refuse_live_source(source, sight.virtual_cluster(settings.name), gone=args.source_gone)
         arguments: dict[str, Json] = {
@@ -211,9 +217,7 @@ class RecoverCluster(VcStep[RecoverArguments]):
     def plan(self, args: RecoverArguments, sight: Sight) -> Iterable[Action]:
         """Decide what comes back by the snapshot alone; `vc.find` and the run itself look at the virtual cluster."""
         name = sight.settings.virtual_cluster(args.vc).name
-        snapshot = recovery_source(sight, chosen(sight, args.snapshot), name)
-        if snapshot is None:
-            raise Refused(f"no snapshot to choose from holds virtual cluster {name}", hint="`maint backup list`")
+        snapshot = _source(sight, args.snapshot, name)
         document = read_document(sight, snapshot, name)
         dags = dags_of(sight, document)
         decided = Resolution(left_out=left_out(document, dags, accept_race=args.accept_dag_race))
