@@ -240,10 +240,7 @@ def remembered(state: Path) -> Window | None:
     """Return the window that the state folder remembers as open, None without one; Refused where it is damaged."""
     path = record_of(state)
     try:
-        window = files.load(path, Window)
-        if window is not None and not window.hosts:
-            raise files.Damaged("it names no host")
-        return window
+        return files.load(path, Window)
     except files.Damaged as error:
         raise Refused(
             f"the record of the redaction window, {path}, cannot be read: {error}",

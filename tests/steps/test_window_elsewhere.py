@@ -308,13 +308,3 @@ def test_a_run_that_only_has_to_close_its_window_closes_it_though_its_record_is_
     (here.state / "window.json").unlink()
     said = here("playbook", "resume", "--timeout", "3s")
     assert (said.code, here.options.read_bytes(), redacts(here)) == (1, before, True), said.err
-
-
-def test_a_record_of_a_window_that_names_no_host_is_damaged_and_nobody_says_that_it_is_closed(left_open):
-    here, before = left_open
-    record = here.state / "window.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "hosts": {}}))
-    said = here("playbook", "resume")
-    assert (said.code, "names no host" in said.err, redacts(here)) == (5, True, False), said.err
-    assert here("manager", "export", "--close-window", "--yes").code == 0
-    assert (here.options.read_bytes(), redacts(here), here.window) == (before, True, False)

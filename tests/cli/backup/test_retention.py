@@ -141,7 +141,7 @@ def test_pruning_waits_for_a_restore_that_was_killed(keeping):
     runs = keeping.state / "runs"
     line = json.loads(sorted(runs.glob("*.jsonl"))[0].read_text().splitlines()[0])
     line["plan"]["actions"][0] |= {"kind": "deployment.put", "arguments": {"snapshot": ids(keeping)[0]}}
-    line["id"] = "29991231T000000.000Z-0000"
+    line["id"] = line["of"] = "29991231T000000.000Z-0000"
     del line["sum"], line["format"]  # as version 0.1.0 wrote it
     (runs / f"{line['id']}.jsonl").write_text(json.dumps(line) + "\n")
     for words in (("--dry-run",), ("--yes",)):
