@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from array import array
 from binascii import b2a_base64
 from bisect import bisect_right
 from collections.abc import Callable, Collection
@@ -96,8 +95,10 @@ class _Escapes:
     __slots__ = ("begun", "end", "ended", "start")
 
     def __init__(self) -> None:
+        from array import array  # a long line holds millions; few words hold any
+
         self.start, self.end = array("q"), array("q")  # in the text
-        self.begun, self.ended = array("q"), array("q")  # in the unescaped one; a long line holds millions
+        self.begun, self.ended = array("q"), array("q")  # in the unescaped one
 
     def place(self, at: int) -> tuple[int, int]:
         """Return where in the text a character of the unescaped one comes from: where that begins, and ends."""
