@@ -1,7 +1,9 @@
-"""Hosts over SSH, as Protocols: one (`Shell`), or all at once (`Fleet`); and the script that writes a file whole."""
+"""Hosts over SSH, as Protocols: one (`Shell`), or all at once (`Fleet`); and the scripts for files there."""
 
 import hashlib
+import posixpath
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -13,6 +15,39 @@ from maint.model.fleet import HostReply, Presented
 from maint.model.secret import scrub
 from maint.ports.streams import Answer
 
+MISSING = 44  # status of the script that reads a file, where there is none
+_READ = """\
+p={path}
+if [ -e "$p" ]; then exec cat "$p"; fi
+if [ -L "$p" ]; then exit {missing}; fi
+d=$p
+while d=${{d%/*}}; [ -n "$d" ]; do
+  if [ -e "$d" ]; then break; fi
+done
+if [ -d "${{d:-/}}" ] && [ ! -x "${{d:-/}}" ]; then echo "$d: not allowed to look into this folder" >&2; exit 1; fi
+exit {missing}
+"""
+_TARGET = """\
+set -eu
+p={path}
+if [ -L "$p" ]; then p=$(readlink -f "$p"); fi
+if [ -d "$p" ]; then echo "$p is a folder" >&2; exit 1; fi
+d=${{p%/*}}
+d=${{d:-/}}
+if [ ! -d "$d" ]; then echo "there is no folder $d" >&2; exit 1; fi
+"""
+_OWN = """\
+o={owner}
+g={group}
+m={mode}
+if [ -e "$p" ]; then
+  : "${{o:=$(stat -c %u "$p")}}" "${{g:=$(stat -c %g "$p")}}" "${{m:=$(stat -c %a "$p")}}"
+elif [ "$(id -u)" = 0 ]; then
+  : "${{o:=0}}" "${{g:=0}}"
+fi
+if [ -n "$o$g" ]; then chown "$o:$g" "$t"; fi
+chmod "${{m:-0644}}" "$t"
+"""
 _LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
 _WHOLE = """\
 find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
@@ -128,3 +163,23 @@ def written_whole(content: bytes, own: str, place: str) -> str:
     """
     digest = hashlib.sha256(content).hexdigest()
     return _WHOLE.format(old=_LEFT_OVER, token=secrets.token_hex(8), sha256=digest, own=own, place=place)
+
+
+def read_script(path: str) -> str:
+    """Return a script that prints a file; it exits with `MISSING` where there is none."""
+    return _READ.format(path=_quoted(path), missing=MISSING)
+
+
+def write_script(path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = "") -> str:
+    """Return a script that replaces a file, through a link too, by its input, atomically, if that is this content.
+
+    What is empty of owner, group and mode stays as it was, else root's and 0644.
+    """
+    own = _OWN.format(owner=shlex.quote(owner), group=shlex.quote(group), mode=shlex.quote(mode))
+    return _TARGET.format(path=_quoted(path)) + written_whole(content, own, 'mv -f "$t" "$p"')
+
+
+def _quoted(path: str) -> str:
+    if not posixpath.isabs(path) or path.endswith("/") or "\0" in path:
+        raise ValueError(f"{path!r} is not the absolute path of a file")
+    return shlex.quote(path)

@@ -1,7 +1,5 @@
 """Ask and act on a site's hosts over SSH, one command at a time, and read and replace their files."""
 
-import posixpath
-import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,41 +12,7 @@ from maint.adapters.ssh.transport import end
 from maint.config.schema import HostSettings, SiteSettings
 from maint.errors import CannotReach, Invalid, LoginRefused, WorkFailed
 from maint.ports import Answer, Ran, Secrets
-from maint.ports.hosts import written_whole
-
-MISSING = 44  # status of the script that reads a file, where there is none
-_READ = """\
-p={path}
-if [ -e "$p" ]; then exec cat "$p"; fi
-if [ -L "$p" ]; then exit {missing}; fi
-d=$p
-while d=${{d%/*}}; [ -n "$d" ]; do
-  if [ -e "$d" ]; then break; fi
-done
-if [ -d "${{d:-/}}" ] && [ ! -x "${{d:-/}}" ]; then echo "$d: not allowed to look into this folder" >&2; exit 1; fi
-exit {missing}
-"""
-_TARGET = """\
-set -eu
-p={path}
-if [ -L "$p" ]; then p=$(readlink -f "$p"); fi
-if [ -d "$p" ]; then echo "$p is a folder" >&2; exit 1; fi
-d=${{p%/*}}
-d=${{d:-/}}
-if [ ! -d "$d" ]; then echo "there is no folder $d" >&2; exit 1; fi
-"""
-_OWN = """\
-o={owner}
-g={group}
-m={mode}
-if [ -e "$p" ]; then
-  : "${{o:=$(stat -c %u "$p")}}" "${{g:=$(stat -c %g "$p")}}" "${{m:=$(stat -c %a "$p")}}"
-elif [ "$(id -u)" = 0 ]; then
-  : "${{o:=0}}" "${{g:=0}}"
-fi
-if [ -n "$o$g" ]; then chown "$o:$g" "$t"; fi
-chmod "${{m:-0644}}" "$t"
-"""
+from maint.ports.hosts import MISSING, read_script, write_script
 
 
 class FabricShell:
@@ -183,23 +147,3 @@ def _failed(what: str, ran: Ran) -> WorkFailed:
         detail=ran.last_words,
         hint="look at that host: its disk, its permissions, and whether sudo works there without a password",
     )
-
-
-def read_script(path: str) -> str:
-    """Return a script that prints a file; it exits with `MISSING` where there is none."""
-    return _READ.format(path=_quoted(path), missing=MISSING)
-
-
-def write_script(path: str, content: bytes, *, owner: str = "", group: str = "", mode: str = "") -> str:
-    """Return a script that replaces a file, through a link too, by its input, atomically, if that is this content.
-
-    What is empty of owner, group and mode stays as it was, else root's and 0644.
-    """
-    own = _OWN.format(owner=shlex.quote(owner), group=shlex.quote(group), mode=shlex.quote(mode))
-    return _TARGET.format(path=_quoted(path)) + written_whole(content, own, 'mv -f "$t" "$p"')
-
-
-def _quoted(path: str) -> str:
-    if not posixpath.isabs(path) or path.endswith("/") or "\0" in path:
-        raise ValueError(f"{path!r} is not the absolute path of a file")
-    return shlex.quote(path)

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from maint.adapters.ssh.runner import SudoGate
-from maint.adapters.ssh.shell import MISSING, FabricShell, read_script, write_script
+from maint.adapters.ssh.shell import FabricShell
 from maint.config.schema import Jump, Sudo
 from maint.errors import CannotReach, Invalid, LoginRefused, TimedOut, WorkFailed
+from maint.ports.hosts import MISSING, read_script, write_script
 from tests.adapters.conftest import make_key, missing
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from maint.adapters.ssh.shell import FabricShell, write_script
+from maint.adapters.ssh.shell import FabricShell
 from maint.errors import Invalid, TimedOut, WorkFailed
 from maint.lab.hosts.machine import Machine
 from maint.lab.hosts.ssh_server import SshLab
+from maint.ports.hosts import write_script
 
 
 @pytest.fixture
