@@ -237,17 +237,23 @@ def start(state: Path, plan: Plan, now: datetime, options: Mapping[str, Json]) -
             remove(_room(path))
         raise _disk(path, error) from error
     journal = Journal(path)
-    journal.write(
-        "run",
-        id=path.stem,
-        format=FORMAT,
-        version=maint.__version__,
-        actor=actor(),
-        time=show_time(now),
-        plan=plan.to_json(),
-        digest=plan.digest,
-        options=dict(options),
-    )
+    try:
+        journal.write(
+            "run",
+            id=path.stem,
+            format=FORMAT,
+            version=maint.__version__,
+            actor=actor(),
+            time=show_time(now),
+            plan=plan.to_json(),
+            digest=plan.digest,
+            options=dict(options),
+        )
+    except WorkFailed:  # nothing has begun
+        journal.close()
+        with suppress(OSError):
+            remove(path)
+        raise
     last_command.forget(state)
     return journal
 

@@ -231,6 +231,7 @@ class RunSession:
     def _run(self, *, stored: bool) -> Iterator[Event | str]:
         with closing(self._journal(stored=stored)) as journal:
             self.run_id = journal.id
+            self._shared = self._shared if journal.id else None
             told = partial(self._tell, journal.id)
             needed = self._needed() if stored else ()
             with _ended_if_stopped(self._site, journal, self._past):
@@ -309,7 +310,12 @@ class RunSession:
                 journal.write("answers", lane=lane, values=dict(values), time=show_time(now))
                 self._past.apply_answers(lane, values)
             return journal
-        return journals.start(self._site.state, self.plan, now, {**self._options, "pid": os.getpid()})
+        try:
+            return journals.start(self._site.state, self.plan, now, {**self._options, "pid": os.getpid()})
+        except WorkFailed:
+            if any(action.kind != CloseWindow.kind for action in self.plan.actions):
+                raise
+            return NullJournal()  # a disk that takes nothing keeps no window open
 
 
 def _tell_of_takeover(journal: Journal | NullJournal, site: Site) -> None:

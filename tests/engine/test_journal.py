@@ -534,7 +534,7 @@ def test_a_disk_that_takes_nothing_begins_no_run_and_takes_no_dismissal(bench, m
         journals.start(bench.site.state, bench.plan(TWO), NOW, {})
     with pytest.raises(WorkFailed, match="No space left"):
         journals.dismiss(bench.site.state, past, NOW, "so")
-    assert [path.suffix for path in (bench.site.state / "runs").iterdir()] == [".jsonl"]
+    assert [path.stem for path in (bench.site.state / "runs").iterdir()] == [past.id]
 
 
 def test_a_run_whose_journal_cannot_be_opened_for_writing_is_not_gone_on_with(bench, monkeypatch):

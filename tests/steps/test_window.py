@@ -5,9 +5,12 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
+import subprocess
 import termios
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -346,6 +349,35 @@ def test_after_a_kill_the_named_command_closes_the_window(left):
     said = operator("manager", "export", "--close-window", "--yes")
     assert said.code == 0, said.err
     assert (operator.options.read_bytes(), operator.window) == (operator.before, False)
+
+
+@pytest.mark.parametrize("record", ["whole", "cut short"])
+def test_a_disk_that_takes_no_byte_keeps_no_window_open(left, record):
+    if record != "whole":
+        path = left.state / "window.json"
+        path.write_bytes(path.read_bytes()[:50])
+    with full(left.state):
+        said = left("manager", "export", "--close-window", "--yes")
+        assert (said.code, left.options.read_bytes(), left.window) == (0, left.before, False), said.err
+    assert redacts(left)
+
+
+@contextmanager
+def full(folder):
+    """A folder on a disk of its own that is full."""
+    kept = folder.with_name("kept")
+    folder.rename(kept)
+    folder.mkdir(mode=0o700)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", folder]).returncode:
+        pytest.skip("this account may not mount a file system")
+    try:
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        with (folder / "filler").open("wb", 0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                file.write(bytes(4096))
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_after_a_kill_a_backup_that_opens_no_window_closes_the_one_left_open(left):
