@@ -43,4 +43,6 @@ def confirmed(line: str) -> str:
     noun, *words = line.split()
     if noun == "playbook":
         return CONFIRMED.get("".join(words[1:2]), SITE)
-    return VC if noun == "vc" else words[1] if noun == "cluster" else SITE
+    if noun == "cluster" and words[1:]:
+        return words[1]
+    return VC if noun == "vc" else SITE
