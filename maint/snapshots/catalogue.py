@@ -20,6 +20,7 @@ from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, da
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
+_BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 _UNREAD = "could not be read: "
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
@@ -68,6 +69,7 @@ class Entry(msgspec.Struct, frozen=True):
     holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
+    accepted: bool = False  # somebody has said that it is well for it to hold so little, or of a later one
     unread: bool = False  # its manifest or a record cannot be read here, which says nothing of it: it is kept
     remedy: str = "look at the store, then again"  # where it is unread
 
@@ -118,6 +120,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
     proven, holds, read = _proofs(past), standing_holds(past, doubtful), _files_read(past)
     found = [entry for one in committed_ids(sight) if (entry := _entry(sight, one, unread.get(one))) is not None]
     drilled = records.latest_drills(past, [one.snapshot for one in found if one.snapshot is not None])
+    accepted = max((one.snapshot.partition("-")[0] for one in past if one.kind == records.THAW), default="")
     return [
         replace(
             entry,
@@ -127,6 +130,7 @@ def entries(sight: Sight) -> Sequence[Entry]:
             drilled=drilled.get(entry.id),
             holds=(*holds.get(entry.id, ()), *entry.holds),
             files_read=read.get(entry.id),
+            accepted=entry.id.partition("-")[0] <= accepted,
         )
         for entry in found
     ]
@@ -156,12 +160,22 @@ def stored_bytes(known: Iterable[Entry]) -> int:
 
 
 def newest_restorable(sight: Sight) -> Snapshot:
-    """Return the newest snapshot from which the manager can be rebuilt; Refused where there is none."""
+    """Return the newest snapshot from which the manager can be rebuilt; Refused where there is none, or it is doubtful.
+
+    Doubtful is one that is `shrunk`: a manager that lost its configuration gives one that is restorable, and empty.
+    """
     listed = entries(sight)
-    for entry in reversed(listed):
-        if entry.offered and entry.snapshot:
-            refuse_hidden(sight, listed, entry.id, MANAGER)
-            return entry.snapshot
+    offered = [one.snapshot for one in listed if one.offered and one.snapshot]
+    if offered:
+        refuse_hidden(sight, listed, offered[-1].id, MANAGER)
+        if why := shrunk([one for one in listed if one.offered]):
+            raise Refused(
+                f"the newest restorable snapshot {why}",
+                detail=["a manager that lost its configuration gives such a one; exit code 5: nothing was touched"],
+                hint="name the snapshot that is meant; where the newest really holds so little,"
+                " `maint backup prune --thaw REASON` says so once",
+            )
+        return offered[-1]
     refuse_hidden(sight, listed, "", MANAGER)
     more = [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
     raise Refused(
@@ -169,6 +183,25 @@ def newest_restorable(sight: Sight) -> Snapshot:
         detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]), *more],
         hint=_way_on(listed) + records.a_copy(sight),
     )
+
+
+def shrunk(known: Iterable[Entry]) -> str | None:
+    """Return in words by how much the last of these, the oldest first, holds less than the last that is believed: one
+    that did not lose more than half either, or that somebody has accepted. None: it does not.
+    """
+    believed, why = None, None
+    for one in known:
+        why = _less(one.snapshot, believed) if one.snapshot and believed and not one.accepted else None
+        believed = believed if why else one.snapshot
+    return why
+
+
+def _less(latest: Snapshot, before: Snapshot) -> str | None:
+    for name in _BODY:
+        now, then = latest.judgement.counts.get(name, 0), before.judgement.counts.get(name, 0)
+        if 2 * now < then:
+            return f"{latest.id} holds {now} {name}, and {before.id} holds {then}"
+    return None
 
 
 def refuse_hidden(sight: Sight, listed: Sequence[Entry], chosen: str, kind: str) -> None:

@@ -8,7 +8,7 @@ from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, shrunk
 from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
@@ -21,7 +21,6 @@ from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 
 _OPENED = 2  # the level of verification from which on a backup of a virtual cluster is proof that it comes back
-_BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 
 
 def candidate(entry: Entry, clusters: Collection[str]) -> Candidate:
@@ -110,9 +109,27 @@ def verdict(sight: Sight, *, thaw: bool = False, damaged: bool = False) -> Reten
 
 def doubt(known: Sequence[Entry], now: datetime) -> str | None:
     """Return why the latest backup must be looked at before older ones may go; None where it looks as it should."""
-    backups = [one for one in known if _taken_at(one) <= now and not _is_safety(one)]
-    of_manager = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
-    return _doubt_of_manager(of_manager) or _doubt_of_clusters(backups)
+    backups = _backups(known, now)
+    return _doubt_of_manager(_of_manager(backups)) or _doubt_of_clusters(backups)
+
+
+def doubted(known: Sequence[Entry], now: datetime) -> str:
+    """Return the id of the latest backup of the manager where it holds so much less than those before, else ""."""
+    backups = _of_manager(_backups(known, now))
+    return backups[-1].id if _shrunk(backups) else ""
+
+
+def _backups(known: Sequence[Entry], now: datetime) -> Sequence[Entry]:
+    return [one for one in known if _taken_at(one) <= now and not _is_safety(one)]
+
+
+def _of_manager(backups: Sequence[Entry]) -> Sequence[Entry]:
+    found = [one for one in backups if one.snapshot is None or one.snapshot.has(DEPLOYMENT)]
+    return sorted(found, key=lambda one: (_taken_at(one), one.id))
+
+
+def _shrunk(backups: Sequence[Entry]) -> str | None:
+    return shrunk([*filter(good, backups[:-1]), *backups[-1:]])
 
 
 def _taken_at(entry: Entry) -> datetime:
@@ -122,7 +139,7 @@ def _taken_at(entry: Entry) -> datetime:
 def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if not backups:
         return None
-    latest = max(backups, key=lambda one: (_taken_at(one), one.id))
+    latest = backups[-1]
     if latest.snapshot is None:
         why = latest.problem if latest.unread else f"cannot be believed ({latest.problem})"
         return f"the latest backup {latest.id} {why}"
@@ -130,8 +147,8 @@ def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
         how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
         return f"the latest backup {latest.id} {how}"
-    before = [one.snapshot for one in backups if one is not latest and one.snapshot is not None and good(one)]
-    return _shrunk(latest.snapshot, before[-1]) if before else None
+    why = _shrunk(backups)
+    return f"the latest backup {why}" if why else None
 
 
 def _doubt_of_clusters(backups: Sequence[Entry]) -> str | None:
@@ -143,14 +160,6 @@ def _doubt_of_clusters(backups: Sequence[Entry]) -> str | None:
                 latest[cluster.name] = (one.id, cluster.doubt)
     doubted = [f"in {where}, {name}: {why}" for name, (where, why) in latest.items() if why]
     return f"a virtual cluster is not taken for the truth ({doubted[0]})" if doubted else None
-
-
-def _shrunk(latest: Snapshot, before: Snapshot) -> str | None:
-    for name in _BODY:
-        now, then = latest.judgement.counts.get(name, 0), before.judgement.counts.get(name, 0)
-        if 2 * now < then:
-            return f"the latest backup {latest.id} holds {now} {name}, and {before.id} holds {then}"
-    return None
 
 
 def _is_safety(entry: Entry) -> bool:

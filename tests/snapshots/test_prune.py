@@ -1,5 +1,6 @@
 """Pruning, holds and the list, on real stores with real signatures."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ from maint.adapters.stores.local import LocalStore
 from maint.config.schema import Keep
 from maint.errors import Invalid, OfLaterVersion, Refused, StoreFailed
 from maint.model.formatting import parse_time
+from maint.model.plan import Effect
 from maint.model.snapshot import Purpose, RuleResult, Trust
 from maint.snapshots import prune, recipients, records
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import Entry, entries, sweep
+from maint.snapshots.catalogue import Entry, entries, newest_restorable, sweep
 from maint.snapshots.holds import add_hold, begin_restore, end_of, end_restore, release_holds, words_of
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import DEPLOYMENT
@@ -270,6 +272,54 @@ def test_a_backup_that_shrank_by_half_is_doubtful(aged: Place) -> None:
     found = prune.doubt([*before, shrunk(latest, roles=0)], aged.clock.now())
     assert found is not None
     assert "holds 0 roles" in found
+
+
+def empty_backups(place: Place, run: Callable[..., Any], count: int) -> list[str]:
+    """Take backups of a manager that has lost what it configured; return their ids."""
+    document = json.loads(place.manager.content)
+    whole = {key: document[key] for key in ("timestamp", "users", "versionInfo", "managerSettings")}
+    place.manager.content = json.dumps({**whole, "clusters": [], "hosts": []}).encode()
+    taken = []
+    for _ in range(count):
+        place.clock.time += DAY
+        taken.append(run(take(place)).snapshot)
+    assert all(one.restorable for one in taken)
+    return [one.id for one in taken]
+
+
+def test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_still_has_it(
+    aged: Place, run: Callable[..., Any]
+) -> None:
+    full, content = ids(aged)[-1], aged.manager.content
+    empty = empty_backups(aged, run, 3)
+    with pytest.raises(Refused, match=f"{empty[-1]} holds 0 hosts, and {full} holds 5"):
+        [*PruneSnapshots().plan(PruneArguments(), aged)]
+    with pytest.raises(Refused, match=f"the newest restorable snapshot {empty[-1]} holds 0 hosts") as failure:
+        newest_restorable(aged)
+    assert "name the snapshot that is meant" in str(failure.value.hint)
+    aged.manager.content = content
+    aged.clock.time += DAY
+    again = run(take(aged)).snapshot.id
+    assert newest_restorable(aged).id == again
+    assert prune.doubt(entries(aged), aged.clock.now()) is None
+
+
+def test_that_so_little_is_well_is_said_once_and_not_of_what_shrinks_later(
+    aged: Place, run: Callable[..., Any]
+) -> None:
+    content, lost = aged.manager.content, empty_backups(aged, run, 2)[-1]
+    (action,) = PruneSnapshots().plan(PruneArguments(thaw="the clusters have moved"), aged)
+    assert action.effect is Effect.CHANGE and f"the manager holds what {lost} holds" in action.summary
+    said = [*PruneSnapshots().apply(action, aged, Notes())]
+    assert f"what {lost} holds is believed from now on: the clusters have moved" in said
+    aged.clock.time += DAY
+    newest = run(take(aged)).snapshot.id
+    assert newest_restorable(aged).id == newest
+    [*PruneSnapshots().plan(PruneArguments(), aged)]
+    aged.manager.content = content
+    aged.clock.time += DAY
+    run(take(aged))
+    assert f"{empty_backups(aged, run, 1)[0]} holds 0 hosts" in str(prune.doubt(entries(aged), aged.clock.now()))
 
 
 def test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes(aged: Place) -> None:

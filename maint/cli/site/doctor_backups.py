@@ -18,7 +18,7 @@ from maint.snapshots.capture import LEAST, full_stores, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.prune import damage, good, newest_good
+from maint.snapshots.prune import damage, doubt, good, newest_good
 from maint.snapshots.recipients import escrow, unopened
 from maint.snapshots.records import LOST, insist_there, lost
 from maint.snapshots.replicate import suspect, with_store
@@ -107,14 +107,19 @@ def _lacks(site: ConfiguredSite, entry: Entry) -> str | None:
 
 def backup(site: ConfiguredSite, limit: timedelta) -> Iterator[Line]:
     """Yield how old the newest restorable backup is, and whether that is more than `limit`."""
-    now = site.clock.now()
-    newest = newest_good(entries(site), now)
+    now, known = site.clock.now(), entries(site)
+    newest = newest_good(known, now)
     if newest is None:
         yield Line("backup", FAIL, "there is no verified restorable backup", _way_to_one(site))
         return
     age = now - newest.taken_at
     words = f"{newest.id}, {show_duration(age.total_seconds())} old"
-    yield Line("backup", WARN, words, "maint schedule show") if age > limit else Line("backup", OK, words)
+    if age > limit:
+        yield Line("backup", WARN, words, "maint schedule show")
+    elif why := doubt(known, now):
+        yield Line("backup", WARN, f"{words}; nothing is pruned: {why}", "look at it, and see `maint help retention`")
+    else:
+        yield Line("backup", OK, words)
 
 
 def recipients(site: ConfiguredSite) -> Iterator[Line]:

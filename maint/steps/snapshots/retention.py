@@ -41,7 +41,7 @@ class PruneSnapshots(Step[PruneArguments]):
         """Plan the removal of what has no reason to stay; refuses while the latest backup is doubtful."""
         _refuse_lost(sight, args.thaw)
         decided, left = _verdict(sight, thaw=args.thaw, damaged=args.damaged), prune.leftovers(sight)
-        going, all_ = decided.removed, len(decided.decisions)
+        going, all_ = list(decided.removed), len(decided.decisions)
         summary = (
             f"remove {len(going)} of {show_count(all_, 'snapshot')}: {', '.join(going)}"
             if going
@@ -52,6 +52,8 @@ class PruneSnapshots(Step[PruneArguments]):
         behind = bool(sight.settings.backup and sight.settings.backup.copies and prune.pruned(sight))
         if behind:
             summary += "; remove from the copies what was pruned before"
+        if believed := prune.doubted(entries(sight), sight.clock.now()) if args.thaw else "":
+            summary += f"; believe from now on that the manager holds what {believed} holds"
         files = unused(sight, going)
         if files.names:
             summary += (
@@ -62,9 +64,9 @@ class PruneSnapshots(Step[PruneArguments]):
         yield self.action(
             _place(sight),
             summary,
-            {"remove": list(going), "thaw": args.thaw, "damaged": args.damaged},
-            effect=Effect.CHANGE if going or left or behind or files.names else Effect.READ,
-            facts={"kept": list(decided.kept), "removed": list(going)},
+            {"remove": going, "thaw": args.thaw, "damaged": args.damaged},
+            effect=Effect.CHANGE if going or left or behind or believed or files.names else Effect.READ,
+            facts={"kept": list(decided.kept), "removed": going, **({"believed": believed} if believed else {})},
         )
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -88,6 +90,10 @@ class PruneSnapshots(Step[PruneArguments]):
                 prune.remove(site, snapshot_id, decided[snapshot_id])
             removed.append(snapshot_id)
             yield f"removed {snapshot_id}: {'; '.join(decided[snapshot_id])}"
+        if believed := str(action.facts.get("believed", "")):
+            with _telling_need():
+                records.write_record(site, records.THAW, believed, {"reason": thaw, "by": user()})
+            yield f"what {believed} holds is believed from now on: {thaw}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
         words = f"{len(removed)} removed" + (f", {show_count(len(finished), 'removal')} finished" if finished else "")
@@ -95,7 +101,7 @@ class PruneSnapshots(Step[PruneArguments]):
         value: dict[str, Json] = {"removed": [*finished, *removed], "files": files}
         if problems:
             return done("; ".join([words, *problems]), value, partly=True)
-        return done(words, value) if removed or finished or files else unchanged("nothing to remove", value)
+        return done(words, value) if removed or finished or files or believed else unchanged("nothing to remove", value)
 
     def waits_for_restores(self, action: Action) -> bool:
         """Wait, unless the operator said otherwise."""

@@ -247,6 +247,14 @@ def test_an_old_backup_is_a_warning(loaded):
     assert states(loaded("doctor", "--max-age", "0s", "-o", "json"))["backup"] == "warn"
 
 
+def test_a_newest_backup_that_holds_much_less_than_those_before_is_a_warning(loaded):
+    with loaded.lab.world.lock:
+        loaded.lab.world.deployment["clusters"] = []
+    assert loaded("backup", "create").code == 7  # the server redacts
+    line = checks(loaded("doctor", "-o", "json"))["backup"]
+    assert (line["state"], "holds 0 clusters, and" in line["words"]) == ("warn", True)
+
+
 def test_a_window_that_was_left_open_fails_and_the_command_that_closes_it_is_named(loaded):
     window = {"run": "20261121T000000.000Z-0000", "opened_at": "2026-11-21T00:00:00Z", "hosts": {}}
     (loaded.state / "window.json").write_text(json.dumps(window))
