@@ -189,6 +189,10 @@ class OfLaterVersion(StoreFailed):
     """What a later version of maint has stored, in a format that this one does not know: nothing is said of it."""
 
 
+class Misplaced(StoreFailed):
+    """A snapshot that lies under another name than its own, as where a folder was renamed: nothing is said of it."""
+
+
 class UsageError(Failure):
     """The command line makes no sense."""
 

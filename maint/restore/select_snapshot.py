@@ -12,9 +12,9 @@ from maint.files import explaining, read_file
 from maint.model.plan import Action
 from maint.model.snapshot import Redaction, Snapshot
 from maint.ports import Sight
-from maint.snapshots.catalogue import LATEST, find, newest_restorable
+from maint.snapshots.catalogue import KEYS, LATEST, find, newest_restorable
 from maint.snapshots.extra_parts import LicenseText, parse_license
-from maint.snapshots.manifest import digest
+from maint.snapshots.manifest import UNTRUSTED, digest
 from maint.snapshots.parts import LICENSE, REDACTED_COPY, open_part, read_part
 
 GUARDED = "exit code 5: a guard said no, and nothing was destroyed"  # what every refusal says of its exit code
@@ -83,7 +83,7 @@ def _found(sight: Sight, wanted: str) -> Snapshot:
         raise Refused(
             f"snapshot {wanted} must not be restored: its manifest cannot be believed",
             detail=[error.message, *error.detail, GUARDED],
-            hint="choose a sound one from `maint backup list`",
+            hint=KEYS if UNTRUSTED in error.message else "choose a sound one from `maint backup list`",
         ) from error
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
-from maint.errors import OfLaterVersion, Refused, StoreFailed, UsageError, WorkFailed
+from maint.errors import Misplaced, OfLaterVersion, Refused, StoreFailed, UsageError, WorkFailed
 from maint.model.formatting import parse_time, show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
@@ -16,12 +16,13 @@ from maint.ports import Sight, Site
 from maint.snapshots import records
 from maint.snapshots.holds import Hold, standing_holds
 from maint.snapshots.in_progress import MANAGER, end, is_abandoned, newest_seen, store_time, unfinished
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 _UNREAD = "could not be read: "
+KEYS = "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -160,10 +161,7 @@ def stored_bytes(known: Iterable[Entry]) -> int:
 
 
 def newest_restorable(sight: Sight) -> Snapshot:
-    """Return the newest snapshot from which the manager can be rebuilt; Refused where there is none, or it is doubtful.
-
-    Doubtful is one that is `shrunk`: a manager that lost its configuration gives one that is restorable, and empty.
-    """
+    """Return the newest snapshot from which the manager can be rebuilt; Refused: there is none, or it is `shrunk`."""
     listed = entries(sight)
     offered = [one.snapshot for one in listed if one.offered and one.snapshot]
     if offered:
@@ -177,10 +175,11 @@ def newest_restorable(sight: Sight) -> Snapshot:
             )
         return offered[-1]
     refuse_hidden(sight, listed, "", MANAGER)
-    more = [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
+    told = [f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]]
+    told += [f"and {show_count(len(listed) - _NAMED, 'older one')}"] if len(listed) > _NAMED else []
     raise Refused(
         f"no restorable snapshot of {sight.settings.name} in {sight.store.location}",
-        detail=[*(f"{one.id}: {one.drawback}" for one in listed[: -_NAMED - 1 : -1]), *more],
+        detail=told or records.instead(sight),
         hint=_way_on(listed) + records.a_copy(sight),
     )
 
@@ -249,13 +248,15 @@ def _let_go(there: Entry | None) -> str:
     if there is None:
         return "; where it is lost for good, `maint backup list --rebuild` says so once"
     if there.unread or UNTRUSTED in (there.problem or ""):  # nothing is known to be wrong with it
-        return ""
+        return f"; {there.remedy}" if there.unread else ""
     return "; where no copy of it is sound, `maint backup prune --damaged` removes it"
 
 
 def _way_on(listed: Sequence[Entry]) -> str:
     if listed and all(UNTRUSTED in (one.problem or "") for one in listed):
-        return "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
+        return KEYS
+    if listed and all(one.unread for one in listed):
+        return listed[-1].remedy
     again = any(one.snapshot and one.snapshot.restorable and not one.restorable for one in listed)
     damaged = "; one found damaged, named by its id, is asked anew whether the manager can be rebuilt" if again else ""
     take = "`maint backup create --open-window` takes a restorable one"
@@ -288,6 +289,7 @@ def latest(sight: Sight) -> str:
     if not known:
         raise Refused(
             f"there is no snapshot of {sight.settings.name} in {sight.store.location} yet",
+            detail=records.instead(sight),
             hint="look at the store's address, where there should be some; `maint backup create` takes a first one"
             f" into backup.store{records.a_copy(sight)}",
         )
@@ -310,7 +312,7 @@ def refuse_removed(sight: Sight, snapshot_id: str) -> None:
 
 
 def load(sight: Sight, snapshot_id: str) -> Snapshot:
-    """Return a snapshot whose manifest is signed by a trusted key for this id and site; else WorkFailed, or Gone."""
+    """Return a snapshot whose manifest is signed by a trusted key; else WorkFailed, Gone or Misplaced."""
     site = sight.settings.name
     folder = f"{site}/{snapshot_id}"
     try:
@@ -321,7 +323,11 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
         refuse_removed(sight, snapshot_id)
         raise
     if snapshot.id != snapshot_id or snapshot.site != site:
-        raise damaged(f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}")
+        raise Misplaced(
+            f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}",
+            hint="was a folder renamed? give it its name again; the config calls the site as its folder is named,"
+            " so change both or neither; where the other one is there as well, this is no snapshot: remove it",
+        )
     return snapshot
 
 
@@ -415,7 +421,11 @@ def _entry(sight: Sight, snapshot_id: str, unread: StoreFailed | None) -> Entry 
         return None
     except StoreFailed as failure:
         told = _unread(sight, snapshot_id, f"{_UNREAD}{failure.in_a_line}")
-        return replace(told, remedy=failure.hint) if isinstance(failure, OfLaterVersion) and failure.hint else told
+        return (
+            replace(told, remedy=failure.hint)
+            if isinstance(failure, OfLaterVersion | Misplaced) and failure.hint
+            else told
+        )
     except WorkFailed as failure:
         return Entry(snapshot_id, None, failure.message, None)
 

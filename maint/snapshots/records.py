@@ -17,7 +17,8 @@ from maint.model.formatting import show_count, show_time
 from maint.model.json import Json, Moment, as_json
 from maint.model.snapshot import RuleResult, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.manifest import UNTRUSTED, is_id, stamp
+from maint.retry import briefly
+from maint.snapshots.manifest import MANIFEST, UNTRUSTED, is_id, stamp
 from maint.snapshots.parts import listing, read_pair, read_signed
 
 FORMAT = "maint-record/1"
@@ -133,6 +134,23 @@ def a_copy(sight: Sight) -> str:
     copies = sight.settings.backup.copies if sight.settings.backup else ()
     others = [one for one in copies if one != sight.store.location]
     return f"; `maint backup list --store {quote(others[0])}` looks into a copy" if others else ""
+
+
+def instead(sight: Sight) -> Sequence[str]:
+    """Return what a store without a snapshot of the site holds instead, a line each: of other sites, or misnamed."""
+    site, whole = sight.settings.name, set[tuple[str, str]]()
+    with briefly(sight.clock), suppress(WorkFailed):  # of a store that lists for hours, what it told at first
+        for name in listing(sight, ""):
+            one, folder, last = (*name.split("/"), "", "")[:3]
+            whole |= {(one, folder)} if last.lower() == MANIFEST else set()
+    others = sorted({one for one, folder in whole if one != site and is_id(folder)})
+    misnamed = sorted(f"{one}/{folder}" for one, folder in whole if one == site and not is_id(folder))
+    lines = [f"it holds snapshots of {', '.join(others)}: a site is found under the name that it had"] if others else []
+    if misnamed:
+        lines += [
+            f"{misnamed[-1]} holds a manifest, and is no name of a snapshot: was it renamed, or its case changed?"
+        ]
+    return lines
 
 
 def _later(sight: Sight, snapshot_id: str, at: datetime) -> Iterator[datetime]:

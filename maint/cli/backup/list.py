@@ -42,6 +42,7 @@ from maint.snapshots.records import (
     REKEY,
     Drill,
     drills,
+    instead,
     last_good,
     latest_drills,
     lost,
@@ -107,6 +108,8 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
             keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
     listed = table(_HEADINGS, [_row(one, now) for one in known])
+    for line in [] if known else instead(site):
+        screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {line}")
     screen.emit(
         {
             "snapshots": [_json(one, now) for one in known],

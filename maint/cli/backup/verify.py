@@ -205,6 +205,7 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
         words = "is whole, and not restorable" if whole else "is not sound"
         words = "is whole, and the configured account does not get into it" if judged.shut_out else words
         known = judged.misdated or judged.shut_out or judged.unknown_signer
+        words = "is signed by nobody who is trusted here" if judged.unknown_signer else words
         hint = judged.way_on if known else _AUDIT if whole else f"{_OTHERS}; {_BACK}"
         raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=hint)
     if why is not None:

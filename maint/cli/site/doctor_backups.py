@@ -20,7 +20,7 @@ from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.prune import damage, doubt, good, newest_good
 from maint.snapshots.recipients import escrow, unopened
-from maint.snapshots.records import LOST, insist_there, lost
+from maint.snapshots.records import LOST, insist_there, instead, lost
 from maint.snapshots.replicate import suspect, with_store
 
 _OWNER = "look at who owns it, and who runs maint"
@@ -88,7 +88,8 @@ def snapshots(site: ConfiguredSite) -> Iterator[Line]:
     unread += [Line("snapshots", FAIL, f"{one} {LOST}", "maint backup list --rebuild") for one in lost(site)]
     yield from unread
     if not known:
-        yield Line("snapshots", SKIP, "the store holds none yet")
+        held = instead(site)
+        yield Line("snapshots", WARN if held else SKIP, "; ".join(["the store holds none yet", *held]))
     elif not wrong and not unread:
         unproven = [one.id for one in known if one.offered and not good(one)]
         words = f"{sum(map(good, known))} of {len(known)} are verified and restorable"

@@ -128,6 +128,30 @@ def test_a_password_that_was_changed_since_condemns_no_backup(loaded):
     assert folder.name in loaded("restore", "plan", "--manager-only").out
 
 
+def test_a_renamed_site_or_snapshot_is_told_as_that_and_condemned_by_nobody(loaded):
+    backups, config = loaded.lab.folder / "backups", Path(loaded.config)
+    (folder,) = {path.parent for path in backups.rglob("manifest.json")}
+    known, one = config.read_text(), folder.name
+    config.write_text(known.replace(f"\n  {SITE}:", "\n  other:", 1))  # whoever wrote it anew remembers another name
+    for line in ("backup list", "backup verify", "restore plan"):
+        assert f"it holds snapshots of {SITE}: a site is found under the name that it had" in loaded(*line.split()).err
+    (backups / SITE).rename(backups / "other")
+    (loaded.state / "keys/signing").parent.rename(loaded.state.with_name("other") / "keys")
+    for line in ("backup verify", "backup list --rebuild", f"restore plan --snapshot {one}"):
+        said = loaded(*line.split())
+        assert (said.code, f"belongs to {SITE}/{one}, not to other/{one}" in said.err) == (1, True), said.err
+    for line in ("restore plan", "doctor"):
+        said = loaded(*line.split())
+        assert "give it its name again" in (told := said.err + said.out) and "--damaged" not in told, told
+    (backups / "other").rename(backups / SITE)
+    (loaded.state.with_name("other") / "keys").rename(loaded.state / "keys")
+    config.write_text(known)
+    (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
+    assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
+    folder.rename(folder.with_name(one.lower()))
+    assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in loaded("backup", "list").err
+
+
 def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
     config = Path(loaded.config)
     (signer,) = loaded.state.glob("keys/signing.pub")
