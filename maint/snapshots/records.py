@@ -49,7 +49,7 @@ class _Read(Record, frozen=True, kw_only=True):
     format: Literal["maint-record/1"]
 
 
-def unkept(failure: StoreFailed) -> PartlyDone:
+def unkept(failure: WorkFailed) -> PartlyDone:
     """Return what is told where something was found and shown, and the store takes no record of it."""
     words = f"what was found is not kept: {failure.message}"
     return PartlyDone(words, detail=failure.detail, hint=failure.hint or "once the store takes it, run it again")

@@ -48,6 +48,7 @@ from maint.snapshots.records import (
     lost,
     named,
     read_kinds,
+    unkept,
     write_record,
 )
 from maint.snapshots.verify import record, verify
@@ -107,9 +108,9 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
         with suppress(OSError):  # who may read the store need not own the state folder
             keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
-    listed = table(_HEADINGS, [_row(one, now) for one in known])
     for line in [] if known else instead(site):
         screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {line}")
+    listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
         {
             "snapshots": [_json(one, now) for one in known],
@@ -137,15 +138,19 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
     Raises:
         Locked: another run works on the site.
         WorkFailed: a snapshot is not sound, or could not be read; the list has been shown.
+        PartlyDone: the store takes no record of what was found, as one that can only be read; likewise.
     """
     from maint.cli.after_run import followed  # the list itself is had in half the time without it
 
-    failed = list[str]()
+    failed, why = list[str](), None
     with followed(site, screen, "backup list") as begin, at_work(site, "backup list, rebuilding", screen.say):
         begin()
         if not folders(site):  # nothing is left that is to be read first
             _tell_lost(site, screen)
-        sweep(site)
+        try:
+            sweep(site)
+        except StoreFailed as failure:  # one that can be read can still be looked at
+            why = unkept(failure)
         for entry in entries(site):
             try:
                 judged = verify(site, entry.id, entry.usual_level, opening=False)
@@ -156,10 +161,14 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
                 screen.warn(f"{entry.id}: {failure.in_a_line}")
                 failed.append(entry.id)
                 continue
-            record(site, judged)
             screen.say(f"{entry.id}: {judged.words}")
             failed += [entry.id] if judged.result is Trust.FAILED or judged.unread else []
-        _tell_lost(site, screen)
+            try:
+                record(site, judged)
+            except WorkFailed as failure:
+                why = unkept(failure)
+        if why is None:
+            _tell_lost(site, screen)
         _tell_gone(site, screen)
         _list(site, screen)
         if failed:
@@ -168,6 +177,8 @@ def _rebuild(site: ConfiguredSite, screen: Screen) -> None:
                 detail=failed,
                 hint=f"`maint backup verify {failed[0]}` says what is wrong; so of each",
             )
+        if why is not None:
+            raise why
 
 
 def _tell_lost(site: ConfiguredSite, screen: Screen) -> None:

@@ -119,7 +119,7 @@ def _judged(
         try:
             if begin is not None:
                 record(site, judged)
-        except StoreFailed as failure:
+        except WorkFailed as failure:
             return judged, unkept(failure)
     return judged, None
 
@@ -201,11 +201,12 @@ def _verified(screen: Screen, found: Sequence[Verification], why: MaintError | N
     screen.emit({"verification": judged.to_json()}, f"{snapshot}: {judged.words}")
     if judged.result is Trust.FAILED:
         detail = [f"{finding.rule}: {finding.words}" for finding in judged.failures]
+        detail += [why.in_a_line] if why is not None else []
         whole = judged.depth == 2 and not judged.broken_bytes
         words = "is whole, and not restorable" if whole else "is not sound"
         words = "is whole, and the configured account does not get into it" if judged.shut_out else words
-        known = judged.misdated or judged.shut_out or judged.unknown_signer
         words = "is signed by nobody who is trusted here" if judged.unknown_signer else words
+        known = judged.misdated or judged.shut_out or judged.unknown_signer
         hint = judged.way_on if known else _AUDIT if whole else f"{_OTHERS}; {_BACK}"
         raise WorkFailed(f"snapshot {snapshot} {words}", detail=detail, hint=hint)
     if why is not None:

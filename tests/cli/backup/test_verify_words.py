@@ -354,6 +354,23 @@ def test_what_is_found_is_shown_also_where_the_store_takes_no_record_of_it(loade
     assert "what was found is not kept: cannot write" in said.err and "Not a directory" in said.err
 
 
+def test_where_the_store_takes_no_record_all_snapshots_are_looked_at_and_a_damaged_one_fails(loaded):
+    back_up(loaded)
+    backups = loaded.lab.folder / "backups" / SITE
+    oldest, newest = sorted(path.parent.name for path in backups.rglob("manifest.json"))
+    (backups / "records").rename(backups / ".away")
+    (backups / "records").touch()
+    said = loaded("backup", "list", "--rebuild")
+    assert (said.code, "what was found is not kept: cannot write" in said.err) == (7, True), said.err
+    assert all(f"{one}: verified: level 3 of 3" in said.err and one in said.out for one in (oldest, newest)), said.err
+    part = backups / oldest / "deployment.json.zst.age"
+    part.write_bytes(part.read_bytes()[:-1])
+    for words in (("list", "--rebuild"), ("verify", "--stale", "0.001s")):
+        said = loaded("backup", *words)
+        assert (said.code, f"{newest}: verified: level 3 of 3" in said.err + said.out) == (1, True), said.err
+        assert f"{oldest}: failed" in said.err + said.out, said.err
+
+
 def test_a_damaged_note_of_what_was_seen_keeps_nobody_from_verifying_and_copying_and_is_told(loaded, tmp_path):
     config, note = Path(loaded.config), loaded.state / "seen.json"
     config.write_text(
