@@ -209,7 +209,7 @@ class LocalStore:
 def _raise(error: OSError) -> None:
     # A folder that vanished while we walked holds nothing; one that cannot be read must not pass for empty.
     if not isinstance(error, FileNotFoundError):
-        raise error
+        raise OSError(error.errno, f"{error.strerror}: {error.filename}")
 
 
 def _is_file(folder: int, name: str) -> bool:

@@ -158,9 +158,10 @@ class SftpStore:
             todo, seen = ["/".join(folders)], 0
             while todo:
                 where = todo.pop()
-                found = session.list(f"{self._root}/{where}".rstrip("/") or "/")
-                if not found:  # as servers answer below a file, too
-                    _refuse_file(session, self._root)
+                with self._failing(f"cannot list {where}".rstrip()):
+                    found = session.list(f"{self._root}/{where}".rstrip("/") or "/")
+                    if not found:  # as servers answer below a file, too
+                        _refuse_file(session, self._root)
                 seen += len(found)
                 if seen > MOST or where.count("/") > _DEEPEST:
                     raise StoreFailed(

@@ -228,6 +228,18 @@ def test_a_folder_that_may_not_be_written_to_is_a_failure_with_words(place: Plac
         put(place.store(), "prod/1/a")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root logs in as somebody else")
+def test_a_folder_of_somebody_else_in_a_store_of_a_host_is_named(place: Place, sshd: Any) -> None:
+    put(place.store(), "prod/1/a")
+    place.folder.parent.chmod(0o755)
+    for folder in (place.folder, place.folder / "prod"):
+        folder.chmod(0o755)
+    location, *others = place.words
+    with pytest.raises(StoreFailed, match="cannot list prod/1 in sftp://") as failure:
+        list(opened_from((location.replace(f"{sshd.user}@", "nobody@"), *others)).names("prod"))
+    assert failure.value.detail == ("Permission denied",)
+
+
 def test_a_folder_of_a_host_that_lists_without_an_end_is_left(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store = place.store()
     for number in range(4):

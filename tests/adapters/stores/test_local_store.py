@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -183,6 +184,23 @@ def test_a_mount_whose_server_is_away_is_told_with_what_to_do(
         patched.setattr(os, "stat", away)  # no server of a mount can be counted on to be at hand
         store.size("prod/a")
     assert f"findmnt -T {tmp_path / 'store'}" in str(failed.value.way_on)
+
+
+def test_a_folder_of_somebody_else_in_a_store_is_named(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        for folder in (Path(place), Path(place) / "prod", closed := Path(place) / "prod/20261121T021500.123Z-4f3a"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        closed.chmod(0)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            with pytest.raises(StoreFailed, match="cannot list") as failure:
+                list(LocalStore(Path(place)).names("prod"))
+        finally:
+            os.seteuid(os.getuid())
+            closed.chmod(0o700)
+    assert f"Permission denied: {closed.name}" in failure.value.detail
 
 
 def test_a_store_that_is_a_file_is_a_failure_with_words(tmp_path: Path) -> None:
