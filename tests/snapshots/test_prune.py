@@ -286,6 +286,23 @@ def empty_backups(place: Place, run: Callable[..., Any], count: int) -> list[str
     assert all(one.restorable for one in taken)
     return [one.id for one in taken]
 
+def test_a_look_with_a_key_that_does_not_fit_says_nothing_of_the_latest_backup_and_freezes_nothing(aged: Place) -> None:
+    latest, aged.keys = ids(aged)[-1], [aged.seal.new_identity()[0]]
+    assert look_at(aged, latest) is Trust.NOT_VERIFIED
+    assert prune.doubt(entries(aged), aged.clock.now()) is None
+    (aged.folder(latest) / DEPLOYMENT).write_bytes(b"rotten")
+    assert look_at(aged, latest) is Trust.FAILED
+    assert "is failed" in str(prune.doubt(entries(aged), aged.clock.now()))
+
+
+def look_at(place: Place, one: str) -> Trust:
+    """Verify a snapshot and keep what is found."""
+    place.clock.time += DAY
+    found = verify(place, one, 3)
+    record(place, found)
+    return found.result
+
+
 
 def test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_still_has_it(
     aged: Place, run: Callable[..., Any]
