@@ -12,10 +12,20 @@ from maint.errors import StoreFailed, WorkFailed
 from maint.model.snapshot import Part, Snapshot, StoredFile
 from maint.ports import Site, Store
 from maint.retry import answering
-from maint.snapshots.catalogue import Entry, Gone, committed_ids, entries, files, refuse_removed, sweep, usual_level
+from maint.snapshots.catalogue import (
+    KEYS,
+    Entry,
+    Gone,
+    committed_ids,
+    entries,
+    files,
+    refuse_removed,
+    sweep,
+    usual_level,
+)
 from maint.snapshots.holds import HOLD, RELEASE
 from maint.snapshots.in_progress import storing
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, damaged
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
 from maint.snapshots.records import (
     Taken,
@@ -109,7 +119,8 @@ def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str,
         elif copied is not None and not suspect(copied):
             continue
         elif entry.snapshot is None:
-            problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}")
+            way = f"; {KEYS}" if UNTRUSTED in (entry.problem or "") else ""
+            problems.append(f"{entry.id} was not copied to {target.store.location}: {entry.problem}{way}")
         elif copied is None or (yield from _unless_gone(_cleared(source, target, entry.snapshot, problems))):
             yield from _unless_gone(_copy(source, target, entry.snapshot, problems))
     copy_records(source, target)

@@ -64,7 +64,9 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     lacking = sorted(first - {one.id for one in there})
     words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
     words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
-    again = "`maint backup create` copies what is lacking, or not sound" if lacking or first & {*doubtful} else ""
+    known = {one.id for one in there if UNTRUSTED not in (one.problem or "")}  # of others nothing is known to be wrong
+    taken = lacking or first & known & {*doubtful}
+    again = "`maint backup create` copies what is lacking, or not sound" if taken else ""
     mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
     closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
     yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]

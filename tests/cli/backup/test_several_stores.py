@@ -79,6 +79,21 @@ def test_a_copy_that_is_down_makes_the_run_partly_done_and_the_next_one_catches_
     assert len(stores.ids(stores.second)) == 4
 
 
+def test_where_the_signing_key_is_lost_the_copies_are_said_to_want_it_and_nothing_to_be_unsound(stores: Stores) -> None:
+    assert stores.create().code == 0
+    operator, key = stores.operator, stores.operator.state / "keys/signing"
+    key.rename(key.with_name("away"))
+    said = stores.create()
+    assert (said.code, "backup.trusted_keys" in said.err) == (7, True), said.err
+    (line,) = [one for one in operator("doctor", "-o", "json").json["checks"] if one["label"].startswith("copy ")]
+    assert "not proven to be sound" in line["words"] and line["hint"].startswith("maint backup verify"), line
+    ((command, *words),) = [re.sub("^maint ", "", line["hint"]).split()]
+    said = operator(command, *words)
+    assert "is signed by nobody who is trusted here" in said.err and "backup.trusted_keys" in said.err, said.err
+    said = operator("restore", "plan", "--snapshot", words[1])
+    assert (said.code, "backup.trusted_keys" in said.err) == (5, True), said.err
+
+
 @pytest.mark.parametrize("which", ["first", "second"])
 def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says_that_all_is_lost(
     stores: Stores, which: str
