@@ -251,11 +251,11 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
                 yield f"{snapshot_id} stays in {copy.location}: {kept[snapshot_id]}"
             going = sorted(there - set(kept))
             if going and (lacking := sorted(floor - _sound(other))):
-                words = (
-                    f"{copy.location} keeps {show_count(len(going), 'pruned snapshot')}: it lacks {', '.join(lacking)}"
-                )
-                problems.append(f"{words}, which the next backup copies")
-                continue
+                spare = yield from _spare(other, going)  # which makes room, where there was none for the newest
+                words = f"{copy.location} lacks {', '.join(lacking)}, which the next backup copies, where there is room"
+                count = show_count(len(going) - len(spare), "pruned snapshot")
+                problems.append(f"{words}; until then it keeps {count}" if len(spare) < len(going) else words)
+                going = spare
             if going:
                 refuse_clock_ahead(site)
                 with suppress(StoreFailed):  # a full copy gets room by what follows
@@ -267,6 +267,20 @@ def follow(site: Site) -> Generator[str, None, Sequence[str]]:
         except WorkFailed as failure:
             problems.append(failure.in_a_line)
     return problems
+
+
+def _spare(other: Site, going: Sequence[str]) -> Generator[str, None, list[str]]:
+    """Return which of these a copy that lacks the newest can do without: as many good ones as always stay are read."""
+    backup, stay = other.settings.backup, {one.id for one in _floor(other)}
+    spare = [one for one in going if one not in stay]
+    if not spare or len(stay) < max(backup.minimum if backup else 0, 1):
+        return []
+    try:
+        yield from insist_on_the_floor(other)
+    except Refused as refusal:
+        yield f"{other.store.location}: {refusal.in_a_line}"
+        return []
+    return spare
 
 
 def _held(site: Site, other: Site) -> Mapping[str, str]:

@@ -1,7 +1,8 @@
 """Bring every store of a site up to date: whole snapshots, bytes as stored, the manifest last, each copy verified.
 
-The first store leads. A snapshot that only a copy could take is marked there by a record (`detour`) until it has come
-home (`home`), so that what was pruned from the first store never comes back from a copy.
+The first store leads, and the newest comes first, which is worth most where there is no room or time for all. A
+snapshot that only a copy could take is marked there by a record (`detour`) until it has come home (`home`), so that
+what was pruned from the first store never comes back from a copy.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -100,7 +101,7 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
     if not stray:
         return
     there = {*committed_ids(target)}
-    for entry in entries(source):
+    for entry in reversed(entries(source)):
         if entry.snapshot is None or entry.id not in stray:
             continue
         if entry.id in there or (yield from _unless_gone(_copy(source, target, entry.snapshot, problems))):
@@ -112,7 +113,7 @@ def _come_home(source: Site, target: Site, problems: list[str]) -> Generator[str
 def _copy_all(source: Site, target: Site, problems: list[str]) -> Generator[str, None, None]:
     sweep(target)
     there = {entry.id: entry for entry in entries(target)}
-    for entry in entries(source):
+    for entry in reversed(entries(source)):
         copied = there.get(entry.id)
         if copied is not None and copied.unread:
             problems.append(f"{entry.id} in {target.store.location} {copied.problem}")

@@ -229,21 +229,33 @@ def test_the_last_verified_success_is_the_newest_that_counts(aged: Place, run: C
     assert prune.newest_good(entries(aged), aged.clock.now() - 9 * DAY) is None
 
 
-def test_a_copy_that_lacks_what_always_stays_keeps_what_was_pruned(
-    aged: Place, tmp_path: Path, run: Callable[..., Any]
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_copy_that_lacks_what_always_stays_keeps_as_many_of_those_that_it_has(
+    aged: Place, tmp_path: Path, run: Callable[..., Any], broken: bool
 ) -> None:
     aged.copies = [LocalStore(tmp_path / "copy")]
-    before = ids(aged)
+    before, copy = ids(aged), with_store(aged, aged.copies[0])
     run(replicate(aged))
-    shutil.rmtree(tmp_path / "copy/prod" / before[-1])  # as if the copy had been down that day
+    for one in before[3:]:
+        shutil.rmtree(tmp_path / "copy/prod" / one)  # as if the copy had been down, or full, since
+    if broken:
+        (tmp_path / "copy/prod" / before[2] / DEPLOYMENT).write_bytes(b"rotten")
     prune_all(aged)
     (problem,) = run(prune.follow(aged))
-    assert f"keeps 3 pruned snapshots: it lacks {before[-1]}" in problem
-    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[:-1]
+    kept = before[:3] if broken else before[2:3]  # the one that is not pruned for want of a newer one is read first
+    assert f"lacks {before[-1]}, which the next backup copies" in problem
+    assert f"until then it keeps {len(kept)} pruned snapshot" in problem
+    assert [one.id for one in entries(copy)] == kept
     aged.clock.time += DAY
     run(replicate(aged))
     assert run(prune.follow(aged)) == []
-    assert [one.id for one in entries(with_store(aged, aged.copies[0]))] == before[3:]
+    assert [one.id for one in entries(copy)] == before[3:]
+
+
+def test_a_copy_takes_the_newest_first_where_there_may_not_be_room_or_time_for_all(aged: Place, tmp_path: Path) -> None:
+    aged.copies = [LocalStore(tmp_path / "copy")]
+    told = [words.split()[1] for words in replicate(aged) if words.startswith("copying ")]
+    assert told == [*reversed(ids(aged))]
 
 
 def test_a_copy_follows_what_was_pruned_and_loses_nothing_else(aged: Place, tmp_path: Path) -> None:
@@ -274,18 +286,6 @@ def test_a_backup_that_shrank_by_half_is_doubtful(aged: Place) -> None:
     assert "holds 0 roles" in found
 
 
-def empty_backups(place: Place, run: Callable[..., Any], count: int) -> list[str]:
-    """Take backups of a manager that has lost what it configured; return their ids."""
-    document = json.loads(place.manager.content)
-    whole = {key: document[key] for key in ("timestamp", "users", "versionInfo", "managerSettings")}
-    place.manager.content = json.dumps({**whole, "clusters": [], "hosts": []}).encode()
-    taken = []
-    for _ in range(count):
-        place.clock.time += DAY
-        taken.append(run(take(place)).snapshot)
-    assert all(one.restorable for one in taken)
-    return [one.id for one in taken]
-
 def test_a_look_with_a_key_that_does_not_fit_says_nothing_of_the_latest_backup_and_freezes_nothing(aged: Place) -> None:
     latest, aged.keys = ids(aged)[-1], [aged.seal.new_identity()[0]]
     assert look_at(aged, latest) is Trust.NOT_VERIFIED
@@ -302,6 +302,18 @@ def look_at(place: Place, one: str) -> Trust:
     record(place, found)
     return found.result
 
+
+def empty_backups(place: Place, run: Callable[..., Any], count: int) -> list[str]:
+    """Take backups of a manager that has lost what it configured; return their ids."""
+    document = json.loads(place.manager.content)
+    whole = {key: document[key] for key in ("timestamp", "users", "versionInfo", "managerSettings")}
+    place.manager.content = json.dumps({**whole, "clusters": [], "hosts": []}).encode()
+    taken = []
+    for _ in range(count):
+        place.clock.time += DAY
+        taken.append(run(take(place)).snapshot)
+    assert all(one.restorable for one in taken)
+    return [one.id for one in taken]
 
 
 def test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_still_has_it(

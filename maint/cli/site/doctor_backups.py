@@ -18,7 +18,7 @@ from maint.snapshots.capture import LEAST, full_stores, largest, short
 from maint.snapshots.catalogue import Entry, committed_ids, entries, refuse_gone
 from maint.snapshots.manifest import UNTRUSTED
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.prune import damage, doubt, good, newest_good
+from maint.snapshots.prune import damage, doubt, good, newest_good, pruned
 from maint.snapshots.recipients import escrow, unopened
 from maint.snapshots.records import LOST, insist_there, instead, lost
 from maint.snapshots.replicate import suspect, with_store
@@ -57,12 +57,15 @@ def copies(site: ConfiguredSite) -> Iterator[Line]:
 
 def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     insist_there(place := with_store(site, copy))
-    first, there = set[str](), entries(place)
+    there = entries(place)
+    first, gone = set[str](), {one.id for one in there}
     with suppress(StoreFailed):  # of the first store its own line tells, and then a copy counts most
-        first = {*committed_ids(site)}
+        first, gone = {*committed_ids(site)}, {*pruned(site)}
     words, doubtful = show_count(len(there), "snapshot"), [one.id for one in there if suspect(one)]
     lacking = sorted(first - {one.id for one in there})
+    alone = sorted({one.id for one in there} - first - gone)
     words += f"; it lacks {len(lacking)} of the first store, such as {lacking[-1]}" if lacking else ""
+    words += f"; {len(alone)} that the first store does not hold, such as {alone[-1]}" if alone else ""
     words += f"; {len(doubtful)} not proven to be sound, such as {doubtful[-1]}" if doubtful else ""
     known = {one.id for one in there if UNTRUSTED not in (one.problem or "")}  # of others nothing is known to be wrong
     taken = lacking or first & known & {*doubtful}

@@ -196,7 +196,7 @@ class CopySnapshots(Step[NoArguments]):
         yield from problems
         if problems:
             return done("; ".join(problems), partly=True, hint="the next run tries these copies again")
-        return done("every store holds every snapshot")
+        return done("the copies hold every snapshot of the first store")
 
 
 LACKING = (

@@ -592,6 +592,7 @@ def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
     shutil.rmtree(first)  # what is not there is not copied from there
     (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
     assert copy["hint"] == f"maint backup verify {part.parent.name} --store {part.parents[2]}"
+    assert f"1 that the first store does not hold, such as {part.parent.name}" in copy["words"]
 
 
 def test_every_secret_that_a_config_can_name_is_tried(tmp_path):
