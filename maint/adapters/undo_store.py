@@ -1,5 +1,6 @@
-"""The undo store: what is needed to undo a change, encrypted in the state folder."""
+"""The undo store: what is needed to undo a change, encrypted in the state folder, each file marked with its name."""
 
+import hmac
 import io
 import re
 import secrets
@@ -19,6 +20,7 @@ _SMALL = 1024 * 1024  # bytes that are sealed on a disk that is nearly full, too
 _FROM_A_COPY = "bring the state folder's `undo` back from a copy; without one, put back by hand what was there"
 _THAT_KEY = "put the key back from where a copy of it is kept; without it these copies are lost"
 _NAME = re.compile(r"[0-9a-f]{32}")
+_UNMARKED = b"age-encryption.org/"  # how a file of an older version begins, which wrote no mark before it
 
 
 class SealedUndo:
@@ -42,12 +44,14 @@ class SealedUndo:
         if sealed.tell() > _SMALL:
             refuse_filling(self._folder, sealed.tell())
         name = name or secrets.token_hex(16)
-        if not create(self._path(name), sealed.getvalue()):
+        if not create(self._path(name), _mark(name, sealed.getvalue(), identity) + sealed.getvalue()):
             raise KeyError(name)
         return name
 
     def fetch(self, name: str) -> bytes:
-        """Return the content; NotKept: no such name; WorkFailed: damaged; Invalid: no key, or others can read it."""
+        """Return the content; NotKept: no such name; WorkFailed: damaged, or kept under another name; Invalid: no key,
+        or others can read it.
+        """
         sealed = read_private(self._path(name)) if _NAME.fullmatch(name) else None
         if sealed is None:
             raise NotKept(
@@ -62,16 +66,20 @@ class SealedUndo:
             )
         return self._of_the_key(lambda: self._opened(name, sealed, identity))
 
-    def _opened(self, name: str, sealed: bytes, identity: Secret) -> bytes:
+    def _opened(self, name: str, kept: bytes, identity: Secret) -> bytes:
+        mark, sealed = (b"", kept) if kept.startswith(_UNMARKED) else (kept[:32], kept[32:])
         try:
             with self._seal.unwrap(io.BytesIO(sealed), [identity]) as stream:
-                return stream.read()
+                content = stream.read()
         except NoKeyFits:
             words = f"{self._path(name)} was sealed for another key than that in {self._key}"
             raise NoKeyFits(words, hint=_THAT_KEY) from None
         except WorkFailed as failure:
             words = f"{self._path(name)} cannot be opened"
             raise WorkFailed(words, detail=[failure.in_a_line], hint=_FROM_A_COPY) from None
+        if mark and not hmac.compare_digest(mark, _mark(name, sealed, identity)):
+            raise WorkFailed(f"{self._path(name)} is not what was kept under that name", hint=_FROM_A_COPY)
+        return content
 
     def _of_the_key(self, use: Callable[[], T]) -> T:
         try:
@@ -109,3 +117,8 @@ class SealedUndo:
         if found is None:
             raise Invalid(f"{self._key} came and went", hint="is something cleaning the state folder?")
         return found
+
+
+def _mark(name: str, sealed: bytes, identity: Secret) -> bytes:
+    """Return what tells that a file lies under the name that it was given; only who has the key can make it."""
+    return hmac.digest(identity.reveal().encode(), name.encode() + b"\0" + sealed, "sha256")

@@ -112,3 +112,28 @@ def test_what_is_not_there_is_told_with_a_way_out(undo: SealedUndo) -> None:
         with pytest.raises(NotKept, match="is gone") as lost:
             undo.fetch(name)
         assert lost.value.hint and str(lost.value) == lost.value.message
+
+
+def test_what_lies_under_the_name_of_another_or_was_changed_under_its_own_is_not_given_out(
+    undo: SealedUndo, tmp_path: Path
+) -> None:
+    one, other, folder = undo.keep(b"of one"), undo.keep(b"of another"), tmp_path / "undo"
+    held = (folder / one).read_bytes()
+    for content in (
+        (folder / other).read_bytes(),
+        b"x" * 32 + held[32:],
+        held[:32] + (folder / other).read_bytes()[32:],
+    ):
+        (folder / one).write_bytes(content)
+        with pytest.raises(WorkFailed, match=f"undo/{one} is not what was kept under that name") as failure:
+            undo.fetch(one)
+        assert "from a copy" in str(failure.value.hint)
+    (folder / one).write_bytes(held)
+    assert undo.fetch(one) == b"of one"
+
+
+def test_what_an_older_version_kept_without_a_mark_is_fetched(undo: SealedUndo, tmp_path: Path) -> None:
+    path = tmp_path / "undo" / undo.keep(b"old content")
+    path.write_bytes(path.read_bytes()[32:])
+    assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
+    assert undo.fetch(path.name) == b"old content"

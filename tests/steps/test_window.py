@@ -559,6 +559,18 @@ def test_a_window_whose_sealed_original_is_lost_is_closed_all_the_same(left, los
     assert java_options.PROPERTY.encode() not in left.options.read_bytes()
 
 
+def test_a_window_whose_sealed_original_is_of_an_earlier_one_is_closed_by_taking_our_line_away(left):
+    (kept,) = left.kept
+    undo = SealedUndo(left.state, AgeSeal())
+    undo.drop(kept)
+    undo.keep(b"EARLIER=1\n", kept)  # as where `undo` came back from a copy of the state folder
+    said = left("manager", "export", "--close-window", "--yes")
+    assert said.code == 0, said.err
+    assert "of another time; taking away our line" in said.err
+    assert (left.window, redacts(left)) == (False, True)
+    assert left.options.read_bytes() == left.before
+
+
 def test_a_disk_without_room_for_a_backup_is_told_before_the_window_opens(loaded, monkeypatch):
     before = loaded.options.read_bytes(), len(loaded.sent)
     config = loaded.lab.folder / "config.yaml"

@@ -377,13 +377,8 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
                 yield f"taking {java_options.PATH} on {host} away again"
                 server_options.delete_options(site, host)
                 continue
-            try:
-                original = site.undo.fetch(edited.original)
-            except (WorkFailed, Invalid) as lost:  # a window is closed without it
-                yield f"{lost.message}; taking away our line in {java_options.PATH} on {host} only"
-                original = java_options.closed(present)
-            else:
-                yield f"putting {java_options.PATH} on {host} back as it was"
+            words, original = _original(site, host, edited, present)
+            yield words
             site.shell.write_file(host, java_options.PATH, original)
         else:
             yield f"{java_options.PATH} on {host} was edited by somebody else; taking away our line only"
@@ -396,6 +391,18 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     if foreign:
         yield f"WARNING: {_stays(foreign)}"
     return foreign
+
+
+def _original(site: Site, host: str, edited: EditedFile, present: bytes) -> tuple[str, bytes]:
+    """Return what a host's file is put back to, and the words for it; without what was kept, our line alone goes."""
+    lost = "what was kept of it is of another time"
+    try:
+        original = site.undo.fetch(edited.original)
+        if server_options.digest(original) == edited.before:
+            return f"putting {java_options.PATH} on {host} back as it was", original
+    except (WorkFailed, Invalid) as failure:
+        lost = failure.message
+    return f"{lost}; taking away our line in {java_options.PATH} on {host} only", java_options.closed(present)
 
 
 def _refuse_strangers(site: Site, window: Window) -> None:
