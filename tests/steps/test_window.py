@@ -571,6 +571,15 @@ def test_a_window_whose_sealed_original_is_of_an_earlier_one_is_closed_by_taking
     assert left.options.read_bytes() == left.before
 
 
+def test_a_backup_tells_of_a_window_of_this_machine_whose_record_was_lost(left):
+    (left.state / "window.json").unlink()
+    said = left("backup", "create", "--yes")
+    assert (said.code, "a redaction window is open" in said.err) == (0, True), said.err
+    assert "`maint manager export --close-window` closes it" in said.err
+    assert left("manager", "export", "--close-window", "--yes").code == 0
+    assert "window is open" not in left("backup", "create", "--yes").err
+
+
 def test_a_disk_without_room_for_a_backup_is_told_before_the_window_opens(loaded, monkeypatch):
     before = loaded.options.read_bytes(), len(loaded.sent)
     config = loaded.lab.folder / "config.yaml"

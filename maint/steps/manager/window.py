@@ -42,13 +42,15 @@ from maint.steps.step import Arguments, NoArguments, Progress, Step, done, uncha
 
 
 def open_elsewhere(site: Site) -> Sequence[str]:
-    """Return what is to be said of windows that others opened: whose, since when, what to do; a line each."""
-    told = announced(site)
+    """Return what is to be said of windows that others opened, or whose record is lost: whose, since when, what to do;
+    a line each.
+    """
+    told, known = announced(site), record_of(site.state).exists()
     open_ = [
         f"a redaction window is open, {one.words}: everyone who may read the API sees passwords; where that run is not "
         f"at work any more, `{CLOSE_COMMAND}` closes it"
         for one in told.open
-        if not is_ours(site, one)
+        if not (known and is_ours(site, one))
     ]
     return [*open_, *(f"{doubt}; `{CLOSE_COMMAND}` looks at the hosts themselves" for doubt in told.doubts)]
 
