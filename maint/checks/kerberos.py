@@ -77,6 +77,12 @@ _UNKNOWN = "not found in kerberos database"
 _RENEWING = (
     "raise max_renewable_life of the realm in the KDC, and maxrenewlife of the principal and of krbtgt (modprinc)"
 )
+# How ldapadd and ldapdelete end where the directory could not say yes or no (by experiment with OpenLDAP 2.5).
+_NOT_ASKED = {
+    "254": "kinit on the host as the account: it has no ticket, or its ticket has ended",
+    "255": "see why the directory of --ldap-url is not reached from this host",
+    "124": "see why the directory of --ldap-url does not answer this host in time",
+}
 _WEAK = ("arcfour", "des-cbc", "des3-cbc", "rc4")
 
 
@@ -248,8 +254,8 @@ def _directory_rights(host: HostFacts) -> Verdict:
     shown = f"add ended with {seen.get('add', '?')}, delete with {seen.get('delete', '?')}"
     if seen.get("add") == "0" and seen.get("delete") != "0":
         name = host.fields("ad_rights").get("name", "its account")
-        return broken(
-            f"{shown}: {name} is left there",
-            f"let the account delete in the OU, too; this check, again, removes {name}",
-        )
+        remedy = _NOT_ASKED.get(seen.get("delete", ""), "let the account delete in the OU, too")
+        return broken(f"{shown}: {name} is left there", f"{remedy}; this check, again, removes {name}")
+    if seen.get("add") in _NOT_ASKED:
+        raise CouldNotTell(f"{shown}: the directory was not asked", _NOT_ASKED[seen["add"]])
     return held(seen.get("add") == "0" and seen.get("delete") == "0", shown)

@@ -65,6 +65,20 @@ for name do :; done; name=${{name#CN=}}; rm {0}/${{name%%,*}} 2> /dev/null || ex
 """
 
 
+@pytest.mark.parametrize(
+    ("status", "words"), [("254", "its ticket has ended"), ("255", "not reached"), ("124", "in time")]
+)
+def test_a_directory_that_could_not_be_asked_says_nothing_of_rights(status: str, words: str) -> None:
+    def judged(answer: str) -> Verdict:
+        answers = {"ad_rights": Answered(0, answer)}
+        return CHECKS["ldap.ad_rights"].judge(HostFacts("h", "h", "B", answers, SiteFacts(datetime.now(UTC))))
+
+    nothing = judged(f"name=CN=x\nadd={status}\ndelete={status}")
+    assert nothing.state is State.ERROR and words in nothing.remedy
+    half = judged(f"name=CN=x\nadd=0\ndelete={status}")
+    assert half.state is not State.PASS and words in half.remedy and "let the account delete" not in half.remedy
+
+
 def test_an_account_that_a_check_left_in_the_directory_is_named_and_goes_with_the_next(tmp_path: Path) -> None:
     tools, directory = tmp_path / "bin", tmp_path / "directory"
     for folder in (tools, directory):
