@@ -382,8 +382,8 @@ def is_passing(reply: Reply) -> bool:
 
 def is_missing(reply: Reply) -> bool:
     """Whether an answer says that the thing is not there, whatever its code."""
-    if reply.status == 404:
-        return True
+    if reply.status in (401, 403, 404):  # who is not let in is told nothing of it
+        return reply.status == 404
     said = _MISSING if reply.status < 500 else _MISSING_HERE
     return reply.status >= 400 and bool(said.search(reply.message or ""))
 

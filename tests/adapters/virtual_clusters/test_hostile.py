@@ -11,10 +11,10 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from maint.adapters.virtual_clusters.calls import Patience
-from maint.errors import CannotReach, WorkFailed
+from maint.errors import CannotReach, LoginRefused, WorkFailed
 from tests.adapters.manager.conftest import answer, request_head
 from tests.adapters.virtual_clusters.conftest import Bench
-from tests.adapters.virtual_clusters.server import PASSWORD
+from tests.adapters.virtual_clusters.server import PAGE, PASSWORD
 
 TOKEN = "/gateway/authtkn/knoxtoken/api/v1/token"
 
@@ -153,6 +153,19 @@ def test_a_server_that_misses_its_own_database_says_nothing_of_what_was_asked_fo
     client = bench.client(Patience(attempts=1))
     for asked in (client.job, client.delete_job):
         with pytest.raises(WorkFailed, match="500"):
+            asked("j")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_is_not_let_in_is_told_nothing_of_what_was_asked_for(
+    bench: Bench, scripted: HTTPServer, status: int
+) -> None:
+    refused = {"status": "error", "message": "user etl_user not found in this environment"}
+    scripted.expect_request("/dex/api/v1/jobs/j", method="GET").respond_with_json(refused, status)
+    scripted.expect_request("/dex/api/v1/jobs/j", method="DELETE").respond_with_data(PAGE, status=502)
+    client = bench.client(Patience(attempts=1))
+    for asked in (client.job, client.delete_job):
+        with pytest.raises(LoginRefused, match=str(status)):
             asked("j")
 
 
