@@ -186,6 +186,13 @@ class ManagerCalls:
             self.moved(call, answer.status_code)
         return answer
 
+    def read_out(self, answer: requests.Response, call: HttpCall) -> Reply:
+        """Return the answer of `act_streaming` with its body; AnswerMissing: it was cut, or did not end in time."""
+        try:
+            return read_reply(answer)
+        except NoAnswer as failure:
+            raise lost(call, failure.words) from None
+
     def done(self, reply: Reply, call: HttpCall) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
         if reply.status in GATEWAY or (reply.status >= 500 and reply.message is None):

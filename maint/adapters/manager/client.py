@@ -10,7 +10,7 @@ from datetime import datetime
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
 
-from maint.adapters.http.answers import Streamed, decode, read_reply, unexpected
+from maint.adapters.http.answers import Streamed, decode, unexpected
 from maint.adapters.http.request import BLOCK, Timeouts, UploadForm
 from maint.adapters.manager import decoding
 from maint.adapters.manager.calls import ManagerCalls, lost, path_of, segment, service_path
@@ -319,7 +319,7 @@ class ManagerClient:
         try:
             answer = self._calls.act_streaming(call)
             if answer.status_code != HTTPStatus.OK:
-                self._calls.done(read_reply(answer), call)
+                self._calls.done(self._calls.read_out(answer, call), call)
         except AnswerMissing as failure:
             raise AnswerMissing(failure.message, whole=sending.whole, hint=failure.hint) from None
         finally:

@@ -213,6 +213,19 @@ def test_a_proxys_answer_leaves_a_restore_open(bench: Bench, server: HTTPServer,
     assert len(sent(server, "PUT")) == 1
 
 
+@pytest.mark.parametrize("status", ["400 Bad Request", "500 Server Error", "502 Bad Gateway"])
+def test_a_refusal_that_is_cut_off_leaves_a_restore_open(bench: Bench, raw: Raw, status: str) -> None:
+    def serve(connection: socket.socket) -> None:
+        if request_head(connection).startswith("PUT"):
+            connection.sendall(answer(status, b'{"message" : "It broke."}')[:-3])
+        else:
+            connection.sendall(answer("200 OK", b"v49"))
+
+    with pytest.raises(AnswerMissing, match="cut off") as failure:
+        put(bench, Body(io.BytesIO(b"{}").read, 2), plain_port=raw(serve))
+    assert failure.value.whole
+
+
 def test_a_restore_never_uses_a_version_the_server_lacks(bench: Bench, plain: HTTPServer) -> None:
     plain.expect_request("/api/version").respond_with_data("v48")
     with pytest.raises(WorkFailed, match="v49"):
