@@ -351,9 +351,12 @@ class _Upload:
                     self.send(bytes(self._waiting))
                 self._complete()
         except ClientError as error:
-            if _code_of(error) in _TAKEN:
-                raise FileExistsError(f"there is an object {self._key} already") from None
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500 or not self._is_ours():
+            taken = _code_of(error) in _TAKEN  # by ourselves, it may be: a proxy on the way may send a request again
+            if not taken and error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) < 500:
+                raise
+            if not self._is_ours():
+                if taken:
+                    raise FileExistsError(f"there is an object {self._key} already") from None
                 raise
         except (BotoCoreError, CannotReach) as error:
             _insist(error)

@@ -193,14 +193,18 @@ class SftpStore:
         self._made.add(folder)
 
     def _commit(self, staging: str, path: str, words: str) -> None:
+        linked = False
         try:
             with self._sessions.session() as session:
                 if self._shared:
                     session.link(staging, path)
+                    linked = True
                     session.remove(staging)
                 else:
                     session.client.rename(staging, path)
         except (*BROKEN, CannotReach) as error:
+            if linked:  # it has its name; what stays of the other one goes with a sweep
+                return
             # The name may be taken, or the answer may have been lost: only looking tells.
             with self._failing(words), self._sessions.session() as session:
                 ours, there = _size(session, staging), _size(session, path)

@@ -1,5 +1,6 @@
 """What stores over a network do beyond the contract: modes, dead writers, lost connections, servers that say no."""
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -20,6 +21,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.session import Session
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from maint.adapters.clock import SystemClock
 from maint.adapters.ssh import sftp
@@ -30,7 +32,7 @@ from maint.config.stores import S3Settings, SftpSettings
 from maint.errors import DeadlinePassed, Invalid, StoreFailed, WorkFailed
 from maint.model.secret import Secret
 from maint.ports import Store
-from tests.adapters.conftest import serve_sshd
+from tests.adapters.conftest import SFTP, serve_sshd
 
 BIG = 40_000_000
 
@@ -263,6 +265,22 @@ def test_where_another_host_makes_no_hard_links_snapshots_can_lie_and_no_shared_
     assert sorted(path.name for path in (tmp_path / "far").rglob("*")) == ["a", "prod"]
 
 
+def test_a_file_of_a_shared_state_that_has_its_name_is_written_whatever_becomes_of_the_other_name(
+    tmp_path: Path,
+) -> None:
+    sshd = serve_sshd(folder := tmp_path / "server", f"{SFTP} -P remove")
+    folder.mkdir()
+    with contextlib.closing(sshd):
+        server, known = next(sshd), tmp_path / "known"
+        known.write_text(server.known_as())
+        location = f"sftp://{server.user}@127.0.0.1:{server.port}{tmp_path}/far"
+        store = opened_from((location, str(server.key), str(known)), shared=True)
+        put(store, "prod/a")
+        assert list(store.names()) == ["prod/a"]
+        with pytest.raises(FileExistsError):
+            put(store, "prod/a")
+
+
 @pytest.mark.parametrize("location", ["sftp://host", "sftp://host/", "sftp:///x", "sftp://u:p@host/x", "sftp://h:x/y"])
 def test_an_sftp_address_that_says_too_little_or_too_much_is_refused(location: str, tmp_path: Path) -> None:
     with pytest.raises(Invalid):
@@ -450,7 +468,25 @@ def test_a_write_that_met_another_one_is_sent_again_and_finds_what_that_one_wrot
     store = opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/")))
     with pytest.raises(FileExistsError) if then == 412 else nullcontext():
         put(store, "a", b"content")
-    assert [response.status_code for r, response in httpserver.log if r.path == "/backups/x/a"][1:] == [409, then]
+    puts = [response.status_code for r, response in httpserver.log if (r.method, r.path) == ("PUT", "/backups/x/a")]
+    assert puts == [409, then]
+
+
+def test_a_write_that_a_proxy_sent_twice_is_not_taken_for_somebody_elses(httpserver: HTTPServer) -> None:
+    writers: list[str] = []
+
+    def store_and_refuse(request: Request) -> Response:
+        writers.append(request.headers["x-amz-meta-maint-writer"])
+        return Response("<Error><Code>PreconditionFailed</Code></Error>", 412)
+
+    def tell(_: Request) -> Response:
+        return Response("", headers={"x-amz-meta-maint-writer": writers[0]}) if writers else Response("", 404)
+
+    httpserver.expect_request("/backups/x/.write-once", method="PUT").respond_with_data(status=412)
+    httpserver.expect_request("/backups/x/a", method="HEAD").respond_with_handler(tell)
+    httpserver.expect_request("/backups/x/a", method="PUT").respond_with_handler(store_and_refuse)
+    put(opened_from(("s3://backups/x", httpserver.url_for("").rstrip("/"))), "a")
+    assert len(writers) == 1
 
 
 def test_a_process_that_lives_is_told_from_one_that_is_dead_or_of_another_boot() -> None:
