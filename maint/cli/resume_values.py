@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from maint.cli.composition import ConfiguredSite
-from maint.cli.configless import gateway_of
+from maint.cli.composition import BEFORE_TLS, ConfiguredSite
+from maint.cli.configless import gateway_of, location
 from maint.cli.options import Flags
 from maint.cli.run_report import action_json
 from maint.cli.screen import Screen
@@ -21,12 +21,13 @@ from maint.config.fields import API_PATH, endpoint, jobs_api, url
 from maint.config.paths import absolute
 from maint.config.suggestions import did_you_mean
 from maint.engine import past_runs
+from maint.engine.history import actions_left
 from maint.engine.journal import RunState
 from maint.errors import Invalid, PartlyDone, Refused
 from maint.files import is_file
 from maint.model.formatting import tell_times
 from maint.model.json import Json
-from maint.model.plan import Action, Plan
+from maint.model.plan import Action, Phase, Plan
 from maint.ports import Site
 from maint.steps.restore.deployment import ANSWER
 
@@ -35,6 +36,8 @@ _FINDS = "vc.find"  # the step kind that takes an address
 CLUSTERS = "virtual_clusters"  # where they are that a run changes, in the options of its journal
 HOSTS = "hosts"  # where they are on which a run may act, and their keys, in the options of its journal
 _BY_THEMSELVES = ("manager", "ecs-master")  # groups of hosts on which steps act that name none
+_STORE = "store"  # what was read instead of the config's store, in the options of its journal
+_RESTARTS = {"server.restart", "tls.switch"}
 MANAGER = "manager"  # where a run works, in the options of its journal and as an answer
 _SWITCHES = (ANSWER, "source_gone", "initialised", "confirmed", "skip")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -306,6 +309,31 @@ def _refuse_address(site: ConfiguredSite, past: RunState, name: str, values: Map
         gone=gone,
         waiver=f"--set vc.{name}.source_gone=true",
     )
+
+
+def store_of(flags: Flags) -> dict[str, Json]:
+    """Return what a journal keeps of a store that was named instead of the config's; empty where none was."""
+    connection = flags.connection
+    return {_STORE: location(connection.store)} if connection.store and not connection.replaces_config else {}
+
+
+def from_its_store(flags: Flags, past: RunState) -> Flags | None:
+    """Return the flags with the store that a run was told to read, None where they name one, or it was told none."""
+    store = str(past.options.get(_STORE) or "")
+    if not store or flags.connection.store or flags.connection.replaces_config:
+        return None
+    return replace(flags, connection=replace(flags.connection, store=store))
+
+
+def before_tls(past: RunState) -> tuple[set[str], bool]:
+    """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
+    kinds, left = {action.kind for action in past.plan.actions}, actions_left(past)
+    # A final step that has ended, and only follows this attempt too, gives no TLS that is not there already.
+    remaining = {one.kind for one, state in left if one.phase is not Phase.FINALLY or state != "looks again"}
+    puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
+    sent = any(past.record(index).notes.get("sent") is not None for index in puts)
+    behind = kinds & _RESTARTS and not remaining & {*BEFORE_TLS, *_RESTARTS}
+    return (set() if behind else kinds), sent
 
 
 def keyed(flags: Flags, playbook: str = "") -> dict[str, Json]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_start, tell_takeover
 from maint.cli.boundary import insist
-from maint.cli.composition import BEFORE_TLS, ConfiguredSite
+from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
 from maint.cli.open_site import limited, limits_of, name_cluster, opened
 from maint.cli.options import Flags
@@ -21,13 +21,16 @@ from maint.cli.resume_values import (
     Said,
     addresses_of,
     as_found_now,
+    before_tls,
     by_lane,
     checked,
     done_already,
     earlier_run,
+    from_its_store,
     hosts_of,
     keyed,
     manager_of,
+    store_of,
 )
 from maint.cli.run_report import action_json, command_to_resume, output_of, report_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
@@ -53,7 +56,6 @@ from maint.steps.registry import source_of
 Make = Callable[[ConfiguredSite, Screen], Plan]
 Beside = Callable[[ConfiguredSite, Plan], tuple[Mapping[str, Json], str]]
 _RESUME = "`maint playbook resume`"  # as steps say it, which do not know whether their run can be taken up
-_RESTARTS = {"server.restart", "tls.switch"}
 ReadAfter = Callable[[ConfiguredSite, Screen, journal.RunState], None]
 
 
@@ -188,7 +190,12 @@ def _prepared(
 def _options(site: ConfiguredSite, flags: Flags) -> dict[str, Json]:
     """Return what the journal keeps of how a run was asked for."""
     manager = site.settings.manager
-    return {"insecure": manager.insecure, "no_safety_net": flags.no_safety_net, MANAGER: manager_of(site)}
+    return {
+        "insecure": manager.insecure,
+        "no_safety_net": flags.no_safety_net,
+        MANAGER: manager_of(site),
+        **store_of(flags),
+    }
 
 
 def _agreed(flags: Flags, screen: Screen, plan: Plan, more: Mapping[str, Json], beside: str) -> bool:
@@ -238,6 +245,8 @@ def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None
         past = past_runs.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
+        if (there := from_its_store(flags, past)) is not None:
+            return resume(there, past.id, given)
         session = _taken_up(flags, site, screen, past, said)
         if session is None:
             return 0
@@ -263,7 +272,7 @@ def _taken_up(
     """Return the session that goes on with a run; None with `--dry-run`, where what is left is shown."""
     journal.refuse_unreadable(past)
     name_cluster(site, screen, addresses_of(site, past.plan))
-    kinds, sent = _before_tls(past)
+    kinds, sent = before_tls(past)
     site.works_on(kinds, sent=sent)
     doing = "looking whether the run can be taken up"
     with limited(flags, site, doing), nullcontext() if flags.dry_run else unless_held(site):
@@ -273,17 +282,6 @@ def _taken_up(
         return None
     screen.say(f"taking up run {past.id}: {past.plan.source}, begun {tell_times(past.started)}")
     return RunSession(site, past.plan, _options(site, flags), past, *limits_of(flags, site), answers=answers)
-
-
-def _before_tls(past: journal.RunState) -> tuple[set[str], bool]:
-    """Return the kinds of a run's steps, none where the restart that gives TLS lies behind; whether it has put."""
-    kinds, left = {action.kind for action in past.plan.actions}, actions_left(past)
-    # A final step that has ended, and only follows this attempt too, gives no TLS that is not there already.
-    remaining = {one.kind for one, state in left if one.phase is not Phase.FINALLY or state != "looks again"}
-    puts = [index for index, action in enumerate(past.plan.actions) if action.kind == "deployment.put"]
-    sent = any(past.record(index).notes.get("sent") is not None for index in puts)
-    behind = kinds & _RESTARTS and not remaining & {*BEFORE_TLS, *_RESTARTS}
-    return (set() if behind else kinds), sent
 
 
 def _show_left(site: ConfiguredSite, screen: Screen, past: journal.RunState) -> None:

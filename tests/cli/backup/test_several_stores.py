@@ -230,6 +230,19 @@ def test_a_restore_from_a_copy_that_stops_is_taken_up_from_that_copy(stores: Sto
     assert stores.operator.puts == 2
 
 
+def test_a_restore_that_was_killed_is_taken_up_from_the_store_that_it_was_told(stores: Stores) -> None:
+    assert stores.create().code == 0
+    down(stores.first)
+    stores.operator.lab.lose_database()
+    stores.operator.lab.break_("restore", "put-fails")
+    assert stores.operator.restore("--store", str(stores.second)).code == 1
+    left = stores.operator("playbook", "resume", "--dry-run")  # as one types it after a kill, which leaves no words
+    assert left.code == 0, left.err
+    taken_up = stores.operator("playbook", "resume")
+    assert taken_up.code == 0, taken_up.err
+    assert stores.operator.puts == 2
+
+
 def test_a_config_without_copies_plans_no_copy(loaded: Any) -> None:
     said = loaded("backup", "create", "--dry-run", "-o", "json")
     assert [action["kind"] for action in said.json["plan"]["actions"]] == ["snapshot.take"]
