@@ -190,7 +190,7 @@ class OfLaterVersion(StoreFailed):
 
 
 class Misplaced(StoreFailed):
-    """A snapshot that lies under another name than its own, as where a folder was renamed: nothing is said of it."""
+    """A snapshot that lies in the folder of another site, as where that was renamed: nothing is said of it."""
 
 
 class UsageError(Failure):

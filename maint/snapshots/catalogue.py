@@ -16,7 +16,7 @@ from maint.ports import Sight, Site
 from maint.snapshots import records
 from maint.snapshots.holds import Hold, standing_holds
 from maint.snapshots.in_progress import MANAGER, end, is_abandoned, newest_seen, store_time, unfinished
-from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, decode, is_id, time_of
+from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
 _NAMED = 3  # how many snapshots are named with why they are not offered
@@ -312,7 +312,7 @@ def refuse_removed(sight: Sight, snapshot_id: str) -> None:
 
 
 def load(sight: Sight, snapshot_id: str) -> Snapshot:
-    """Return a snapshot whose manifest is signed by a trusted key; else WorkFailed, Gone or Misplaced."""
+    """Return a snapshot whose manifest is signed by a trusted key for this id and site; else WorkFailed, or Gone."""
     site = sight.settings.name
     folder = f"{site}/{snapshot_id}"
     try:
@@ -322,12 +322,12 @@ def load(sight: Sight, snapshot_id: str) -> Snapshot:
     except WorkFailed:
         refuse_removed(sight, snapshot_id)
         raise
-    if snapshot.id != snapshot_id or snapshot.site != site:
-        raise Misplaced(
-            f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}",
-            hint="was a folder renamed? give it its name again; the config calls the site as its folder is named,"
-            " so change both or neither; where the other one is there as well, this is no snapshot: remove it",
-        )
+    words = f"the manifest belongs to {snapshot.site}/{snapshot.id}, not to {site}/{snapshot_id}"
+    if snapshot.id != snapshot_id:
+        raise damaged(words)
+    if snapshot.site != site:
+        hint = f"was the folder renamed? give it its name {snapshot.site} again, and the site that name in the config"
+        raise Misplaced(words, hint=hint)
     return snapshot
 
 

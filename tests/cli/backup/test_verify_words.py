@@ -128,7 +128,7 @@ def test_a_password_that_was_changed_since_condemns_no_backup(loaded):
     assert folder.name in loaded("restore", "plan", "--manager-only").out
 
 
-def test_a_renamed_site_or_snapshot_is_told_as_that_and_condemned_by_nobody(loaded):
+def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(loaded):
     backups, config = loaded.lab.folder / "backups", Path(loaded.config)
     (folder,) = {path.parent for path in backups.rglob("manifest.json")}
     known, one = config.read_text(), folder.name
@@ -142,7 +142,7 @@ def test_a_renamed_site_or_snapshot_is_told_as_that_and_condemned_by_nobody(load
         assert (said.code, f"belongs to {SITE}/{one}, not to other/{one}" in said.err) == (1, True), said.err
     for line in ("restore plan", "doctor"):
         said = loaded(*line.split())
-        assert "give it its name again" in (told := said.err + said.out) and "--damaged" not in told, told
+        assert f"give it its name {SITE} again" in (told := said.err + said.out) and "--damaged" not in told, told
     (backups / "other").rename(backups / SITE)
     (loaded.state.with_name("other") / "keys").rename(loaded.state / "keys")
     config.write_text(known)
