@@ -139,7 +139,10 @@ class _Rewriter:
 
 def leftovers(document: Document, changes: Sequence[HostChange]) -> list[str]:
     """Return the places of a rewritten document whose text still names an old host; never the text itself."""
-    words = {word for change in changes for word in (change.old_id, change.old_name, change.old_address) if word}
+    pairs = (
+        (getattr(one, f"old_{what}"), getattr(one, f"new_{what}")) for one in changes for what in _RENAMED.values()
+    )
+    words = {old for old, new in pairs if old and old != new}
     if not words:
         return []
     spellings = "|".join(sorted(map(re.escape, words), key=len, reverse=True))

@@ -32,6 +32,7 @@ class HostFate(msgspec.Struct, frozen=True):
     host_id: str
     was: str  # its old name, empty where it stays itself
     known: bool
+    known_as: str  # another id under which the manager knows one of its name; else empty
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -52,7 +53,14 @@ class Preview(msgspec.Struct, frozen=True):
             "endpoints": self._endpoints(),
             "secrets": [{"name": name, "kind": kind} for name, kind in secrets_of(self.settings)],
             "hosts": [
-                {"name": h.name, "address": h.address, "id": h.host_id, "was": h.was or None, "known": h.known}
+                {
+                    "name": h.name,
+                    "address": h.address,
+                    "id": h.host_id,
+                    "was": h.was or None,
+                    "known": h.known,
+                    "known_as": h.known_as or None,
+                }
                 for h in self.hosts
             ],
             "snapshot": self._snapshot(),
@@ -115,10 +123,13 @@ class Preview(msgspec.Struct, frozen=True):
 
     def _host_lines(self) -> Iterator[str]:
         moved = [f"{host.was} becomes {host.name} ({host.address})" for host in self.hosts if host.was]
-        unknown = [host.name for host in self.hosts if not host.known]
+        unknown = [host.name for host in self.hosts if not host.known and not host.known_as]
         yield f"hosts     {len(self.hosts)}: {'; '.join(moved) or 'all stay what they are'}"
         if unknown:
             yield f"          not known to the manager yet: {', '.join(unknown)}"
+        for host in (one for one in self.hosts if one.known_as):
+            yield f"          known to the manager under another id: {host.name}, so its agent would report for a host"
+            yield f"          without roles: was it installed anew? --map-host {host.name}={host.known_as}"
         for path in self.out.edit.leftovers:
             yield f"          still names an old host, look at it afterwards: {path}"
         for name in self.out.edit.left_out:
@@ -175,7 +186,7 @@ def secrets_of(settings: SiteSettings) -> list[tuple[str, str]]:
 
 
 def _hosts(sight: Sight, out: Outgoing, hosts: object) -> list[HostFate]:
-    known = {host.host_id for host in sight.manager.hosts()}
+    known = {host.host_id: host.hostname for host in sight.manager.hosts()}
     names = {change.new_id: change.old_name for change in out.edit.changes}
     found = hosts if isinstance(hosts, Mapping) else {}
     return [
@@ -185,10 +196,15 @@ def _hosts(sight: Sight, out: Outgoing, hosts: object) -> list[HostFate]:
             host_id=host_id,
             was=names.get(host_id, ""),
             known=host_id in known,
+            known_as=_known_as(known, host_id, str(host.get("hostname", ""))),
         )
         for host_id, host in found.items()
         if isinstance(host, Mapping)
     ]
+
+
+def _known_as(known: Mapping[str, str], host_id: str, name: str) -> str:
+    return "" if host_id in known else next((id_ for id_, one in known.items() if name and one == name), "")
 
 
 def _counts(snapshot: Snapshot) -> Mapping[str, int]:

@@ -242,6 +242,20 @@ def test_onto_other_machines(lost):
     assert lost.puts == 1
 
 
+def test_a_host_that_the_manager_knows_under_another_id_is_named_with_the_mapping_that_keeps_it_one(lost):
+    (first, name), *_ = [(host["id"], host["name"]) for host in planned(lost)["hosts"]]
+    with lost.lab.world.lock:  # its agent was installed anew, and has reported
+        again = {"hostId": "new-id", "hostname": name, "ipAddress": "192.0.2.222", "rackId": "/default"}
+        lost.lab.world.deployment["hosts"] = [again]
+    plan, shown = planned(lost), lost("restore", "plan").out
+    assert [(one["id"], one["known_as"]) for one in plan["hosts"] if one["known_as"]] == [(first, "new-id")]
+    assert f"under another id: {name}" in shown and f"--map-host {name}=new-id" in shown
+    assert name not in next(line for line in shown.splitlines() if "not known to the manager yet" in line)
+    mapped = planned(lost, "--map-host", f"{name}=new-id")
+    assert not [one for one in mapped["hosts"] if one["known_as"]]
+    assert not [one for one in mapped["unmapped"] if "_host" in str(one)]  # which name it still, and rightly so
+
+
 def test_a_mapped_restore_can_be_taken_up_again(lost):
     lost.lab.break_("restore", "put-fails")
     name = planned(lost)["hosts"][1]["name"]
