@@ -41,6 +41,7 @@ from maint.snapshots.records import (
     MISSED,
     REKEY,
     Drill,
+    a_copy,
     drills,
     instead,
     last_good,
@@ -108,8 +109,8 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
         with suppress(OSError):  # who may read the store need not own the state folder
             keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
-    for line in [] if known else instead(site):
-        screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {line}")
+    if not known and (told := [*instead(site), *filter(None, [a_copy(site).removeprefix("; ")])]):
+        screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {'; '.join(told)}")
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
         {

@@ -113,7 +113,8 @@ def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says
     lost = stores.create()
     ways = {*re.findall(r"`maint (backup list --rebuild --store \S+)`", lost.err)}
     assert ways == {f"backup list --rebuild --store {folder}"}
-    assert stores.operator(*ways.pop().split()).code == 0
+    said = stores.operator(*ways.pop().split())
+    assert (said.code, f"--store {stores.second}` looks into a copy" in said.err) == (0, which == "first"), said.err
     assert stores.create().code == 0
     assert len(stores.ids(folder)) > 0
 
