@@ -116,6 +116,11 @@ class RunState(msgspec.Struct):
         """Return what is known of an action."""
         return self.records.setdefault(index, ActionRecord())
 
+    def registered(self) -> dict[str, Json]:
+        """Return what its steps have registered so far, by name."""
+        settled = {one.register: self.record(i) for i, one in enumerate(self.plan.actions) if self.record(i).settled}
+        return {name: record.result.value for name, record in settled.items() if name and record.result is not None}
+
     def lane(self, name: str) -> list[int]:
         """Return the places of a branch's actions; empty where the plan has no such branch."""
         return [index for index, action in enumerate(self.plan.actions) if action.lane == name != ""]

@@ -197,7 +197,7 @@ class Runner:
         self._lease = lease
         self._told, self._plan = told, plan
         self._site, self._journal, self._past = site, journal, past
-        self._values, self._works = dict[str, Json](), dict[int, StepContext]()
+        self._values, self._works = past.registered() if past else {}, dict[int, StepContext]()
         self._fresh: set[int] = set()  # begun in this attempt
         self._again = done_again(past) if past is not None else frozenset()
         self._begun = {index for index, _ in enumerate(plan.actions) if past is not None and past.record(index).begun}

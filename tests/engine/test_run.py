@@ -300,6 +300,22 @@ def test_a_run_killed_among_the_steps_for_a_failure_finishes_those_first(bench):
     assert bench.did[-3:] == ["b", "b", "closed"]
 
 
+def test_the_steps_that_a_kill_cut_off_know_on_resume_what_was_registered_before(bench):
+    text = HEAD + (
+        "steps:\n  - {name: A, do: try.read, with: {target: a}, register: found}\n"
+        "  - {name: B, do: try.change, with: {target: b, fail: once, count: 1}}\n"
+        "on_failure:\n  - {name: O, do: try.read, with: {target: o, text: '{{ found.word }}'}}\n"
+        "finally:\n  - {name: F, do: try.read, with: {target: f}, when: found.word != ''}\n"
+    )
+    bench.fails(text)
+    path = next((bench.site.state / "runs").iterdir())
+    before, intent, after = path.read_bytes().partition(b'{"what": "intent", "index": 2')
+    path.write_bytes(before + intent + after.partition(b"\n")[0] + b"\n")
+    past = past_runs.unfinished(bench.site.state)[0]
+    bench.fails(past.plan, past=past)
+    assert bench.did == ["a", "b", *["o value of a", "f"] * 2]
+
+
 def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
     class Half(Reading):
         kind = "try.read"
