@@ -89,7 +89,7 @@ class StepReader:
                 check_names(path, item, known)
         if item.register_ is not None:
             with self._found:
-                refuse_reserved(item.register_, self._document.where((*path, "register")))
+                self._register(item.register_, self._document.where((*path, "register")))
             self._registered.add(item.register_)
         retry = item.retry
         return StepText(
@@ -125,6 +125,12 @@ class StepReader:
 
     def _opens(self) -> bool:
         return any(one.kind == "window.open" for one in self._done)
+
+    def _register(self, name: str, at: Position) -> None:
+        refuse_reserved(name, at)
+        if name in self._parameters:
+            hint = "register it under another name: steps would be given the parameter"
+            raise Invalid(f"{name!r} is the name of a parameter", at=at, hint=hint)
 
     def _form(self, path: Keys, item: StepForm) -> None:
         if (item.do is None) == (item.playbook is None):

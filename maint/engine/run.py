@@ -366,7 +366,7 @@ class Runner:
     def _result(self, index: int, action: Action, work: StepContext) -> Generator[Event, None, Result]:
         if self._answers(action).get("skip") is True:
             return left_out(action, self._plan.actions[index - 1] if index else None)
-        values = {**action.scope, **self._values}
+        values = {**self._values, **action.scope}  # as in the plan: what a step is given hides what was registered
         with _as_planned():
             if action.when is not None and not holds(action.when, values):
                 return skipped("not needed: its condition does not hold")

@@ -67,6 +67,12 @@ MISTAKES = {
         "book.yaml:6:12",
         "retry",
     ),
+    "registered under a parameter's name": (
+        HEAD + "parameters:\n  found: {type: boolean, default: false}\n"
+        "steps:\n  - name: A\n    do: try.read\n    register: found\n",
+        "book.yaml:8:15",
+        "found",
+    ),
     "registered value in a target": (
         HEAD + "steps:\n  - name: A\n    do: try.read\n    register: found\n"
         "  - name: B\n    do: try.read\n    with: {target: '{{ found.word }}'}\n",

@@ -316,6 +316,19 @@ def test_the_steps_that_a_kill_cut_off_know_on_resume_what_was_registered_before
     assert bench.did == ["a", "b", *["o value of a", "f"] * 2]
 
 
+def test_what_a_step_is_given_hides_what_another_playbook_registers_under_that_name(make_bench):
+    bench = make_bench(
+        inner="name: inner\nsummary: I.\nsteps:\n  - {name: I, do: try.read, with: {target: i}, register: thing}\n"
+    )
+    text = HEAD + (
+        "parameters:\n  thing: {type: string, default: mine}\nsteps:\n  - {name: A, playbook: inner}\n"
+        "  - {name: B, do: try.read, with: {target: b}, register: found}\n"
+        "  - {name: C, do: try.read, with: {target: c, text: '{{ thing }} and {{ found.word }}'}}\n"
+    )
+    bench.run(text)
+    assert bench.did == ["i", "b", "c mine and value of b"]
+
+
 def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
     class Half(Reading):
         kind = "try.read"
