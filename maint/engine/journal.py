@@ -318,16 +318,18 @@ def dismiss(state: Path, past: RunState, now: datetime, reason: str) -> None:
 
 def read(path: Path) -> RunState:
     """Read a run back; a damaged line ends it and is named in `damage`, Invalid where it is the first."""
-    lines = read_file(path).split(b"\n")
+    first, *lines = read_file(path).split(b"\n")
     try:
-        head = _checked(lines[0], path.stem)
+        if not lines:  # its first line was cut, be it by no more than its end: nothing has begun
+            raise ValueError
+        head = _checked(first, path.stem)
         past = _begun(head)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Invalid(
             f"{path} is not the journal of a run, or its first line is damaged",
             hint="`maint playbook history` lists the runs; move the file away where it is not wanted",
         ) from None
-    for number, line in enumerate(lines[1:-1], 2):  # what follows the last line's end was not written whole
+    for number, line in enumerate(lines[:-1], 2):  # what follows the last line's end was not written whole
         try:
             value = _checked(line, path.stem, past.format)
             if value.get("line", number) != number:  # older versions wrote no number

@@ -82,6 +82,13 @@ def test_a_torn_last_line_is_passed_over_and_ended_on_resume(bench):
     assert done.state == "done" and [one.heard for one in done.attempts] == [lines(bench.site)[3]["time"], ""]
 
 
+def test_a_first_line_that_lacks_nothing_but_its_end_is_of_a_run_that_has_not_begun(bench):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").iterdir())
+    path.write_bytes(path.read_bytes().partition(b"\n")[0])
+    assert past_runs.history(bench.site.state) == past_runs.unreadable(bench.site.state) == []
+
+
 def test_a_run_is_at_work_only_while_the_lock_is_held_for_it(bench):
     events = RunSession(bench.site, bench.plan(TWO), {}).events()
     next(events)
