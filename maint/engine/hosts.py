@@ -1,5 +1,6 @@
 """The hosts of a plan: limited by the operator, worked on a few at a time, left out where they failed."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -118,11 +119,14 @@ class LostHosts:
         failed = [host for host in error.hosts if host in hosts]
         if action.max_fail is None or not failed or len({*self._lost, *failed}) > action.max_fail:
             return None
-        reasons = {
-            host: next((line for line in error.detail if line.startswith(host)), error.message) for host in failed
-        }
+        reasons = {host: _of(host, error.detail) or error.message for host in failed}
         self._lost |= reasons
         return {**reasons}
+
+
+def _of(host: str, lines: Sequence[str]) -> str:
+    """Return the line that begins with a host's name, and not with one that is longer; "" where there is none."""
+    return next((line for line in lines if re.match(rf"{re.escape(host)}(?![\w.-])", line)), "")
 
 
 def _hosts(action: Action) -> list[str]:

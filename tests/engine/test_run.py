@@ -7,6 +7,7 @@ from maint.cli.run_playbook import _watch as watch
 from maint.cli.screen import Screen
 from maint.engine import past_runs
 from maint.engine.history import actions_left
+from maint.engine.hosts import LostHosts
 from maint.engine.journal import dismiss
 from maint.engine.session import RunSession
 from maint.errors import (
@@ -20,7 +21,7 @@ from maint.errors import (
     WorkFailed,
 )
 from maint.model import secret
-from maint.model.plan import Event, Happening
+from maint.model.plan import Action, Effect, Event, Happening
 from maint.steps.registry import STEPS
 from maint.steps.step import done
 from tests.engine.conftest import Bench, Changing, Reading
@@ -327,6 +328,13 @@ def test_what_a_step_is_given_hides_what_another_playbook_registers_under_that_n
     )
     bench.run(text)
     assert bench.did == ["i", "b", "c mine and value of b"]
+
+
+def test_a_host_that_is_left_out_is_told_with_its_own_reason_though_its_name_begins_anothers():
+    failed = WorkFailed("2 of 2 hosts failed", detail=["ecs-10: refused", "ecs-1: no room"])
+    failed.hosts = ("ecs-10", "ecs-1")
+    action = Action("A", "host.run", "hosts", Effect.CHANGE, "run", {"hosts": ["ecs-10", "ecs-1"]}, max_fail=2)
+    assert LostHosts([]).lose(action, failed) == {"ecs-10": "ecs-10: refused", "ecs-1": "ecs-1: no room"}
 
 
 def test_a_run_that_was_only_partly_done_says_so(bench, monkeypatch):
