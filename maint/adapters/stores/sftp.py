@@ -24,7 +24,8 @@ _DEEPEST = 32  # folders within each other; what is stored lies in a few
 def opened(parts: SplitResult, access: Access) -> "SftpStore":
     """Return the store at sftp://USER@HOST/PATH; Invalid where that names no host or no folder."""
     location, path = parts.geturl(), unquote(parts.path)
-    if not parts.hostname or path in ("", "/"):
+    root = path.removeprefix("/~/").lstrip("/") if path.startswith("/~/") else path
+    if not parts.hostname or root.strip("/") in ("", "~"):
         raise Invalid(f"{location!r} names no host or no folder", hint="write sftp://USER@HOST/srv/maint")
     ssh = access.ssh or SshSettings(user=account())
     own = access.backup.sftp
@@ -44,7 +45,6 @@ def opened(parts: SplitResult, access: Access) -> "SftpStore":
     connections = Connections(settings, sources=sources)
     host = HostSettings.model_construct(name=parts.hostname, address=parts.hostname, port=parts.port or 22)
     kept = KeptConnection(connections, connections.address(host))
-    root = path.removeprefix("/~/") if path.startswith("/~/") else path
     return SftpStore(Sessions(kept, settings.command_timeout), root, location, shared=access.shared)
 
 
