@@ -139,8 +139,9 @@ def trust(
 
 def _with_jump(site: ConfiguredSite, hosts: Sequence[HostSettings]) -> Sequence[HostSettings]:
     """Return the hosts, and before them the jump host through which they are reached."""
-    jump = jump_address(site.settings.ssh) if site.settings.ssh else None
-    if jump is None or any((host.address, host.port or 22) == (jump.host, jump.port) for host in hosts):
+    ssh = site.settings.ssh
+    jump = jump_address(ssh) if ssh else None
+    if ssh is None or jump is None or (jump.host, jump.port) in {(one.address, one.port or ssh.port) for one in hosts}:
         return hosts
     own = HostSettings.model_construct(name=jump.name, address=jump.host, port=jump.port)
     return [own, *hosts]

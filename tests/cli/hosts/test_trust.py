@@ -107,3 +107,18 @@ def test_the_key_of_the_jump_host_is_shown_and_recorded_first(operator: Operator
     finally:
         config.write_text(before)
     assert sorted(known.read_text().splitlines()) == sorted(lines)
+
+
+def test_a_jump_host_that_is_one_of_the_hosts_is_shown_once_whatever_port_is_the_usual_one(operator: Operator) -> None:
+    config = Path(operator.config)
+    before = config.read_text()
+    document = yaml.load(before, "config").data
+    site = document["sites"][SITE]
+    jump = site["hosts"][0]
+    site["ssh"] |= {"port": jump["port"], "jump": {"host": jump["address"], "port": jump.pop("port")}}
+    config.write_text(json.dumps(document))
+    try:
+        shown = operator("host", "trust", "--dry-run", "-o", "json").json["hosts"]
+    finally:
+        config.write_text(before)
+    assert [one["name"] for one in shown] == [one["name"] for one in site["hosts"]]
