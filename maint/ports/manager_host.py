@@ -14,7 +14,7 @@ from ipaddress import ip_address
 import msgspec
 
 from maint.config.schema import HostSettings
-from maint.errors import CannotReach, Failure, Invalid, Refused, TimedOut
+from maint.errors import CannotReach, Failure, Invalid, Refused, WorkFailed
 from maint.model.certificate import all_of, fingerprint, first_of
 from maint.model.manager import Door, Host, Instance
 from maint.ports import Sight
@@ -97,7 +97,7 @@ def look(sight: Sight, hosts: Iterable[HostSettings] | None = None) -> list[Proo
     for host in asked:
         try:
             found.append(_proof(sight, host, behind))
-        except (CannotReach, TimedOut, Invalid) as failure:
+        except (CannotReach, WorkFailed, Invalid) as failure:
             found.append(Proof(host.name, "", failure.message))
     return found
 
@@ -109,7 +109,7 @@ def insist(sight: Sight, names: Iterable[str] | None = None) -> str:
 
     Raises:
         Refused: one is not the manager's.
-        CannotReach: one does not answer; TimedOut likewise.
+        CannotReach: one does not answer; WorkFailed: what it answers is of no use, or does not end in time.
     """
     wanted = None if names is None else set(names)
     hosts = [host for host in _configured(sight) if wanted is None or host.name in wanted]

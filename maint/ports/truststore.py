@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from maint.errors import CannotReach, Invalid, TimedOut
+from maint.errors import CannotReach, Invalid, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.secret import Secret
 from maint.ports import Sight
@@ -62,7 +62,7 @@ def try_password(sight: Sight, path: str, password: Secret) -> Trial:
         if why := stranger(sight, host):
             return _untried(why, "maint host check --check cm.identity")
         ran = sight.shell.ask(host, _TRIAL.format(path=shlex.quote(path)), stdin=given, timeout=_LIMIT)
-    except (CannotReach, TimedOut, Invalid) as failure:
+    except (CannotReach, WorkFailed, Invalid) as failure:
         return _untried(failure.message, failure.way_on or "")
     if ran.status == _UNREADABLE:
         return _untried(f"{host} has no readable {path}", "restore the host's agent-cert folder")

@@ -10,7 +10,7 @@ import msgspec
 from maint.config.schema import PartsSettings, SiteSettings
 from maint.deployment.judge import DeploymentSummary
 from maint.deployment.secrets import readable
-from maint.errors import CannotReach, Invalid, Refused, TimedOut
+from maint.errors import CannotReach, Invalid, Refused, WorkFailed
 from maint.model import java_options
 from maint.model.formatting import show_count
 from maint.model.host_paths import CERTMANAGER, GUID, SETTINGS, STATE
@@ -101,7 +101,7 @@ def older_export(asked: int, spoken: int) -> tuple[str, ...]:
 
 
 def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]:
-    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, TimedOut, Refused."""
+    """Return what is on the manager host: path → `{present, value?}`; raises CannotReach, WorkFailed, Refused."""
     host = sight.settings.hosts_in("manager")[0].name
     insist(sight, [host])
     guid = sight.shell.read_file(host, GUID)
@@ -114,12 +114,12 @@ def look_at_host(sight: Sight, summary: DeploymentSummary) -> Mapping[str, Json]
 
 
 def try_look_at_host(sight: Sight, summary: DeploymentSummary) -> tuple[Mapping[str, Json], tuple[str, ...]]:
-    """Return what is on the manager host, and words on what the snapshot does not cover; a lost host is words only."""
+    """Return what is on the manager host, and words on what the snapshot does not cover; never raises for the host."""
     if sight.settings.ssh is None:
         return {}, (*UNCOVERED, "the files on the manager host were not looked for: no `ssh:` is configured")
     try:
         seen = look_at_host(sight, summary)
-    except (CannotReach, TimedOut, Invalid, Refused) as failure:
+    except (CannotReach, WorkFailed, Invalid, Refused) as failure:
         return {}, (*UNCOVERED, f"the files on the manager host were not looked for: {failure.message}")
     return seen, UNCOVERED if present(seen, GUID) else (*UNCOVERED, NO_GUID)
 

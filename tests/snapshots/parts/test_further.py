@@ -194,6 +194,24 @@ def test_at_a_site_without_ssh_what_lies_on_hosts_is_left_out_and_said(place: An
     assert "the files on the manager host were not looked for: no `ssh:` is configured" in taken.snapshot.uncovered
 
 
+@pytest.mark.parametrize("closed", [["read_file"], ["read_file", "ask", "stream"]])
+def test_a_host_that_lets_an_account_in_and_shows_it_nothing_keeps_no_backup_from_being_taken(
+    place: Any, run: Any, monkeypatch: pytest.MonkeyPatch, closed: list[str]
+) -> None:
+    def refuse(host: str, *_: Any, **__: Any) -> None:
+        raise WorkFailed(f"{host}: not allowed to look into this folder")
+
+    place.shell.present = dict(FILES)
+    place.manager.truststore = Secret("Canary-Truststore")
+    for name in closed:
+        monkeypatch.setattr(place.shell, name, refuse)
+    snapshot = run(take(place)).snapshot
+    assert snapshot.restorable
+    assert snapshot.has(TRUSTSTORE)
+    (told,) = [words for words in snapshot.uncovered if "were not looked for" in words]
+    assert told.endswith("not allowed to look into this folder")
+
+
 def test_where_none_of_the_managers_files_is_on_its_host_that_is_said(place: Any, run: Any) -> None:
     place.shell.present = {}
     snapshot = run(take(place)).snapshot
