@@ -207,7 +207,7 @@ def signature_of(content: bytes) -> str:
 
 def joint_signature(files: Iterable[tuple[str, str]]) -> str:
     """Return a resource's signature from paths and signatures of its files; empty for none (J5.3)."""
-    ordered = [signature for _, signature in sorted(files, key=lambda pair: pair[0].encode())]
+    ordered = [signature for _, signature in sorted(files, key=lambda pair: pair[0].encode("utf-8", "surrogatepass"))]
     return signature_of("".join(ordered).encode()) if ordered else ""
 
 

@@ -127,6 +127,7 @@ def test_signatures_follow_the_verified_rule():
     files = [("basket.py", "b" * 40), ("Vacuum.py", "a" * 40)]
     assert joint_signature(files) == signature_of(("a" * 40 + "b" * 40).encode())
     assert joint_signature([]) == ""
+    assert joint_signature([("\ud800", "a" * 40)]) == signature_of(b"a" * 40)  # half a character, as JSON can hold it
 
 
 def test_objects_answer_for_what_is_left_out():
