@@ -18,7 +18,7 @@ from maint.model.snapshot import ClusterSummary, Snapshot
 from maint.snapshots.catalogue import find
 from maint.snapshots.diff import Side, differences, latest, of_server, of_snapshot, place, unified
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.virtual_clusters.document import ClusterDifference, differences_of, drift_of
+from maint.snapshots.virtual_clusters.document import ClusterDifference, differences_of, drift_of, part_name
 from maint.snapshots.virtual_clusters.verify import read_document
 
 _LONGEST = 60  # characters of a value in the table
@@ -81,7 +81,9 @@ def _clusters(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Iterat
     then, now = ({one.name: one for one in snapshot.virtual_clusters} for snapshot in (before, after))
     for name in sorted({*then, *now}):
         one, other = _counts(then.get(name)), _counts(now.get(name))
-        if site.identities():
+        if why := _left_out(before, name) or _left_out(after, name):
+            yield _Cluster(name, unknown=why)
+        elif site.identities():
             documents = [read_document(site, each, name) if name in held else None
                          for each, held in ((before, then), (after, now))]  # fmt: skip
             yield _Cluster(name, differences_of(*documents))
@@ -89,6 +91,14 @@ def _clusters(site: ConfiguredSite, before: Snapshot, after: Snapshot) -> Iterat
             yield _Cluster(name, [ClusterDifference("contents", f"{one} became {other}", "changed")])
         else:
             yield _Cluster(name, unknown=f"this machine has no private key; in both, {one}")
+
+
+def _left_out(snapshot: Snapshot, name: str) -> str:
+    """Return why a snapshot lacks a virtual cluster that it should hold; empty where it does not lack it."""
+    one = next((one for one in snapshot.virtual_clusters if one.name == name), None)
+    if one is None or snapshot.has(part_name(name)):
+        return ""
+    return f"it could not be read when {snapshot.id} was taken: {'; '.join(one.problems)}"
 
 
 def _counts(one: ClusterSummary | None) -> str:
@@ -100,6 +110,8 @@ def _counts(one: ClusterSummary | None) -> str:
 
 def _live(site: ConfiguredSite, snapshot: Snapshot, name: str) -> _Cluster:
     """Return how a virtual cluster differs from a snapshot; that it does not answer is shown beside the rest."""
+    if why := _left_out(snapshot, name):
+        return _Cluster(name, unknown=why)
     if not site.identities():
         return _Cluster(name, unknown="this machine has no private key")
     if name not in {one.name for one in site.settings.virtual_clusters}:

@@ -124,7 +124,8 @@ def test_killed_at_random_a_restore_is_taken_up_to_the_same_end(operator: Operat
         assert len(listed(operator, "run")) == runs
 
 
-def test_a_site_backup_is_partly_done_without_its_virtual_cluster(operator: Operator) -> None:
+def without_its_cluster(operator: Operator) -> None:
+    """Take a backup of the site while its virtual cluster cannot be reached."""
     config = Path(operator.config)
     text = config.read_text()
     broken = re.sub(r'connect_to: "127.0.0.1:\d+"', 'connect_to: "127.0.0.1:9"', text)
@@ -133,6 +134,10 @@ def test_a_site_backup_is_partly_done_without_its_virtual_cluster(operator: Oper
     said = operator("backup", "create", "--open-window", "--yes", "-o", "json")
     config.write_text(text)
     assert said.code == 7, said.err
+
+
+def test_a_site_backup_is_partly_done_without_its_virtual_cluster(operator: Operator) -> None:
+    without_its_cluster(operator)
     (snapshot,) = json.loads(operator("backup", "list", "-o", "json").out)["snapshots"]
     assert snapshot["restorable"]
     assert snapshot["virtual_clusters"][0]["problems"]
@@ -148,6 +153,18 @@ def test_two_snapshots_of_virtual_clusters_alone_are_compared(operator: Operator
     assert said.code == 8
     assert said.json["virtual_clusters"][0]["name"] == VC
     assert {found["name"] for found in said.json["virtual_clusters"][0]["differences"]} == {"daily-vacuum"}
+
+
+def test_what_a_backup_had_to_leave_out_is_told_and_hides_no_other_difference(operator: Operator) -> None:
+    assert operator("backup", "create", "--open-window", "--yes").code == 0
+    without_its_cluster(operator)
+    whole, partly = (one["id"] for one in operator("backup", "list", "-o", "json").json["snapshots"])
+    for words in (("diff", whole, partly), ("diff", partly, whole), ("drift", partly)):
+        said = operator("backup", *words, "-o", "json")
+        assert (said.code, said.json["same"]) == (0, True), said.err
+        (cluster,) = said.json["virtual_clusters"]
+        assert cluster["not_compared"].startswith(f"it could not be read when {partly} was taken: "), cluster
+        assert operator("backup", *words, "--exit-code").code == 7
 
 
 def test_a_list_made_anew_looks_at_virtual_clusters_alone_as_deep_as_every_new_snapshot(operator: Operator) -> None:
