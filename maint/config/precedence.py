@@ -185,7 +185,13 @@ class Settings:
 
     def secret_variables(self) -> frozenset[str]:
         """Return the environment variables that hold secrets, so that programs we start do not inherit them."""
-        found = [str(value) for _, value in _leaves(self._loaded.document.data, ())] if self._loaded else []
+        if self._loaded is None:
+            return frozenset()
+        found = [str(value) for _, value in _leaves(self._loaded.document.data, ())]
+        for site in self._loaded.config.sites.values():
+            if (backup := site.backup) is not None:  # whose keys may be the default ones
+                stores = (backup.store, *backup.copies, site.shared_state or "")
+                found += [key for store in stores for key in backup.s3.keys(store).values()]
         return frozenset(text.removeprefix("env:") for text in found if text.startswith("env:"))
 
     def misspelt(self) -> Mapping[str, str]:

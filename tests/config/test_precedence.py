@@ -187,6 +187,17 @@ def test_variables_that_hold_secrets_are_known(tmp_path: Path) -> None:
     assert found.secret_variables() == {"MANAGER_PASSWORD"}
 
 
+@pytest.mark.parametrize("places", ["store: s3://maint/x", "store: /srv/x\n      copies: [s3://maint/x]"])
+def test_variables_that_hold_the_keys_of_a_store_are_known_where_the_config_leaves_them_out(
+    tmp_path: Path, places: str
+) -> None:
+    config = write(tmp_path / "c.yaml", f"{ONE}    backup:\n      identity: prompt\n      {places}\n")
+    keys = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    assert load_settings(ConfigFlags(config=str(config)), {}).secret_variables() == {"MANAGER_PASSWORD", *keys}
+    local = write(tmp_path / "local.yaml", f"{ONE}    backup: {{identity: prompt, store: /srv/x}}\n")
+    assert load_settings(ConfigFlags(config=str(local)), {}).secret_variables() == {"MANAGER_PASSWORD"}
+
+
 def test_the_state_is_named_by_a_flag_else_the_environment_else_the_file(tmp_path: Path) -> None:
     config = str(write(tmp_path / "c.yaml", "state: s\n" + ONE))
     environ = {"MAINT_STATE": "/from/environment"}
