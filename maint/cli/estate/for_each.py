@@ -228,8 +228,8 @@ def _refuse(flags: Flags, several: Several, said: Said) -> None:
     """Refuse what has a meaning for one site only."""
     if sum((flags.every, bool(flags.labels), len(flags.sites) > 0)) > 1:
         raise UsageError("--site, --all and --label are given together", hint="choose sites in one way")
-    if flags.output and flags.output not in OUTPUTS:
-        raise UsageError(f"several sites have no output {flags.output!r}", hint=f"-o {' or '.join(OUTPUTS)}")
+    if (output := flags.screen().output) not in OUTPUTS:
+        raise UsageError(f"several sites have no output {output!r}", hint=f"-o {' or '.join(OUTPUTS)}")
     alone = [name for name in several.alone if name in said.options]
     if alone or flags.connection != Connection() or flags.confirm:
         given = said.options[alone[0]][0].partition("=")[0] if alone else "--confirm" if flags.confirm else "this"

@@ -244,7 +244,7 @@ def logs(
         if words := cut_words(text):
             screen.warn(f"{words}: the virtual cluster's own page of run {number} has the rest")
         printed = scrub(text.decode(errors="replace"))
-        if flags.output in ("json", "yaml"):
+        if screen.output != "table":
             screen.emit({"id": number, "type": kind, "log": printed}, "")
         else:
             screen.raw(printed)

@@ -359,6 +359,8 @@ def test_logs_are_printed_as_they_are(vc, api):
     api.jobs["j"] = {"name": "j", "type": "spark"}
     assert vc("job", "run", "--name", "j", "--yes").code == 0
     assert vc("run", "logs", "--id", "41", "--type", "driver/stdout").out == "some output\n"
+    said = vc("run", "logs", "--id", "41", "--type", "driver/stdout", MAINT_OUTPUT="json")
+    assert said.json["log"] == "some output\n"
     assert vc("run", "logs", "--id", "41", "--show-types").json == ["submitter/jobs_api", "driver/stdout"]
     assert vc("run", "logs", "--id", "41").code == 2
     said = vc("run", "logs", "--id", "41", "--type", "driver/nothing")

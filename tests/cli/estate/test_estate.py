@@ -365,6 +365,11 @@ def test_what_makes_no_sense_for_several_sites_is_refused(config: Path, words: t
     assert found.code == 2 and told in found.err, found.err
 
 
+def test_an_output_for_one_site_is_refused_from_a_variable_too(config: Path) -> None:
+    found = said(config, "host", "check", "--all", MAINT_OUTPUT="nagios")
+    assert found.code == 2 and "no output 'nagios'" in found.err, found.err
+
+
 def test_a_variable_that_replaces_a_key_of_one_site_is_not_spread_over_all(config: Path) -> None:
     found = said(config, "backup", "list", "--all", MAINT_BACKUP_STORE="/elsewhere")
     assert found.code == 2 and "MAINT_BACKUP_STORE replaces a key of one site" in found.err
