@@ -23,7 +23,7 @@ from maint.model.snapshot import Purpose, Redaction, Snapshot
 from maint.ports import Sight, Site, Work
 from maint.ports.manager_host import stranger
 from maint.ports.truststore import path_of, try_password
-from maint.snapshots.catalogue import Gone, entries, load, sweep
+from maint.snapshots.catalogue import Gone, entries, load
 from maint.snapshots.extra_parts import (
     manager_paths,
     older_export,
@@ -36,7 +36,7 @@ from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.parts import DATABASE, DEPLOYMENT, LICENSE, MANAGER_FILES, TRUSTSTORE
 from maint.snapshots.records import Taken, insist_there
-from maint.snapshots.replicate import with_failover
+from maint.snapshots.replicate import tidied, with_failover
 from maint.snapshots.sources import dump, exported
 from maint.snapshots.verify import prove_new, release_of, verify
 from maint.snapshots.virtual_clusters.capture import take_clusters
@@ -78,7 +78,7 @@ class _Order(msgspec.Struct, frozen=True):
 def _take_into(site: Site, order: _Order) -> Generator[str, None, Taken]:
     now = site.clock.now()
     insist_there(site)
-    sweep(site)
+    yield from tidied(site)
     snapshot_id = order.snapshot_id or new_id(now)
     flagged = storing(site) if site.settings.virtual_clusters else nullcontext()
     with flagged, SnapshotWriter(site, snapshot_id, order.recipients) as writer:

@@ -147,9 +147,10 @@ def is_abandoned(sight: Sight, names: Iterable[str], now: datetime | None) -> bo
 def storing(site: Site) -> Iterator[None]:
     """Show that files are being stored while the block lasts; dead flags go first. The caller holds the site's lock."""
     now = store_time(site)
-    for name in list(listing(site, _folder(site))):
-        if _is_ours(site, name) or is_abandoned(site, [name], now):
-            site.store.remove(name)
+    with suppress(StoreFailed):  # where the account may add and not remove, they count no more all the same
+        for name in list(listing(site, _folder(site))):
+            if _is_ours(site, name) or is_abandoned(site, [name], now):
+                site.store.remove(name)
     mine = f"{_folder(site)}/{stamp(site.clock.now())}-{owner(site)}"
     with site.store.create(mine) as file:
         file.write(f"{socket.gethostname()}\n".encode())

@@ -21,7 +21,7 @@ from maint.files import read_private
 from maint.model.formatting import show_count
 from maint.model.json import Json
 from maint.model.snapshot import Purpose, Snapshot, Trust
-from maint.snapshots.catalogue import Gone, entries, find, find_id, refuse_removed, sweep
+from maint.snapshots.catalogue import Gone, entries, find, find_id, refuse_removed
 from maint.snapshots.heal import Healed, Scalar, filled_document, values_of
 from maint.snapshots.heal import heal as fill
 from maint.snapshots.in_progress import refuse_clock_ahead
@@ -29,7 +29,7 @@ from maint.snapshots.parts import read_deployment
 from maint.snapshots.prune import follow
 from maint.snapshots.recipients import Aged, aged, copy_holds, let_go
 from maint.snapshots.recipients import rekey as encrypt_anew
-from maint.snapshots.replicate import replicate
+from maint.snapshots.replicate import replicate, tidied
 from maint.snapshots.verify import all_mistyped, insist_on_password, prove_new
 from maint.snapshots.virtual_clusters.blobs import collect
 
@@ -198,7 +198,8 @@ def rekey(
             )
             ask_change(screen, question, yes=flags.yes)
         with at_work(site, "backup rekey", screen.say):
-            sweep(site)
+            for line in tidied(site):
+                screen.say(line)
             made, problems = _carried_out(site, screen, _chosen(site, wanted), prune_old)
         refresh(site, screen, BRIEFLY)
         done: list[Json] = [_json(one, new) for one, new in made]

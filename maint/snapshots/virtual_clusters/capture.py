@@ -16,11 +16,11 @@ from maint.model.snapshot import ClusterSummary, Judgement, Purpose, Redaction, 
 from maint.model.virtual_cluster import File, Job, Resource, part_of, text_of
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
-from maint.snapshots.catalogue import entries, sweep
+from maint.snapshots.catalogue import entries
 from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import new_id
 from maint.snapshots.records import Taken, insist_there
-from maint.snapshots.replicate import with_failover
+from maint.snapshots.replicate import tidied, with_failover
 from maint.snapshots.verify import prove_new
 from maint.snapshots.virtual_clusters.blobs import Objects, retry_truncated, worker_pool
 from maint.snapshots.virtual_clusters.dag_source import live_dag
@@ -145,7 +145,7 @@ def _take_into(
     site: Site, name: str, recipients: Sequence[str], purpose: Purpose, accept_empty: bool, snapshot_id: str
 ) -> Generator[str, None, Taken]:
     insist_there(site)
-    sweep(site)
+    yield from tidied(site)
     with storing(site), SnapshotWriter(site, snapshot_id, recipients) as writer:
         taken = yield from take_clusters(site, writer, recipients, [name], accept_empty)
         if not writer.parts:

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -17,10 +17,11 @@ from maint.model.snapshot import Snapshot, StoredFile, Trust
 from maint.ports.streams import Cut
 from maint.restore.conflicts import chosen_cluster
 from maint.snapshots.capture import recipients_of, take
-from maint.snapshots.catalogue import entries, load
+from maint.snapshots.catalogue import entries, load, sweep
 from maint.snapshots.heal import heal, values_of
-from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode
-from maint.snapshots.parts import object_name, open_object, read_deployment
+from maint.snapshots.in_progress import begin, others_storing
+from maint.snapshots.manifest import MANIFEST, SIGNATURE, encode, new_id
+from maint.snapshots.parts import DEPLOYMENT, object_name, open_object, read_deployment
 from maint.snapshots.prune import doubt
 from maint.snapshots.records import Taken
 from maint.snapshots.verify import record, verify
@@ -151,6 +152,35 @@ def test_what_a_killed_backup_left_is_written_anew(ground: Ground, alone: Callab
     again = alone()
     assert again.verification.result is Trust.VERIFIED
     assert verify(ground, again.snapshot.id, 2).result is Trust.VERIFIED
+
+
+def test_an_account_that_may_add_to_the_store_and_remove_nothing_takes_backup_after_backup(ground: Ground) -> None:
+    with ground.store.create(f"prod/{(dead := new_id(ground.clock.now()))}/{DEPLOYMENT}") as file:
+        file.write(b"half")
+    begin(ground.state, dead, ground.store.location)  # and killed
+
+    def refuse(name: str) -> None:
+        raise StoreFailed(f"cannot remove {name}", hint="look at the account's rights")
+
+    ground.store.remove = refuse  # type: ignore[method-assign]
+    for _ in range(2):  # the second meets what the first could not take away
+        ground.clock.time += timedelta(minutes=5)
+        *said, taken = all_of(take_alone(ground, VC, recipients_of(ground)))
+        assert taken.verification.result is Trust.VERIFIED
+        assert f"what died half-written stays: cannot remove prod/{dead}/{DEPLOYMENT}" in said
+    assert others_storing(ground) == []
+    del ground.store.remove
+    assert sweep(ground) == 1
+
+
+def all_of(work: Generator[str, None, Taken]) -> list[Any]:
+    """Return all that a capture says, and what it returns."""
+    said: list[Any] = []
+    try:
+        while True:
+            said.append(next(work))
+    except StopIteration as end:
+        return [*said, end.value]
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
