@@ -83,7 +83,7 @@ def drill(site: Site, rehearsal: Rehearsal, snapshot: Snapshot) -> Generator[str
 
     Raises:
         Gone: it was removed meanwhile.
-        Refused: no private key is at hand that opens it, or nothing can be brought up here.
+        Refused: no private key or no licence is at hand that it needs, or nothing can be brought up here.
         StoreFailed: the store did not give the snapshot; NotWritten: this machine has no room to prove it.
         WorkFailed: the throw-away manager did not answer, as on a machine that is overloaded.
         Invalid: password or key cannot be read, Mistyped: it was typed wrongly; that says nothing of the snapshot.
@@ -126,6 +126,7 @@ class _Rehearsed:
 
     def __init__(self, site: Site, rehearsal: Rehearsal, snapshot: Snapshot, found: Drilled) -> None:
         self._site, self._rehearsal, self._snapshot, self._found = site, rehearsal, snapshot, found
+        self._unlicensed: Refused | None = None  # why there is no licence to upload
 
     def run(self) -> Iterator[str]:
         yield f"verifying snapshot {self._snapshot.id}"
@@ -184,13 +185,23 @@ class _Rehearsed:
     def _license(self) -> bytes | None:
         try:
             return usable_license(self._site, snapshot=self._snapshot, own=False).content
-        except Refused:  # a real server may have its own; this one takes a deployment without
+        except Refused as none:  # the deployment may need none
+            self._unlicensed = none
             return None
 
     def _put(self, stage: Stage, api: int) -> None:
         with open_part(self._site, self._snapshot, DEPLOYMENT) as stream:
             body = Body(stream.read, self._snapshot.part(DEPLOYMENT).content_bytes)
-            answer = stage.manager.put_deployment(body, api=api, delete_current=True, timeout=LIMIT)
+            try:
+                answer = stage.manager.put_deployment(body, api=api, delete_current=True, timeout=LIMIT)
+            except WorkFailed as failure:
+                if self._unlicensed is None or "license" not in failure.message:
+                    raise
+                raise Refused(
+                    f"snapshot {self._snapshot.id} cannot be drilled without a licence, which says nothing of it",
+                    detail=[failure.message, *self._unlicensed.detail],
+                    hint="put a licence that is in date where `manager.license` in the config points, then drill again",
+                ) from failure
         while answer.read(BLOCK):
             pass
 

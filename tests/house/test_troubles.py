@@ -111,7 +111,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     "drill": {
         "this machine cannot drill": "restore/drill/test_drill.py::test_a_machine_without_the_private_key_says_where_it_can_be_done",
         "it does not pass level 3": "restore/drill/test_drill.py::test_a_damaged_snapshot_fails_the_drill_before_anything_is_brought_up",
-        "entities that need a license": "restore/drill/test_reasons.py::test_a_licence_that_does_not_count_yet_is_the_reason",
+        "entities that need a license": "restore/drill/test_reasons.py::test_a_drill_without_a_licence_asks_for_one_and_says_nothing_of_the_snapshot",
         "TLS did not come up": "restore/drill/test_reasons.py::test_settings_that_name_no_keystore_keep_tls_down",
     },
     "heal": {
