@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue
 
-from maint.errors import CannotReach, Refused, WorkFailed
+from maint.errors import CannotReach, DeadlinePassed, Refused, WorkFailed
 from maint.model.formatting import parse_time, show_count, show_size, show_time
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -152,8 +152,12 @@ def ended(cluster: VirtualClusterSight, clock: Clock, run_id: int) -> Generator[
     """Look at a run until it has ended; an unknown state is reported, and waited out."""
     before = ""
     for pause in delays(_FIRST, _LONGEST):
-        clock.sleep(pause)
-        run = cluster.run(run_id)
+        try:
+            clock.sleep(pause)
+            run = cluster.run(run_id)
+        except DeadlinePassed as error:
+            error.detail = error.detail or (f"run {run_id} has not ended: it is {before or 'not seen yet'}",)
+            raise
         if run is None:
             raise WorkFailed(f"run {run_id} is gone", hint="`maint vc run list` shows what there is")
         if run.ended:

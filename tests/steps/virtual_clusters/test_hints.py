@@ -2,17 +2,34 @@
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from maint.cli.open_site import name_cluster
-from maint.steps.virtual_clusters.runs import room_hint
+from maint.errors import DeadlinePassed
+from maint.model.virtual_cluster import Run
+from maint.steps.virtual_clusters.runs import ended, room_hint
 from tests.steps.operator import Operator
 
 
 def test_a_run_that_found_no_room_is_not_sent_to_look_for_kerberos_secrets() -> None:
     assert "quota" in room_hint(["cannot fit application: not enough resources in the pool"])
     assert room_hint(["KrbException: no valid keytab"]) == ""
+
+
+def test_a_run_that_outlasts_the_limit_is_named_with_what_it_was_last_seen_as() -> None:
+    pauses = iter([None, DeadlinePassed("the limit of 8s has passed")])
+
+    def sleep(_: float) -> None:
+        if passed := next(pauses):
+            raise passed
+
+    clock: Any = SimpleNamespace(sleep=sleep)
+    cluster: Any = SimpleNamespace(run=lambda number: Run({"id": number, "job": "etl", "status": "starting"}))
+    with pytest.raises(DeadlinePassed, match="8s") as failure:
+        list(ended(cluster, clock, 41))
+    assert failure.value.detail == ("run 41 has not ended: it is starting",)
 
 
 @pytest.mark.parametrize("words", [("smoke",), ("job", "run", "--name", "pi-estimate", "--wait")])
