@@ -82,14 +82,15 @@ def test_what_the_policy_does_not_keep_is_removed_with_all_its_files(aged: Place
     assert not any(name.split("/")[1] in before[:3] for name in aged.store.names("prod"))
 
 
-def test_nothing_is_removed_while_what_stays_has_rotted_unnoticed(aged: Place, run: Callable[..., Any]) -> None:
-    run(prune.insist_on_the_floor(aged))
-    *_, newest = ids(aged)
+def test_nothing_is_removed_while_what_stays_has_rotted_unnoticed(aged: Place) -> None:
+    (action,) = PruneSnapshots().plan(PruneArguments(), aged)
+    *older, newest = ids(aged)
     part = aged.folder(newest) / DEPLOYMENT
     whole = part.read_bytes()
     part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(Refused, match=newest):
-        run(prune.insist_on_the_floor(aged))
+    with pytest.raises(Refused, match=f"nothing is removed: snapshot {newest}, which was to stay, is damaged"):
+        [*PruneSnapshots().apply(action, aged, Notes())]
+    assert ids(aged) == [*older, newest]
     assert newest not in [entry.id for entry in entries(aged) if prune.good(entry)]  # it counts no more
 
 

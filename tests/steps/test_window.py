@@ -335,6 +335,23 @@ def test_after_a_kill_reading_verbs_warn_and_change_nothing(left):
     assert operator.window
 
 
+def test_a_dry_run_of_resume_shows_what_is_left_and_leaves_the_window_as_it_is(left):
+    options, journal = left.options.read_bytes(), left.journal()
+    left.forget_requests()
+    shown = left("playbook", "resume", "--dry-run", "-o", "json")
+    assert (shown.code, [one["kind"] for one in shown.json["left"]][-1]) == (0, "window.close"), shown.err
+    assert (left.options.read_bytes(), left.journal(), left.window, left.sent) == (options, journal, True, [])
+    assert not redacts(left), "the server was not restarted"
+
+
+def test_a_process_number_that_is_used_again_silences_no_warning_of_an_open_window(left):
+    lock, window = left.state / "lock", json.loads((left.state / "window.json").read_text())
+    name = {**json.loads(lock.read_text()), "run": window["run"], "pid": os.getpid()}  # of a process that lives
+    lock.write_text(json.dumps(name))
+    said = left("cluster", "list")
+    assert (said.code, "left the redaction window open" in said.err) == (0, True), said.err
+
+
 def test_after_a_kill_the_next_verb_that_takes_the_lock_closes_the_window_first(left):
     operator = left
     said = operator("cluster", "stop", "base", "--yes")

@@ -1,6 +1,9 @@
 """The documented client's commands, as `maint vc …`."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -366,6 +369,18 @@ def test_logs_are_printed_as_they_are(vc, api):
     said = vc("run", "logs", "--id", "41", "--type", "driver/nothing")
     assert (said.code, "driver/stdout" in said.err) == (1, True)
     assert vc("run", "describe", "--id", "41").json["job"] == "j"
+
+
+def test_the_log_of_a_run_cannot_drive_the_terminal_that_it_is_shown_on(vc, api):
+    api.logs[(41, "driver/stdout")] = "one\x1b]0;title\x07two\n"
+    api.runs.append({"id": 41, "job": "j", "status": "succeeded"})
+    words = ["vc", "run", "logs", "--id", "41", "--type", "driver/stdout", "--config", vc.config]
+    master, slave = os.openpty()
+    ended = subprocess.run([sys.executable, "-m", "maint", *words], stdout=slave, stderr=subprocess.PIPE, check=False)
+    os.close(slave)
+    assert ended.returncode == 0, ended.stderr
+    assert os.read(master, 1000).decode().strip() == r"one\x1b]0;title\x07two"
+    os.close(master)
 
 
 def test_a_log_is_waited_for_where_the_kinds_of_log_are_late_too(vc, api):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from maint.config.precedence import ConfigFlags, load_settings
 from maint.config.schema import SiteSettings
 from maint.errors import Invalid
 from maint.lab.faults import AILMENTS
+from maint.lab.manager.simulator import PlainUnit
 from maint.model.fleet import HostReply
 from maint.steps.hosts.check import authorities
 from tests.steps.operator import Operator, environment, maint
@@ -353,9 +355,36 @@ def test_hosts_and_checks_can_be_chosen(operator: Operator) -> None:
     said = operator("host", "check", "--hosts-in", "ecs", "--group", "ecs", "-o", "json")
     assert [host["name"] for host in said.json["hosts"]] == ["ds-01.example.internal", "ds-02.example.internal"]
     assert "os.overcommit" not in {f["check"] for f in said.json["findings"]}
-    assert operator("host", "check", "--host", "nobody").code == 2
-    assert operator("host", "check", "--check", "os.swapiness").code == 2
     assert operator("host", "check", "--phase", "before-restore", "-q").code == 1  # agents run
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--host", "nobody"), ("--hosts-in", "bsae"), ("--check", "os.swapiness"), ("--group", "bsae"), ("--phase", "x")],
+)
+def test_a_name_that_matches_nothing_is_wrong_usage(operator: Operator, option: str, name: str) -> None:
+    said = operator("host", "check", option, name)
+    assert (said.code, repr(name) in said.err) == (2, True), said.err
+
+
+def test_a_chosen_host_does_not_fail_for_the_silence_of_another_ones_agent(operator: Operator) -> None:
+    other = "base-03.example.internal"
+    unit = operator.lab.machines[other].units["cloudera-scm-agent"]
+    assert isinstance(unit, PlainUnit)
+    unit.stop()
+    unit.stopped_at -= timedelta(seconds=300)
+    check = ("host", "check", "--check", "cm.agent.heartbeat", "-o", "json")
+    try:
+        codes = [operator(*check, *chosen).code for chosen in ((), ("--host", other), ("--host", FIRST))]
+    finally:
+        unit.start()
+    assert codes == [1, 1, 0]
+
+
+def test_what_a_host_could_not_tell_is_shown_and_is_neither_well_nor_wrong(sick: Operator) -> None:
+    sick.lab.break_("", "vc-kubectl-down")
+    said = sick("host", "check", "--check", "ecs.vault")
+    assert (said.code, re.findall(r"ERROR +ecs\.vault", said.out) != []) == (7, True), said.out
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,14 @@ def test_mutated_bodies_are_taken_or_refused_and_are_no_fault_of_the_lab(loaded)
             assert answer.status_code in (200, 400, 404), (call, sent, answer.text)
 
 
+@pytest.mark.parametrize("body", ['{"items": 5}', '{"items": [5]}', "[]", "5", "null", '{"items": {"name": "x"}}'])
+@pytest.mark.parametrize("call", ["cm/config", "clusters/base/services/hdfs/config"])
+def test_settings_of_another_shape_are_refused_and_never_left_without_an_answer(loaded, call, body):
+    answer = loaded.send("PUT", f"{V}/{call}", data=body, headers=JSON, timeout=10)
+    assert (answer.status_code, "message" in answer.json()) == (400, True), answer.text
+    assert (last(loaded)["path"], last(loaded)["status"]) == (f"{V}/{call}", 400)
+
+
 def test_mutated_deployments_are_taken_or_refused_never_left_without_an_answer(fresh, example):
     for seed in range(60):
         answer = fresh.put_deployment(mutated(example, seed), timeout=20)

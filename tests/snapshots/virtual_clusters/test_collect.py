@@ -403,14 +403,14 @@ def aging(ground: Ground, run: Run) -> Any:
     return ground
 
 
-def test_nothing_is_removed_while_the_backup_of_a_virtual_cluster_that_stays_has_rotted_unnoticed(
-    aging: Any, run: Run
-) -> None:
-    alone, *_ = entries(aging)
+def test_nothing_is_removed_while_the_backup_of_a_virtual_cluster_that_stays_has_rotted_unnoticed(aging: Any) -> None:
+    (action,) = PruneSnapshots().plan(PruneArguments(), aging)
+    alone, *others = entries(aging)
     file = aging.root / object_name("prod", alone.snapshot.objects[0].id)
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(Refused, match=f"{alone.id}, which was to stay, is damaged"):
-        run(prune.insist_on_the_floor(aging))
+        [*PruneSnapshots().apply(action, aging, Notes())]
+    assert [one.id for one in entries(aging)] == [alone.id, *(one.id for one in others)]
 
 
 def test_a_copy_that_lacks_the_backup_of_a_virtual_cluster_that_stays_keeps_what_was_pruned(

@@ -468,6 +468,16 @@ def test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew(
     assert verify(ground, first.id, 1).result is Trust.FAILED
 
 
+def test_files_are_read_again_as_often_as_the_site_says(ground: Ground, alone: Callable[..., Taken]) -> None:
+    backup = ground.settings.backup.model_copy(update={"reread": 6 * 3600.0})
+    ground.settings = ground.settings.model_copy(update={"backup": backup})
+    first = alone()
+    ground.clock.time += timedelta(hours=5)
+    assert alone().verification.files_read == first.verification.files_read
+    ground.clock.time += timedelta(hours=1)
+    assert alone().verification.files_read == ground.clock.now()
+
+
 def test_a_level_says_since_when_its_files_have_been_read(ground: Ground, alone: Callable[..., Taken]) -> None:
     first = alone()
     assert first.verification.files_read == ground.clock.now()

@@ -165,6 +165,13 @@ def test_a_host_that_is_lost_midway_stops_the_run_before_the_delete(loaded):
     is_clean(loaded)
 
 
+def test_a_deletion_ends_well_although_the_scripts_of_the_parcel_stay_on_the_hosts(loaded):
+    said = retire(loaded)
+    assert said.code == 0, said.err
+    for host in (ONE, TWO):
+        on(loaded, host, "cd /opt/cloudera/parcels/ECS/bin && ls rke2-killall.sh rke2-uninstall.sh")
+
+
 def test_a_host_that_the_config_does_not_name_is_asked_for(loaded):
     path = loaded.lab.folder / "config.yaml"
     path.write_text(path.read_text().replace(f'"{TWO}"', '"elsewhere"'))
