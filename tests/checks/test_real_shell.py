@@ -17,7 +17,7 @@ from maint.checks.facts import Answered
 from maint.checks.registry import CHECKS
 from maint.model.fleet import State
 from tests.checks.facts import host, site
-from tests.checks.test_rules import NAMES
+from tests.checks.test_rules import NAMES, units
 
 AGENT = "var/lib/cloudera-scm-agent"
 CHAIN = f"{AGENT}/agent-cert/cm-auto-host_key_cert_chain.pem"
@@ -249,3 +249,41 @@ def test_a_database_that_could_not_be_asked_says_nothing_of_its_guid(
     answer = told(root, "cm_uuid", psql="true", runuser=says)
     verdict = CHECKS["cm.uuid"].judge(host({"cm_uuid": answer}, profiles="M"))
     assert verdict.state is state, verdict
+
+
+@pytest.mark.parametrize(("peer", "state"), [("*10.0.0.1 .GPS.", State.PASS), (" 10.0.0.1 .INIT.", State.FAIL)])
+def test_a_clock_is_asked_of_ntpd_where_that_keeps_it_and_chrony_is_only_installed(
+    root: Path, peer: str, state: State
+) -> None:
+    answer = told(
+        root,
+        "sync",
+        chronyc="echo '506 Cannot talk to daemon'; exit 1",
+        ntpq=f"echo '{peer} 1 u 3 64 377 0.1 1.2 0.1'",
+        timedatectl="echo NTPSynchronized=no",
+    )
+    verdict = CHECKS["time.sync"].judge(host({"units": units("ntpd"), "sync": answer}))
+    assert verdict.state is state, verdict
+
+
+@pytest.mark.parametrize(("mounts", "state"), [(("/var", "/var"), State.FAIL), (("/d", "/l"), State.WARN)])
+def test_folders_of_docker_and_longhorn_are_asked_for_with_their_volumes(
+    root: Path, mounts: tuple[str, str], state: State
+) -> None:
+    for name, mount in zip(("docker", "longhorn"), mounts, strict=True):
+        (root / f"var/lib/{name}").mkdir(parents=True)
+        (root / name).write_text(mount)
+    which = f'case "$*" in *docker*) m=$(cat {root}/docker);; *) m=$(cat {root}/longhorn);; esac'
+    findmnt, df = f"{which}; echo $m", f"{which}; echo Filesystem; echo /dev/disk$m 9 1 8 10% $m"
+    answer = told(root, "ecs_folders", findmnt=findmnt, df=df).out.replace(str(root), "")
+    verdict = CHECKS["disk.ecs"].judge(host({"ecs_folders": answer}))
+    assert verdict.state is state, (verdict, answer)  # a warning: there is no folder for local paths
+
+
+def test_accounts_that_a_host_lacks_are_asked_for_with_their_groups(root: Path) -> None:
+    getent = "[ $1 = passwd ] && echo cloudera-scm:x:990:990::/:/bin/sh || echo cloudera-scm:x:990:"
+    known = host({"accounts": told(root, "accounts", getent=getent)}).site
+    (verdict,) = CHECKS["os.users"].judge_all(known).values()
+    missing = [name for name in ("hdfs", "hive", "yarn", "zookeeper") for _ in range(2)]
+    assert verdict.state is State.WARN
+    assert sorted(one.removeprefix("group ").split()[0] for one in verdict.observed.split(", ")) == missing, verdict

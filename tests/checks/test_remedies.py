@@ -16,14 +16,17 @@ from maint.checks.tls import FILES
 from maint.model.fleet import State
 from tests.checks.facts import host, site
 from tests.checks.test_rules import (
+    AGENT_FILES,
     CASES,
     CLOCKS,
     END,
+    HOST_NAMES,
+    HUGE_PAGES,
     NAMES,
     ONE_VOLUME,
     OWN_REALM,
+    PYTHONS,
     RHEL9,
-    STRICT,
     TICKET,
     TRACKING,
     thp,
@@ -264,7 +267,8 @@ COMMAND = re.compile(r"(sysctl|echo|sed|for|d=|chmod|chown|cd|cp|rm|ln|mount|fin
 
 
 def test_whatever_is_a_command_can_be_pasted() -> None:
-    cases = [(check, answers) for check, answers, _ in [*CASES, *STRICT, *CLOCKS, *ONE_VOLUME, *OWN_REALM]]
+    rows = [*CASES, *PYTHONS, *HOST_NAMES, *HUGE_PAGES, *AGENT_FILES, *CLOCKS, *ONE_VOLUME, *OWN_REALM]
+    cases = [(check, answers) for check, answers, _ in rows]
     seen = {found(check, answers, {}).remedy for check, answers in cases}
     seen |= {found(check, answers, more).remedy for check, answers, _, _, more in MENDED} | {
         c.remedy for c in OWN.values()

@@ -239,19 +239,25 @@ CLOCKS = [
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\ntool=ntpq\n 10.0.0.1 .INIT. 16 u 3 64 0 0.1 1.2 0.1"}, FAIL),
     ("time.sync", {"units": units("ntpd"), "sync": "tool=chronyc\n506 Cannot talk to daemon"}, ERROR),
 ]  # fmt: skip
-STRICT = [
+PYTHONS = [
     ("os.python", {"python": "python3=Python 3.9.18\npsycopg2=no"}, WARN),
     ("os.python", {"python": "python3=Python 3.9.18\npsycopg2=yes"}, SKIP),  # no matrix
+]  # fmt: skip
+HOST_NAMES = [
     ("net.hostname", {"names": "full=WN01.example.internal\nplain=WN01.example.internal\n", "krb5_conf": ""}, FAIL),
     ("net.hostname", {"names": "full=wn01\nplain=wn01\n", "krb5_conf": ""}, FAIL),
     ("net.hostname", {"names": NAMES, "krb5_conf": ""}, PASS),
     ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": ""}, PASS),
     ("net.hostname", {"names": NAMES.replace("wn01", "a-worker-node-001"), "krb5_conf": "default_realm = A"}, WARN),
+]  # fmt: skip
+HUGE_PAGES = [
     ("os.thp.persist", {"cmdline": "ro quiet", "rc_local": "", "tuned": ""}, WARN),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "", "tuned": "transparent_hugepages=never", "units": units()}, WARN),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "", "tuned": "transparent_hugepages=never", "units": units("tuned")}, PASS),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo never > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, PASS),
     ("os.thp.persist", {"cmdline": "ro", "rc_local": "echo always > /sys/kernel/mm/transparent_hugepage/enabled", "tuned": ""}, WARN),
+]  # fmt: skip
+AGENT_FILES = [
     ("tls.files", {"tls_files": tls_files("cloudera-scm", 440)}, PASS),
     ("tls.files", {"tls_files": tls_files("cloudera-scm", 640)}, FAIL),
     ("tls.files", {"tls_files": tls_files("root", 400)}, FAIL),
@@ -294,6 +300,16 @@ def test_docker_and_longhorn_on_one_volume_fail(check: str, answers: dict[str, s
     assert judged(check, answers) is state
 
 
+@pytest.mark.parametrize(("docker", "data"), [("/var", "/var"), ("/mnt", "/mnt"), ("/docker", "/longhorn")])
+def test_a_plan_that_lays_docker_and_longhorn_on_one_volume_does_not_pass(docker: str, data: str) -> None:
+    plan = {"hosts": ["wn01"], "docker_dir": f"{docker}/a", "data_dir": f"{data}/b"}
+    rows = f"{docker}/a {docker} /dev/sd{docker[1]}1 1 1\n{data}/b {data} /dev/sd{data[1]}1 1 1"
+    known = host({"plan_folders": rows}, site=site(ManagerFacts("not asked"), plan=plan)).site
+    (found,) = judge([CHECKS["ecs.plan"]], known)
+    alone = not any(words in found.observed for words in ("shares a volume", "with the system"))
+    assert (found.state, alone) == (FAIL, docker != data), found.observed
+
+
 @each(CLOCKS)
 def test_a_clock_that_ntpd_keeps_is_in_step_though_chrony_is_installed(
     check: str, answers: dict[str, str], state: State
@@ -301,8 +317,29 @@ def test_a_clock_that_ntpd_keeps_is_in_step_though_chrony_is_installed(
     assert judged(check, answers) is state
 
 
-@each(STRICT)
-def test_owners_modes_lengths_and_comments_are_looked_at_too(check: str, answers: dict[str, str], state: State) -> None:
+@each(PYTHONS)
+def test_a_python_without_psycopg2_is_a_warning(check: str, answers: dict[str, str], state: State) -> None:
+    assert judged(check, answers) is state
+
+
+@each(HOST_NAMES)
+def test_a_host_name_in_capitals_without_a_domain_or_too_long_for_a_directory_does_not_pass(
+    check: str, answers: dict[str, str], state: State
+) -> None:
+    assert judged(check, answers) is state
+
+
+@each(HUGE_PAGES)
+def test_huge_pages_that_come_back_with_the_next_boot_are_a_warning(
+    check: str, answers: dict[str, str], state: State
+) -> None:
+    assert judged(check, answers) is state
+
+
+@each(AGENT_FILES)
+def test_keys_and_certificates_with_another_owner_or_a_wider_mode_fail(
+    check: str, answers: dict[str, str], state: State
+) -> None:
     assert judged(check, answers) is state
 
 

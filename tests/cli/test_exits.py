@@ -529,7 +529,7 @@ def test_insecure_warns_every_time_and_stands_in_the_journal(loaded):
     assert loaded.journal()[0]["options"]["insecure"] is True
 
 
-def test_without_insecure_a_certificate_of_another_authority_is_exit_4(loaded):
+def test_without_insecure_a_certificate_of_another_authority_is_exit_4_and_its_reason_is_told_once(loaded):
     loaded.lab.break_("server", "unknown-ca-certificate")
     loaded.lab.server.restart()
     loaded.lab.server.wait()

@@ -173,7 +173,12 @@ def test_only_commands_for_several_sites_have_options_under_that_heading():
     assert "Several sites:\n  --all " in maint("backup", "create", "--help").out
 
 
-def test_every_command_has_a_help_text_with_the_common_flags(folder):
+def test_what_a_command_alone_can_print_stands_in_its_help():
+    for words, outputs in {("host", "check"): "junit or nagios", ("cluster", "list"): "json or yaml"}.items():
+        assert f"{outputs}." in " ".join(maint(*words, "--help").out.split()), words
+
+
+def test_every_command_shows_its_help_with_the_common_flags_for_help_and_for_h(folder):
     for words in READS:
         noun = [word for word in words if not word.startswith("-")][:2]
         noun = noun[:1] if noun[0] in ("help", "version") else noun

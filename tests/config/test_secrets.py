@@ -101,7 +101,7 @@ def test_a_password_of_several_lines_is_named_and_not_shown(tmp_path: Path, refe
 
 
 @pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n", "is empty"), (b"\xff\xfe", "not UTF-8")])
-def test_a_file_without_a_usable_text_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+def test_a_file_without_a_usable_text_is_refused_with_a_way_out(tmp_path: Path, content: bytes, words: str) -> None:
     private(tmp_path / "p", content)
     with pytest.raises(Invalid, match=words) as refused:
         secrets(tmp_path).resolve("file:p")

@@ -98,6 +98,7 @@ any local user ran code as the owner of a lab
 a stored file that had rotted was claimed as verified
     snapshots/virtual_clusters/test_take.py::test_a_rotten_file_is_never_claimed_as_verified_and_is_fetched_anew
     snapshots/virtual_clusters/test_take.py::test_a_level_says_since_when_its_files_have_been_read
+    snapshots/virtual_clusters/test_take.py::test_files_are_read_again_as_often_as_the_site_says
     snapshots/test_prune.py::test_nothing_is_removed_while_what_stays_has_rotted_unnoticed
 a clock three hours ahead had a deployment sent twice, and nobody could say what became of it
     steps/test_disaster_recovery.py::test_a_clock_hours_ahead_proves_nothing_of_a_deployment_whose_answer_never_came
@@ -147,6 +148,7 @@ a killed drill left secrets in clear, and nobody said so
     cli/site/test_doctor.py::test_what_a_killed_drill_left_in_clear_is_shown
     restore/drill/test_drill.py::test_what_a_killed_drill_leaves_is_swept_by_the_next_one
 logs of a run could drive the terminal
+    adapters/virtual_clusters/test_commands.py::test_the_log_of_a_run_cannot_drive_the_terminal_that_it_is_shown_on
     cli/test_sanitize.py::test_a_log_cannot_drive_a_terminal_and_reaches_a_program_as_it_is
 a redacted copy was parsed that nobody had hashed
     snapshots/diff/test_diff.py::test_a_redacted_copy_that_is_not_what_was_signed_is_not_read
@@ -170,6 +172,7 @@ nobody could install what was tested, and known vulnerabilities were not looked 
 a dry run acted
     cli/test_dry_run.py::test_a_dry_run_shows_what_would_be_done_and_writes_sends_and_starts_nothing
     steps/test_clusters.py::test_what_resume_would_still_do_is_shown_and_nothing_is_sent
+    steps/test_window.py::test_a_dry_run_of_resume_shows_what_is_left_and_leaves_the_window_as_it_is
 deleting a resource broke the jobs of others
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_resource_names_who_mounts_it
     adapters/virtual_clusters/test_safety_net.py::test_the_plan_of_a_deleted_job_names_the_dags_that_call_it
@@ -178,7 +181,7 @@ what was deleted was gone for good, and so were files of a recreated job that no
     adapters/virtual_clusters/test_safety_net.py::test_where_it_cannot_be_sealed_it_is_refused_unless_a_reason_is_given
     adapters/virtual_clusters/test_safety_net.py::test_nothing_is_deleted_where_it_could_not_be_sealed_first
     adapters/virtual_clusters/test_safety_net.py::test_a_deletion_says_at_its_end_how_and_until_which_day_it_is_undone
-    adapters/virtual_clusters/test_temporary.py::test_a_submission_prints_what_it_printed_and_leaves_nothing
+    adapters/virtual_clusters/test_temporary.py::test_a_submission_prints_what_it_printed_leaves_nothing_and_seals_nothing_of_its_own
     adapters/virtual_clusters/test_recreate.py::test_files_that_are_not_replaced_stay_and_those_that_are_come_back_for_a_month
     adapters/virtual_clusters/test_recreate.py::test_the_plan_names_the_other_jobs_that_use_the_resource
 a wrong private key branded good backups as damaged
@@ -274,25 +277,33 @@ the manager's own certificate ended unseen
     checks/test_rules.py::test_the_managers_own_certificate_is_judged_beside_the_agents
     cli/hosts/test_check.py::test_the_status_of_a_site_says_when_the_managers_certificate_ends
 deleting a cluster failed because a script of the parcel stays
+    steps/ecs/test_retire.py::test_a_deletion_ends_well_although_the_scripts_of_the_parcel_stay_on_the_hosts
     steps/ecs/test_retire.py::test_the_hosts_are_cleaned_between_stop_and_delete_and_nothing_else_is_touched
 a choice that asks nothing passed
     cli/hosts/test_check.py::test_a_choice_that_asks_nothing_is_unknown_and_no_pass
+    cli/hosts/test_check.py::test_a_name_that_matches_nothing_is_wrong_usage
     checks/test_selection.py::test_a_check_that_concerns_none_of_the_hosts_is_a_skip_and_not_silence
     checks/test_selection.py::test_a_choice_that_leaves_nothing_is_refused
 one host failed for the heartbeat of another, and a KDC of another realm answered for the own one
+    cli/hosts/test_check.py::test_a_chosen_host_does_not_fail_for_the_silence_of_another_ones_agent
     checks/test_selection.py::test_a_choice_of_hosts_leaves_out_what_the_manager_says_of_others
     checks/test_rules.py::test_the_kdc_of_the_own_realm_alone_counts_however_the_file_is_indented
     checks/test_kerberos_files.py::test_a_realm_in_a_folder_that_is_included_is_read_and_its_kdc_tried
 what could not be told was skipped, or passed
     checks/test_rules.py::test_what_could_not_be_told_is_an_error_and_neither_a_skip_nor_a_pass
     checks/test_real_shell.py::test_what_is_closed_to_the_account_that_asks_could_not_be_told
+    cli/hosts/test_check.py::test_what_a_host_could_not_tell_is_shown_and_is_neither_well_nor_wrong
     cli/hosts/test_check.py::test_a_host_that_could_not_tell_alone_is_exit_7
 Docker and Longhorn on one volume passed
     checks/test_rules.py::test_docker_and_longhorn_on_one_volume_fail
+    checks/test_rules.py::test_a_plan_that_lays_docker_and_longhorn_on_one_volume_does_not_pass
 a clock that ntpd keeps failed because chrony is installed, too
     checks/test_rules.py::test_a_clock_that_ntpd_keeps_is_in_step_though_chrony_is_installed
 checks were weaker than what they promised
-    checks/test_rules.py::test_owners_modes_lengths_and_comments_are_looked_at_too
+    checks/test_rules.py::test_keys_and_certificates_with_another_owner_or_a_wider_mode_fail
+    checks/test_rules.py::test_huge_pages_that_come_back_with_the_next_boot_are_a_warning
+    checks/test_rules.py::test_a_host_name_in_capitals_without_a_domain_or_too_long_for_a_directory_does_not_pass
+    checks/test_rules.py::test_a_python_without_psycopg2_is_a_warning
     checks/test_commented.py::test_a_commented_line_of_rc_local_is_not_told
     checks/test_rules.py::test_a_manager_whose_ports_are_without_tls_never_passes
     checks/test_rules.py::test_users_and_groups_that_every_host_lacks_are_missing
@@ -316,8 +327,8 @@ an interruption discarded the answers that had come
 a key with a passphrase was a type error
     adapters/ssh/test_shell.py::test_a_key_with_a_passphrase_is_refused_with_a_way_out
 a secret that holds nothing had no hint
-    config/test_secrets.py::test_a_file_without_a_usable_text_is_refused
-    steps/kerberos/test_refused.py::test_a_principal_file_that_is_not_one_clean_line
+    config/test_secrets.py::test_a_file_without_a_usable_text_is_refused_with_a_way_out
+    steps/kerberos/test_refused.py::test_a_principal_file_that_is_not_one_clean_line_is_refused_with_a_way_out
 # Backup and restore
 an expired licence in a snapshot locked it out of every restore
     restore/test_license.py::test_a_named_file_always_counts
@@ -363,7 +374,7 @@ the safety copy of an empty server was called redacted
 a limit was told as another than the one that was given
     cli/test_exits.py::test_a_limit_is_told_as_it_was_given_and_not_as_what_was_left_of_it
 a long reason why a certificate is not believed was told twice
-    cli/test_exits.py::test_without_insecure_a_certificate_of_another_authority_is_exit_4
+    cli/test_exits.py::test_without_insecure_a_certificate_of_another_authority_is_exit_4_and_its_reason_is_told_once
 programs were told the level that a verification was to reach, beside words that told the one it did
     cli/backup/test_verify_words.py::test_programs_are_told_the_level_that_was_reached_beside_the_one_that_was_asked_for
 a mistyped password, or a damaged private key, condemned a sound snapshot
@@ -386,6 +397,7 @@ a damaged record of an open window kept it open
     steps/test_window_elsewhere.py::test_a_damaged_record_of_a_window_keeps_nobody_from_closing_it_or_from_looking
 a process number in a lock was believed
     engine/test_lock.py::test_whether_the_lock_is_held_is_asked_of_the_kernel_and_not_of_a_process_number
+    steps/test_window.py::test_a_process_number_that_is_used_again_silences_no_warning_of_an_open_window
     campaigns/test_clocks_and_machines.py::test_a_lock_that_names_a_process_number_which_another_program_has_by_now_holds_nobody_up
 a run that was refused on resume could not be resumed again
     engine/test_run.py::test_a_run_that_is_refused_on_resume_can_be_resumed_again
@@ -427,6 +439,8 @@ a host that was not reached was 57 lines
     checks/test_outputs.py::test_a_host_that_was_not_reached_is_one_line_in_every_form
 a limit did not say what was waited for
     cli/test_exits.py::test_a_limit_that_passes_while_something_is_read_says_during_what
+    steps/virtual_clusters/test_hints.py::test_a_run_that_outlasts_the_limit_is_named_with_what_it_was_last_seen_as
+    steps/test_clusters.py::test_a_command_that_outlasts_the_operators_limit_is_named
     steps/test_clusters.py::test_what_is_waited_for_is_told_once_and_named_when_the_limit_passes
 a proxy was obeyed by some, and named by none
     cli/test_proxy.py::test_a_proxy_leads_to_the_manager_and_to_virtual_clusters_but_to_what_no_proxy_names
@@ -457,7 +471,8 @@ colours came unasked, and completion knew no names
     cli/test_color.py::test_a_terminal_is_shown_colours_unless_somebody_wants_none
     cli/completion/test_completion.py::test_names_come_from_the_config_the_state_and_the_store
 JSON did not fit its schema, and no command had an example; -h was an error
-    cli/test_flags.py::test_every_command_has_a_help_text_with_the_common_flags
+    cli/test_flags.py::test_every_command_shows_its_help_with_the_common_flags_for_help_and_for_h
+    cli/test_flags.py::test_what_a_command_alone_can_print_stands_in_its_help
     cli/test_outputs.py::test_what_each_command_prints_fits_its_schema
     cli/help/test_examples.py::test_every_command_has_an_example_under_its_help_and_on_the_page_of_commands
 inside words stood in front of users
@@ -468,6 +483,8 @@ inside words stood in front of users
 the first config could not take a backup
     config/test_sample.py::test_the_example_host_is_the_managers_whose_files_a_backup_reads
     cli/site/test_doctor.py::test_a_reason_is_told_once
+a drill that had no licence advised another backup, and branded the snapshot
+    restore/drill/test_reasons.py::test_a_drill_without_a_licence_asks_for_one_and_says_nothing_of_the_snapshot
 a verification of a redacted snapshot was called failed
     cli/backup/test_verify_words.py::test_a_redacted_snapshot_is_whole_and_not_restorable
 it did not run as a module, and nothing held what was stored
@@ -493,6 +510,7 @@ what a snapshot does not cover stood on one page alone
 # The lab's truth
 an exception in a handler of the lab hung its client
     lab/manager/test_truth.py::test_a_handler_that_fails_is_answered_500_and_logged_with_or_without_a_body
+    lab/manager/test_truth.py::test_settings_of_another_shape_are_refused_and_never_left_without_an_answer
     lab/manager/test_truth.py::test_a_length_that_is_no_number_is_a_400
     lab/manager/test_truth.py::test_a_chunk_whose_length_is_no_number_is_a_400_and_waited_for_by_nobody
     lab/manager/test_truth.py::test_half_a_character_is_a_400_and_spoils_nothing_that_is_kept

@@ -108,7 +108,7 @@ def test_pages_of_a_proxy_after_every_write_do_not_disturb_a_smoke_test(vc):
     assert (said.code, len(vc.api.runs), left(vc)) == (0, 1, []), said.err
 
 
-def test_a_submission_prints_what_it_printed_and_leaves_nothing(vc):
+def test_a_submission_prints_what_it_printed_leaves_nothing_and_seals_nothing_of_its_own(vc):
     app = written(vc.folder, "app.py", b'print("hello from the run")\n')
     data = written(vc.folder, "data.csv", b"1\n")
     words = ("--conf", "a=b", "--file", data, "--yes", "--", "--flag", "10")

@@ -78,7 +78,7 @@ def test_an_account_that_the_kdc_lets_nobody_in_with_is_not_helped_by_another_ex
         (b"", "not a principal of the form"),
     ],
 )
-def test_a_principal_file_that_is_not_one_clean_line(owner, content, words):
+def test_a_principal_file_that_is_not_one_clean_line_is_refused_with_a_way_out(owner, content, words):
     owner.give(owner.kdc.keytab(PRINCIPAL), content)
     refused(owner, words)
 
