@@ -44,7 +44,7 @@ class SealedUndo:
         if sealed.tell() > _SMALL:
             refuse_filling(self._folder, sealed.tell())
         name = name or secrets.token_hex(16)
-        if not create(self._path(name), _mark(name, sealed.getvalue(), identity) + sealed.getvalue()):
+        if not create(self._path(name), _marks(name, sealed.getvalue(), identity)[0] + sealed.getvalue()):
             raise KeyError(name)
         return name
 
@@ -77,7 +77,7 @@ class SealedUndo:
         except WorkFailed as failure:
             words = f"{self._path(name)} cannot be opened"
             raise WorkFailed(words, detail=[failure.in_a_line], hint=_FROM_A_COPY) from None
-        if mark and not hmac.compare_digest(mark, _mark(name, sealed, identity)):
+        if mark and not any(hmac.compare_digest(mark, one) for one in _marks(name, sealed, identity)):
             raise WorkFailed(f"{self._path(name)} is not what was kept under that name", hint=_FROM_A_COPY)
         return content
 
@@ -119,6 +119,10 @@ class SealedUndo:
         return found
 
 
-def _mark(name: str, sealed: bytes, identity: Secret) -> bytes:
-    """Return what tells that a file lies under the name that it was given; only who has the key can make it."""
-    return hmac.digest(identity.reveal().encode(), name.encode() + b"\0" + sealed, "sha256")
+def _marks(name: str, sealed: bytes, identity: Secret) -> list[bytes]:
+    """Return, for each private key, what tells that a file lies under the name that it was given; only who has the key
+    can make it.
+    """
+    lines = [line.strip().encode() for line in identity.reveal().splitlines()]
+    keys = [line for line in lines if line and not line.startswith(b"#")]
+    return [hmac.digest(key, name.encode() + b"\0" + sealed, "sha256") for key in keys]

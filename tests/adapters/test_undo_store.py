@@ -137,3 +137,13 @@ def test_what_an_older_version_kept_without_a_mark_is_fetched(undo: SealedUndo, 
     path.write_bytes(path.read_bytes()[32:])
     assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
     assert undo.fetch(path.name) == b"old content"
+
+
+def test_a_key_that_came_back_with_comments_or_beside_another_one_fetches_what_it_sealed(
+    undo: SealedUndo, tmp_path: Path
+) -> None:
+    name, key = undo.keep(b"x"), tmp_path / "keys/undo"
+    other, _ = AgeSeal().new_identity()
+    key.write_text(f"# public key: age1\n{other.reveal()}\n\n{key.read_text()}")
+    assert undo.fetch(name) == b"x"
+    assert undo.fetch(undo.keep(b"y")) == b"y"
