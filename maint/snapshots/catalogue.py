@@ -23,6 +23,7 @@ _NAMED = 3  # how many snapshots are named with why they are not offered
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 _UNREAD = "could not be read: "
 KEYS = "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
+_VANISHED = "it is gone, and no signed record says that it was removed; look at the store and its copies (`--store`)"
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -368,11 +369,30 @@ def concealed(sight: Sight, listed: Iterable[str]) -> Sequence[str]:
     Args:
         listed: the ids that it listed.
     """
-    told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
-    told_of = {one for kind, one in told if kind == "verify" and is_id(one)}
+    told_of, gone = _told_of(sight)
     told_of |= newest_seen(sight)  # where the records are not listed either
-    gone = {one for kind, one in told if kind == records.PRUNE}
     return sorted(one for one in told_of - gone - {*listed} if _is_there(sight, one))
+
+
+def missed(sight: Sight, after: str) -> dict[str, str]:
+    """Return snapshots later than one that signed records tell of and the store does not list, and what became of them,
+    by id.
+    """
+    told_of, _ = _told_of(sight)  # before the list: what is stored meanwhile is not missed
+    return {
+        one: "it is there, and the store does not list it" if _is_there(sight, one) else _VANISHED
+        for one in sorted(told_of - {*committed_ids(sight)})
+        if one > after
+        and any(records.read_of(sight, one, "verify"))
+        and not any(records.read_of(sight, one, records.PRUNE))
+    }
+
+
+def _told_of(sight: Sight) -> tuple[set[str], set[str]]:
+    """Return the ids of which the names of records tell that they were there, and that they were removed."""
+    told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
+    there = {one for kind, one in told if kind == "verify" and is_id(one)}
+    return there, {one for kind, one in told if kind == records.PRUNE}
 
 
 def _is_there(sight: Sight, snapshot_id: str) -> bool:

@@ -8,7 +8,7 @@ from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, shrunk
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, missed, shrunk
 from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
@@ -61,10 +61,11 @@ def damage(entry: Entry) -> str | None:
 
 
 def passed_over(sight: Sight, chosen: Snapshot, part: str = DEPLOYMENT) -> Mapping[str, str]:
-    """Return the later snapshots that are not to be believed, by id, and why; of what lacks the part none."""
+    """Return the later snapshots that are gone or not to be believed, by id, and why; not those without the part."""
+    gone = missed(sight, chosen.id)
     if not any(one > chosen.id for one in committed_ids(sight)):
-        return {}
-    return {
+        return gone
+    return gone | {
         one.id: damage(one) or one.drawback
         for one in entries(sight)
         if one.id > chosen.id and (one.unread or damage(one)) and (one.snapshot is None or one.snapshot.has(part))

@@ -1,6 +1,7 @@
 """A restore's plan tells all that matters, and only that very plan is carried out."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,29 @@ def _says_so(operator: Operator) -> None:
     assert [told in one["summary"] for one in actions if one["kind"] == "vc.find"] == [True]
     assert told in operator("backup", "drill", "--dry-run").err
     assert told not in operator("backup", "drill", older, "--dry-run").err
+
+
+def test_on_a_new_machine_a_plan_names_a_newer_snapshot_that_is_gone_without_a_record(loaded):
+    back_up(loaded)
+    (older, newer) = [one["id"] for one in loaded("backup", "list", "-o", "json").json["snapshots"]][-2:]
+    shutil.rmtree(loaded.lab.folder / "backups" / SITE / newer)
+    for path in loaded.state.iterdir():
+        if path.name != "keys":  # what a new machine is given
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    told = f"a NEWER one is passed over: {newer}: it is gone, and no signed record says that it was removed"
+    first = loaded("restore", "plan", "--manager-only", "-o", "json").json["plan"]["actions"][0]["summary"]
+    assert older in first and told in first
+    assert loaded("backup", "hold", older, "--reason", "so").code == 0
+    config = Path(loaded.config)
+    config.write_text(
+        config.read_text().replace("    backup:\n", "    backup:\n      keep: {last: 1}\n      minimum: 1\n")
+    )
+    for _ in range(2):
+        back_up(loaded)
+    assert loaded("backup", "prune", "--yes").code == 0
+    assert len(loaded("backup", "list", "-o", "json").json["snapshots"]) == 2
+    first = planned(loaded, "--snapshot", older)["plan"]["actions"][0]["summary"]
+    assert first.count("NEWER") == 1 and told in first  # what was pruned has its record
 
 
 def test_what_changes_by_itself_makes_no_plan_stale(loaded):
