@@ -23,7 +23,6 @@ _NAMED = 3  # how many snapshots are named with why they are not offered
 _BODY = ("hosts", "clusters", "services", "roles")  # counts that do not halve from one day to the next
 _UNREAD = "could not be read: "
 KEYS = "name the keys to believe: backup.trusted_keys in the config, without one --signed-by"
-_VANISHED = "it is gone, and no signed record says that it was removed; look at the store and its copies (`--store`)"
 LATEST = "latest"  # stands for an id: the newest backup; for a restore, the newest restorable one
 
 
@@ -152,13 +151,6 @@ def last_proof(sight: Sight, snapshot_id: str) -> Verified | None:
 def usual_level(snapshot: Snapshot) -> int:
     """Return how deep a snapshot is looked at where nobody says: 3, but 2 for what was never meant to be restored."""
     return 3 if snapshot.restorable or not snapshot.has(DEPLOYMENT) else 2
-
-
-def stored_bytes(known: Iterable[Entry]) -> int:
-    """Return the bytes that snapshots take, what they share counted once."""
-    there = [one.snapshot for one in known if one.snapshot is not None]
-    objects = {one.place: one.bytes for snapshot in there for one in snapshot.objects}
-    return sum(part.bytes for snapshot in there for part in snapshot.parts) + sum(objects.values())
 
 
 def newest_restorable(sight: Sight) -> Snapshot:
@@ -304,7 +296,7 @@ class Gone(Refused):
 
 def refuse_removed(sight: Sight, snapshot_id: str) -> None:
     """Raise Gone where a snapshot's manifest is not there and a signed record says that it was removed."""
-    if not _is_there(sight, snapshot_id) and any(records.read_of(sight, snapshot_id, records.PRUNE)):
+    if not holds(sight, snapshot_id) and any(records.read_of(sight, snapshot_id, records.PRUNE)):
         raise Gone(
             f"snapshot {snapshot_id} was removed from {sight.store.location} while it was read",
             detail=["a signed record says so: it was not needed any more, and is not damaged"],
@@ -341,7 +333,7 @@ def sweep(site: Site) -> int:
     left = {
         one: [f"{name}/{one}/{file}" for file in files]
         for one, files in folders(site).items()
-        if MANIFEST not in files and not _is_there(site, one)  # a list may be cut short
+        if MANIFEST not in files and not holds(site, one)  # a list may be cut short
     }
     others = [files for one, files in left.items() if one not in dead]
     others += [[signature] for signature in _without_record(site)]
@@ -363,39 +355,8 @@ def _without_record(site: Site) -> list[str]:
     return [name for name in ours if site.store.size(name.removesuffix(".sig")) is None]  # a list may be cut short
 
 
-def concealed(sight: Sight, listed: Iterable[str]) -> Sequence[str]:
-    """Return the ids of snapshots that the store did not list, and that are there when it is asked for them by name.
-
-    Args:
-        listed: the ids that it listed.
-    """
-    told_of, gone = _told_of(sight)
-    told_of |= newest_seen(sight)  # where the records are not listed either
-    return sorted(one for one in told_of - gone - {*listed} if _is_there(sight, one))
-
-
-def missed(sight: Sight, after: str) -> dict[str, str]:
-    """Return snapshots later than one that signed records tell of and the store does not list, and what became of them,
-    by id.
-    """
-    told_of, _ = _told_of(sight)  # before the list: what is stored meanwhile is not missed
-    return {
-        one: "it is there, and the store does not list it" if _is_there(sight, one) else _VANISHED
-        for one in sorted(told_of - {*committed_ids(sight)})
-        if one > after
-        and any(records.read_of(sight, one, "verify"))
-        and not any(records.read_of(sight, one, records.PRUNE))
-    }
-
-
-def _told_of(sight: Sight) -> tuple[set[str], set[str]]:
-    """Return the ids of which the names of records tell that they were there, and that they were removed."""
-    told = [records.named(name) for name in listing(sight, f"{sight.settings.name}/records")]
-    there = {one for kind, one in told if kind == "verify" and is_id(one)}
-    return there, {one for kind, one in told if kind == records.PRUNE}
-
-
-def _is_there(sight: Sight, snapshot_id: str) -> bool:
+def holds(sight: Sight, snapshot_id: str) -> bool:
+    """Return whether a store has the manifest of a snapshot, however that looks."""
     return sight.store.size(f"{sight.settings.name}/{snapshot_id}/{MANIFEST}") is not None
 
 

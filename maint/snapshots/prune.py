@@ -1,6 +1,6 @@
 """Remove snapshots that nothing keeps, and clean up after a removal that was killed half-way."""
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -8,18 +8,19 @@ from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, missed, shrunk
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, holds, shrunk
 from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
 from maint.snapshots.parts import DEPLOYMENT
-from maint.snapshots.records import PRUNE, Record, place_of, read_all, read_kinds, write_record
+from maint.snapshots.records import PRUNE, Record, place_of, read_all, read_kinds, read_of, told_of, write_record
 from maint.snapshots.replicate import copy_records, reach, with_store
 from maint.snapshots.retention_policy import LEVEL, Candidate, Retention, decide, newest_of_clusters
 from maint.snapshots.verify import record, verify
 from maint.snapshots.virtual_clusters.blobs import collect
 from maint.snapshots.virtual_clusters.document import clusters_in, part_name
 
+_VANISHED = "it is gone, and no signed record says that it was removed; look at the store and its copies (`--store`)"
 _OPENED = 2  # the level of verification from which on a backup of a virtual cluster is proof that it comes back
 
 
@@ -62,7 +63,7 @@ def damage(entry: Entry) -> str | None:
 
 def passed_over(sight: Sight, chosen: Snapshot, part: str = DEPLOYMENT) -> Mapping[str, str]:
     """Return the later snapshots that are gone or not to be believed, by id, and why; not those without the part."""
-    gone = missed(sight, chosen.id)
+    gone = _missed(sight, chosen.id)
     if not any(one > chosen.id for one in committed_ids(sight)):
         return gone
     return gone | {
@@ -72,9 +73,26 @@ def passed_over(sight: Sight, chosen: Snapshot, part: str = DEPLOYMENT) -> Mappi
     }
 
 
+def _missed(sight: Sight, after: str) -> dict[str, str]:
+    """Return what became of later snapshots that signed records tell of and the store does not list, by id."""
+    there, _ = told_of(sight)  # before the list: what is stored meanwhile is not missed
+    return {
+        one: "it is there, and the store does not list it" if holds(sight, one) else _VANISHED
+        for one in sorted(there - {*committed_ids(sight)})
+        if one > after and any(read_of(sight, one, "verify")) and not any(read_of(sight, one, PRUNE))
+    }
+
+
 def of_passed_over(newer: Mapping[str, str]) -> str:
     """Return what a plan says of them beside the snapshot that it uses; empty where there are none."""
     return "".join(f"; a NEWER one is passed over: {one}: {why}" for one, why in newer.items())
+
+
+def stored_bytes(known: Iterable[Entry]) -> int:
+    """Return the bytes that snapshots take, what they share counted once."""
+    there = [one.snapshot for one in known if one.snapshot is not None]
+    objects = {one.place: one.bytes for snapshot in there for one in snapshot.objects}
+    return sum(part.bytes for snapshot in there for part in snapshot.parts) + sum(objects.values())
 
 
 def good(entry: Entry) -> bool:

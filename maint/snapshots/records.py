@@ -459,3 +459,10 @@ class Taken(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot
     verification: Verification
+
+
+def told_of(sight: Sight) -> tuple[set[str], set[str]]:
+    """Return the ids of which the names of records tell that they were there, and that they were removed."""
+    told = [named(name) for name in listing(sight, f"{sight.settings.name}/records")]
+    there = {one for kind, one in told if kind == "verify" and is_id(one)}
+    return there, {one for kind, one in told if kind == PRUNE}

@@ -23,9 +23,9 @@ from maint.files import read_file, replace
 from maint.model.notice import verb_of
 from maint.model.snapshot import Purpose
 from maint.ports import Store
-from maint.snapshots.catalogue import Entry, entries, stored_bytes
+from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.open_windows import RECORD, announced, beside, left_open, remembered
-from maint.snapshots.prune import damage, newest_good
+from maint.snapshots.prune import damage, newest_good, stored_bytes
 from maint.snapshots.records import drills, last_good
 from maint.snapshots.replicate import with_store
 

@@ -11,8 +11,8 @@ from maint.errors import PartlyDone
 from maint.files import keep_record, kept_record, locked, make_folder, remove, replace
 from maint.model.json import Json, as_json
 from maint.model.notice import Kind
-from maint.snapshots.catalogue import Entry, stored_bytes
-from maint.snapshots.prune import damage, newest_good
+from maint.snapshots.catalogue import Entry
+from maint.snapshots.prune import damage, newest_good, stored_bytes
 from maint.snapshots.records import Drill
 
 SCHEDULED = ("backup create", "backup prune", "backup verify", "backup drill")

@@ -42,13 +42,13 @@ from maint.report.site_facts import (
     Shot,
     VerbEnd,
 )
-from maint.snapshots.catalogue import Entry, entries, stored_bytes
+from maint.snapshots.catalogue import Entry, entries
 from maint.snapshots.diff import differences, of_snapshot, place
 from maint.snapshots.holds import words_of
 from maint.snapshots.manifest import time_of
 from maint.snapshots.open_windows import announced_here, beside, left_open, remembered
 from maint.snapshots.parts import DEPLOYMENT, REDACTED_COPY
-from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good
+from maint.snapshots.prune import candidate, candidates, doubt, good, newest_good, stored_bytes
 from maint.snapshots.records import drills
 from maint.snapshots.replicate import every_store, suspect, with_store
 from maint.snapshots.retention_policy import Candidate, decide

@@ -22,9 +22,12 @@ from maint.model.virtual_cluster import File
 from maint.ports import Clock, Sight, Site, VirtualClusterSight
 from maint.ports.streams import Cut
 from maint.retry import delays, heed
-from maint.snapshots.catalogue import concealed, entries
-from maint.snapshots.in_progress import others_storing
+from maint.snapshots.catalogue import entries, holds
+from maint.snapshots.in_progress import newest_seen, others_storing
+from maint.snapshots.manifest import time_of
 from maint.snapshots.parts import Tally, flaw, listing, metered, object_name
+from maint.snapshots.records import told_of
+from maint.snapshots.retention_policy import OWN_LIFE
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -224,8 +227,13 @@ def unused(sight: Sight, going: Collection[str] = ()) -> Unused:
     if busy := others_storing(sight):
         return Unused(waits=f"another machine has been storing files since {busy[0]}")
     listed = entries(sight)
-    if unlisted := concealed(sight, [entry.id for entry in listed]):
-        return Unused(waits=f"{sight.store.location} does not list {unlisted[0]}, which is there, and may need them")
+    told, removed = told_of(sight)
+    told |= newest_seen(sight)  # where the records are not listed either
+    for one in sorted(told - removed - {entry.id for entry in listed}):
+        if holds(sight, one):
+            return Unused(waits=f"{sight.store.location} does not list {one}, which is there, and may need them")
+        if sight.clock.now() - time_of(one) <= OWN_LIFE:  # it may be put back
+            return Unused(waits=f"no record says that {one}, which is gone, was removed: put back, it may need them")
     kept = [entry for entry in listed if entry.id not in going]
     doubtful = [entry.id for entry in kept if entry.snapshot is None]
     if doubtful:
