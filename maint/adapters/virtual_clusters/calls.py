@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -117,15 +118,23 @@ class ServiceCalls:
 
     def value(self, call: HttpCall) -> Json:
         """Return the JSON that a GET is answered with; None where there is no such thing."""
-        reply = self._patiently(call, self._transport.fetch)
-        return None if reply is None else decode(reply.content, call.what, PROXY)
+        try:
+            return self.told(call)
+        except Missing:
+            return None
+
+    def told(self, call: HttpCall) -> Json:
+        """Return the JSON that a GET is answered with; Missing, in the server's words, where there is no such thing."""
+        reply = self._until_settled(call, lambda: self._authorised(call, self._transport.fetch))
+        return decode(self._good(call, reply).content, call.what, PROXY)
 
     def stream(self, call: HttpCall) -> requests.Response | None:
         """Return a good answer to a GET, its body unread; None where there is no such thing."""
         found = self._until_settled(call, lambda: self._authorised(call, self._open))
         if isinstance(found, requests.Response):
             return found
-        self._good(call, found)  # raises unless there is no such thing
+        with suppress(Missing):
+            self._good(call, found)  # which it is not
         return None
 
     def act(
@@ -196,15 +205,10 @@ class ServiceCalls:
         sent = None if json is None else text.dumps(json).encode()  # halves of characters, too, go out as they came
         return HttpCall(method, self.url(*segments), self._timeouts.read, accept=JSON, body=sent)
 
-    def _patiently(self, call: HttpCall, send: Callable[[HttpCall, AuthBase], Reply]) -> Reply | None:
-        return self._good(call, self._until_settled(call, lambda: self._authorised(call, send)))
-
-    def _good(self, call: HttpCall, reply: Reply) -> Reply | None:
+    def _good(self, call: HttpCall, reply: Reply) -> Reply:
         if reply.good:
             return reply
         self._refuse_gateway(call, reply)
-        if is_missing(reply):
-            return None
         raise refusal(call.what, reply, self.settings.login.username)
 
     def _refuse_gateway(self, call: HttpCall, reply: Reply) -> None:

@@ -62,10 +62,13 @@ class Listing(Struct, frozen=True):
         or hides all of its items, is WorkFailed: an empty one, or the last one, is never assumed.
         """
         query = [("limit", str(limit)), ("offset", str(offset)), *self.order, *(("filter", one) for one in filters)]
-        answer = calls.json(self.place, query=query)
-        items: Json = None if answer is None else answer.get(self.key)
-        if answer is None or not (isinstance(items, list) or self._is_empty(answer)):
-            raise unexpected(f"GET /{self.place}", f'a list under "{self.key}"', cast(Json, answer))
+        try:
+            answer = calls.told(calls.get(calls.url(self.place, query=query)))
+        except Missing as failure:  # a list is there, whatever of its filters is not
+            raise WorkFailed(failure.message, hint="mend the filter that it names; is `base_url` right?") from None
+        items = answer.get(self.key) if isinstance(answer, dict) else None
+        if not isinstance(answer, dict) or not (isinstance(items, list) or self._is_empty(answer)):
+            raise unexpected(f"GET /{self.place}", f'a list under "{self.key}"', answer)
         found = items if isinstance(items, list) else []
         if not all(isinstance(item, dict) for item in found):
             raise unexpected(f"GET /{self.place}", f'a list of objects under "{self.key}"', found)
@@ -74,7 +77,7 @@ class Listing(Struct, frozen=True):
         if not isinstance(more, bool | None):
             raise unexpected(f"GET /{self.place}", 'true or false under "hasNext"', more)
         if more and not found and not offset:
-            raise unexpected(f"GET /{self.place}", "an item on a page behind which there are more", cast(Json, answer))
+            raise unexpected(f"GET /{self.place}", "an item on a page behind which there are more", answer)
         full = min(limit, own) if isinstance(own, int) and own > 0 else limit
         return cast(list[Object], found), len(found) >= full if more is None else more
 

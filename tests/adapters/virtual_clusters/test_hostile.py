@@ -35,6 +35,15 @@ def test_an_answer_that_is_no_list_is_not_an_empty_one(bench: Bench, scripted: H
     assert failure.value.hint
 
 
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_list_that_is_refused_is_told_in_the_servers_words(bench: Bench, scripted: HTTPServer, status: int) -> None:
+    refused = {"status": "error", "message": "invalid filter: no such field 'foo'"}
+    scripted.expect_request("/dex/api/v1/jobs").respond_with_json(refused, status)
+    with pytest.raises(WorkFailed, match=f"{status} .*no such field 'foo'") as failure:
+        bench.client().jobs(["foo[eq]x"])
+    assert "filter" in str(failure.value.hint)
+
+
 @pytest.mark.parametrize("more", ["true", "false", 1, {}])
 def test_a_list_that_says_unreadably_whether_it_goes_on_is_not_taken_for_whole(
     bench: Bench, scripted: HTTPServer, more: Any
