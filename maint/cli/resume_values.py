@@ -159,7 +159,7 @@ def hosts_of(site: ConfiguredSite, plan: Plan) -> dict[str, Json]:
     every = {host.name: host for host in (*settings.hosts_in("manager"), *settings.hosts)}
     named = {str(one) for action in plan.actions for value in action.arguments.values() for one in _each(value)}
     named.update(host.name for group in _BY_THEMSELVES for host in settings.hosts_in(group))
-    with suppress(OSError):  # then no host is known, and a step that needs one says so
+    with suppress(Invalid):  # then no host is known, and a step that needs one says so
         known = trusted(ssh)
         return {
             name: [

@@ -210,3 +210,14 @@ def test_a_pruning_that_asks_nobody_goes_on_where_another_machine_stores_meanwhi
     said = keeping("backup", "prune", "--yes")
     assert said.code == 0, said.err
     assert not {old, new} & {*ids(keeping)} and len(ids(keeping)) == 1
+
+
+def test_a_file_of_host_keys_that_cannot_be_read_hinders_no_run_that_asks_no_host(loaded):
+    path = loaded.lab.folder / "config.yaml"
+    lines = path.read_text().splitlines()
+    too_long = "/".join(["", *["a" * 200] * 25])  # of a path, which even root cannot look for
+    changed = [f"{line.partition(':')[0]}: {too_long}" if "known_hosts:" in line else line for line in lines]
+    assert changed != lines
+    path.write_text("\n".join(changed) + "\n")
+    said = loaded("backup", "hold", ids(loaded)[0], "--reason", "audit")
+    assert said.code == 0, said.err
