@@ -24,7 +24,7 @@ from maint.snapshots.parts import listing, read_pair, read_signed
 FORMAT = "maint-record/1"
 LARGEST = 1024 * 1024
 _TRIES = 1000  # milliseconds in a row that other records may have taken
-_FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
+FEW = 3  # records that a store may fail to give before it is away as a whole: each may take until its limit
 
 
 class After(msgspec.Struct, frozen=True):
@@ -197,7 +197,7 @@ def read_all(sight: Sight, *kinds: str) -> tuple[list[Record], list[str], Mappin
         try:
             record = _read(sight, name)
         except StoreFailed as failure:
-            if (failed := failed + 1) > _FEW:
+            if (failed := failed + 1) > FEW:
                 raise
             unread[named(name)[1]] = failure
             record = None

@@ -6,7 +6,7 @@ what was pruned from the first store never comes back from a copy.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, cast
 
 from maint.errors import StoreFailed, WorkFailed
@@ -29,6 +29,7 @@ from maint.snapshots.in_progress import storing
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged
 from maint.snapshots.parts import UNREAD, Read, Tally, bounded, flaw, listing, metered, object_name, of_stored
 from maint.snapshots.records import (
+    FEW,
     Taken,
     Verification,
     insist_there,
@@ -185,7 +186,7 @@ def _copy(source: Site, target: Site, snapshot: Snapshot, problems: list[str]) -
         raise
     except WorkFailed as failure:
         refuse_removed(source, snapshot.id)
-        problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.message}")
+        problems.append(f"{snapshot.id} was not copied to {target.store.location}: {failure.in_a_line}")
         return False
     verification = _proof(target, snapshot)
     record(target, verification, snapshot)
@@ -207,8 +208,10 @@ def _copy_file(
 ) -> None:
     """Copy one file, of so many bytes in all; one that is there already stays, and the verification judges it."""
     try:
-        with source.store.open(name) as file, target.store.create(name) as copy:
-            tally = Tally(_watched(source, file.read, part, total))
+        with ExitStack() as stack:
+            read = _opened(stack, source, name)
+            copy = stack.enter_context(target.store.create(name))
+            tally = Tally(_watched(source, read, part, total))
             most = LARGEST if part is None else part.bytes
             for block in bounded(tally.read, most + 1):
                 copy.write(block)
@@ -220,6 +223,26 @@ def _copy_file(
         return
     except FileNotFoundError:
         raise damaged(f"{name} is missing in {source.store.location}") from None
+
+
+def _opened(stack: ExitStack, source: Site, name: str) -> Read:
+    with _of_one_file():
+        file = stack.enter_context(source.store.open(name))
+
+    def read(size: int) -> bytes:
+        with _of_one_file():
+            return file.read(size)
+
+    return read
+
+
+@contextmanager
+def _of_one_file() -> Iterator[None]:
+    """What a store does not give of one file is no word on the others: it hinders the copy of one snapshot."""
+    try:
+        yield
+    except StoreFailed as failure:
+        raise WorkFailed(failure.message, detail=failure.detail, hint=failure.hint) from None
 
 
 def _watched(source: Site, read: Read, one: Part | StoredFile | None, total: int | None) -> Read:
@@ -251,14 +274,14 @@ def _copy_object(source: Site, target: Site, one: StoredFile, total: int) -> Non
 
 
 def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = ()) -> None:
-    """Copy records, signatures first; one that is damaged is told by WorkFailed, once all others are copied.
+    """Copy records, signatures first; WorkFailed tells of those damaged or not given, once all others are copied.
 
     Args:
         kinds: none named: all but those that speak of one store's bytes.
         of: the ids of the snapshots that they are about; empty: of all.
     """
     folder = f"{source.settings.name}/records"
-    there, damage = set(listing(target, folder)), list[str]()
+    there, damage, unread = set(listing(target, folder)), list[str](), 0
     for name in listing(source, folder):
         kind, snapshot_id = named(name)
         wanted = (kind in kinds if kinds else kind not in _OWN) and (not of or snapshot_id in of)
@@ -266,10 +289,10 @@ def copy_records(source: Site, target: Site, *kinds: str, of: Collection[str] = 
             continue
         try:
             content, signature = read_to_copy(source, name)
-        except StoreFailed:
-            raise
         except WorkFailed as failure:
-            damage.append(f"{name} in {source.store.location} is not copied: {failure.message}")
+            if isinstance(failure, StoreFailed) and (unread := unread + 1) > FEW:
+                raise
+            damage.append(f"{name} in {source.store.location} is not copied: {failure.in_a_line}")
             continue
         for path, one in ((f"{name}.sig", signature), (name, content)):
             with suppress(FileExistsError), target.store.create(path) as copy:

@@ -235,6 +235,40 @@ def test_what_is_no_whole_snapshot_is_not_copied_and_every_run_says_so(
     assert ids(place, place.copies[0]) == []
 
 
+@pytest.mark.parametrize("silent", [DEPLOYMENT, MANIFEST, "RESTORE.txt"])
+def test_a_file_that_the_first_store_does_not_give_hinders_the_copy_of_no_other_snapshot(
+    place: Any, second: Path, run: Run, silent: str
+) -> None:
+    old, new = taken(place, run), taken(place, run)
+    place.store = liar = Liar(place.store, lambda *_: None)
+    liar.silent = f"{old}/{silent}"
+    (problem,) = run(replicate(place))
+    assert re.search(f"{old}.*: cannot read prod/{old}/{silent}; timed out", problem)
+    assert ids(place, place.copies[0]) == [new]
+    liar.silent = ""
+    assert run(replicate(place)) == []
+    assert ids(place, place.copies[0]) == [old, new]
+
+
+def test_a_record_that_the_first_store_does_not_give_hinders_the_copy_of_no_other(
+    place: Any, second: Path, run: Run
+) -> None:
+    snapshot = taken(place, run)
+    old = add_hold(place, snapshot, "an audit", None, "ops")
+    place.clock.sleep(60)
+    new = add_hold(place, snapshot, "another", None, "ops")
+    place.store = liar = Liar(place.store, lambda *_: None)
+    liar.silent = old
+    _, problem = run(replicate(place))  # the first tells of the snapshot
+    assert f"{old} in {place.store.location} is not copied: cannot read {old}" in problem
+    assert (second / new).is_file() and not (second / old).exists()
+    liar.silent = "-hold-"
+    for number in range(3):
+        place.clock.sleep(60)
+        add_hold(place, snapshot, f"number {number}", None, "ops")
+    assert len(run(replicate(place))) == 1
+
+
 def test_a_copy_that_does_not_give_back_what_it_took_is_told(place: Any, second: Path, run: Run) -> None:
     snapshot = taken(place, run)
     place.copies = [Liar(place.copies[0], lambda name, _: b"rotten" if name.endswith(DEPLOYMENT) else None)]
