@@ -214,7 +214,7 @@ def take_extra_parts(
         except (CannotReach, WorkFailed, Invalid) as failure:
             missing.append(f"{name}: {failure.message}")
             wrong = failure.message if isinstance(failure, _OpensNothing) else wrong
-            yield f"{name} is left out: {failure.message}"
+            yield f"{name} is left out: {failure.in_a_line}"
     _, *others = site.settings.hosts_in("manager") or (None,)
     if kept and others:
         missing.append(f"{MANAGER_FILES}: those of {', '.join(one.name for one in others if one)} are not kept")

@@ -17,5 +17,6 @@ def test_what_a_host_says_instead_of_an_answer_holds_no_secret(
     for form in ([], ["-o", "json"]):
         said = operator(*words, *form)
         shown = said.out + said.err
-        assert "••• is invalid" in shown or r"\u2022 is invalid" in shown, shown
+        if words[0] != "backup" or not form:  # a backup is taken without the host: only its words on the way tell why
+            assert "••• is invalid" in shown or r"\u2022 is invalid" in shown, shown
         assert PASSWORD not in shown
