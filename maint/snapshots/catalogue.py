@@ -70,7 +70,7 @@ class Entry(msgspec.Struct, frozen=True):
     holds: tuple[Hold, ...] = ()  # those that have run out among them
     files_read: datetime | None = None  # since when every file of virtual clusters is known to have been read
     looks: tuple[Verified, ...] = ()  # every verification, in order of time
-    accepted: bool = False  # somebody has said that it is well for it to hold so little, or of a later one
+    accepted: bool = False  # somebody has said that it is well, where it was doubted, or of a later one
     unread: bool = False  # its manifest or a record cannot be read here, which says nothing of it: it is kept
     remedy: str = "look at the store, then again"  # where it is unread
 

@@ -133,9 +133,9 @@ def doubt(known: Sequence[Entry], now: datetime) -> str | None:
 
 
 def doubted(known: Sequence[Entry], now: datetime) -> str:
-    """Return the id of the latest backup of the manager where it holds so much less than those before, else ""."""
+    """Return the id of the latest backup of the manager where it is in a doubt that a person can end, else ""."""
     backups = _of_manager(_backups(known, now))
-    return backups[-1].id if _shrunk(backups) else ""
+    return backups[-1].id if _shrunk(backups) or _unopened(backups) else ""
 
 
 def _backups(known: Sequence[Entry], now: datetime) -> Sequence[Entry]:
@@ -149,6 +149,26 @@ def _of_manager(backups: Sequence[Entry]) -> Sequence[Entry]:
 
 def _shrunk(backups: Sequence[Entry]) -> str | None:
     return shrunk([*filter(good, backups[:-1]), *backups[-1:]])
+
+
+def _unopened(backups: Sequence[Entry]) -> str | None:
+    """Return that the latest is encrypted for other keys than older ones, and that no key has opened one like it yet:
+    whose private key is lost, or was never anybody's, would let all go that can be opened.
+    """
+    latest = backups[-1] if backups else None
+    if latest is None or latest.snapshot is None or latest.accepted:
+        return None
+    keys = _keys(latest)
+    others = [one for one in backups if good(one) and not keys & _keys(one)]
+    alike = (one for one in backups if keys & _keys(one))
+    if not keys or not others or any(look.passed >= _OPENED for one in alike for look in one.looks):
+        return None
+    words = "none was seen to open one like it yet: verify it where its private key is"
+    return f"{latest.id} is encrypted for other keys than {others[-1].id}, and {words}"
+
+
+def _keys(entry: Entry) -> set[str]:
+    return {one.strip() for one in entry.snapshot.recipients} if entry.snapshot is not None else set()
 
 
 def _taken_at(entry: Entry) -> datetime:
@@ -167,7 +187,7 @@ def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
         how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
         return f"the latest backup {latest.id} {how}"
-    why = _shrunk(backups)
+    why = _shrunk(backups) or _unopened(backups)
     return f"the latest backup {why}" if why else None
 
 

@@ -275,7 +275,7 @@ def read_to_copy(sight: Sight, name: str) -> tuple[bytes, bytes]:
 LOST = "is lost: see `maint backup list --rebuild`"
 MISSED = "missed"  # that the store has lost records, which somebody has seen
 PRUNE = "prune"
-THAW = "thaw"  # that it is well for a snapshot to hold so much less than those before
+THAW = "thaw"  # that a snapshot is well which holds so much less than those before, or that no key has opened yet
 DRILL = "drill"
 REKEY = "rekey"  # that a snapshot is another one, encrypted anew
 PASSED, FAILED = "passed", "failed"

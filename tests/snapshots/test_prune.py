@@ -339,9 +339,9 @@ def test_that_so_little_is_well_is_said_once_and_not_of_what_shrinks_later(
 ) -> None:
     content, lost = aged.manager.content, empty_backups(aged, run, 2)[-1]
     (action,) = PruneSnapshots().plan(PruneArguments(thaw="the clusters have moved"), aged)
-    assert action.effect is Effect.CHANGE and f"the manager holds what {lost} holds" in action.summary
+    assert action.effect is Effect.CHANGE and f"believe {lost} from now on" in action.summary
     said = [*PruneSnapshots().apply(action, aged, Notes())]
-    assert f"what {lost} holds is believed from now on: the clusters have moved" in said
+    assert f"{lost} is believed from now on: the clusters have moved" in said
     aged.clock.time += DAY
     newest = run(take(aged)).snapshot.id
     assert newest_restorable(aged).id == newest
@@ -350,6 +350,29 @@ def test_that_so_little_is_well_is_said_once_and_not_of_what_shrinks_later(
     aged.clock.time += DAY
     run(take(aged))
     assert f"{empty_backups(aged, run, 1)[0]} holds 0 hosts" in str(prune.doubt(entries(aged), aged.clock.now()))
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_backups_for_a_key_that_never_opened_one_push_out_none_that_can_be_opened(
+    aged: Place, run: Callable[..., Any], opened: bool
+) -> None:
+    old = ids(aged)[-1]
+    new, recipient = aged.seal.new_identity()
+    backup = aged.settings.backup.model_copy(update={"recipients": (recipient,)})
+    aged.settings = aged.settings.model_copy(update={"backup": backup})
+    for _ in range(3):
+        taken = run(take(aged)).snapshot.id
+        aged.clock.time += DAY
+    with pytest.raises(Refused, match=f"{taken} is encrypted for other keys than {old}, and none was seen to open one"):
+        [*PruneSnapshots().plan(PruneArguments(), aged)]
+    if opened:
+        aged.keys = [new]
+        record(aged, verify(aged, taken, 2))
+    else:
+        (action,) = PruneSnapshots().plan(PruneArguments(thaw="its key is in the vault"), aged)
+        [*PruneSnapshots().apply(action, aged, Notes())]
+    run(take(aged))
+    assert [*PruneSnapshots().plan(PruneArguments(), aged)]
 
 
 def test_a_latest_backup_that_nobody_verified_is_doubtful_and_freezes(aged: Place) -> None:

@@ -53,7 +53,7 @@ class PruneSnapshots(Step[PruneArguments]):
         if behind:
             summary += "; remove from the copies what was pruned before"
         if believed := prune.doubted(entries(sight), sight.clock.now()) if args.thaw else "":
-            summary += f"; believe from now on that the manager holds what {believed} holds"
+            summary += f"; believe {believed} from now on, which is doubted"
         files = unused(sight, going)
         if files.names:
             summary += (
@@ -93,7 +93,7 @@ class PruneSnapshots(Step[PruneArguments]):
         if believed := str(action.facts.get("believed", "")):
             with _telling_need():
                 records.write_record(site, records.THAW, believed, {"reason": thaw, "by": user()})
-            yield f"what {believed} holds is believed from now on: {thaw}"
+            yield f"{believed} is believed from now on: {thaw}"
         files = yield from collect(site)
         problems = yield from prune.follow(site)
         words = f"{len(removed)} removed" + (f", {show_count(len(finished), 'removal')} finished" if finished else "")
