@@ -235,6 +235,13 @@ def tell_start(site: ConfiguredSite, screen: Screen, verb: str) -> None:
     tell(site, screen, [_notice(site, Kind.START, verb, f"{verb} begins")])
 
 
+def tell_left(site: ConfiguredSite, screen: Screen, run: str) -> None:
+    """Say what remains to be done by the operator, where a run has come to its end; `run`: "" without a journal."""
+    past = past_runs.find(site.state, run) if run else None
+    for line in report_of(past, named=site.named).left if past and past.over else ():
+        screen.say(f"left to do: {line}")
+
+
 def tell_takeover(site: ConfiguredSite, screen: Screen) -> None:
     """Tell that a lease was taken over, once: a machine that died at work cannot tell it."""
     one = takeovers.last(site.state)

@@ -90,7 +90,7 @@ def opened(
         site.configured.clock = site.clock
     try:
         if warn_of_window:
-            _warn_of_windows(site, warn)
+            warn_of_windows(site, warn)
         with limited(flags, site, f"`maint {flags.command}`") if limited_here else nullcontext():
             yield site, screen
     except MaintError as error:
@@ -240,7 +240,8 @@ def limits_of(flags: Flags, site: ConfiguredSite) -> tuple[float | None, float |
     return None if whole is None else max(site.begun + whole - site.clock.monotonic(), 0.001), whole
 
 
-def _warn_of_windows(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
+def warn_of_windows(site: ConfiguredSite, warn: Callable[[str], None]) -> None:
+    """Warn of redaction windows that this machine's sites of the same manager left open."""
     _warn_of_own_window(site, warn)
     for name in site.settings.same_manager:
         if not visible((state := site.state.parent / name) / "window.json"):

@@ -2,16 +2,16 @@
 
 import shlex
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from inspect import GEN_CLOSED, getgeneratorstate
 
 from msgspec.structs import replace
 
-from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_start, tell_takeover
+from maint.cli.after_run import BRIEFLY, Ending, after_run, planned, refresh, tell_left, tell_start, tell_takeover
 from maint.cli.boundary import insist
 from maint.cli.composition import ConfiguredSite
 from maint.cli.monitoring import metrics, outcomes
-from maint.cli.open_site import limited, limits_of, name_cluster, opened
+from maint.cli.open_site import limited, limits_of, name_cluster, opened, warn_of_windows
 from maint.cli.options import Flags
 from maint.cli.proxies import proxies
 from maint.cli.resume_values import (
@@ -32,7 +32,7 @@ from maint.cli.resume_values import (
     manager_of,
     store_of,
 )
-from maint.cli.run_report import action_json, command_to_resume, output_of, report_of, show_output
+from maint.cli.run_report import action_json, command_to_resume, output_of, show_output
 from maint.cli.screen import Screen, confirm, plan_text
 from maint.cli.width import columns, folded
 from maint.config.notices import HOOKS
@@ -239,17 +239,23 @@ def plan_json(plan: Plan) -> dict[str, Json]:
 
 def resume(flags: Flags, run: str | None, given: Mapping[str, str] | None = None) -> int:
     """Take up a run, else the one that nobody finished; what was confirmed then is not asked again. Else Refused."""
-    with opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen):
+    with (
+        opened(replace(flags, vendor=True), warn_of_window=False, limited_here=False) as (site, screen),
+        ExitStack() as idle,
+    ):
+        idle.callback(lambda: warn_of_windows(site, lambda words: screen.warn(site.named(words))))
         said = by_lane(given or {})
         learn(flags, site, screen)
         past = past_runs.find(site.state, run) if run else _only_one(site, said)
         if past is None or not past.resumable:
             return _nothing(site, screen, past, said)
         if (there := from_its_store(flags, past)) is not None:
+            idle.pop_all()
             return resume(there, past.id, given)
         session = _taken_up(flags, site, screen, past, said)
         if session is None:
             return 0
+        idle.pop_all()  # it closes them
         try:
             return _follow(site, screen, session)
         finally:
@@ -407,7 +413,7 @@ def _follow(site: ConfiguredSite, screen: Screen, session: RunSession) -> int:
             _show(site, screen, session, results, where)
         if failure is None and plan.locks:
             screen.say(f"done: run {session.run_id}")
-        _tell_left(site, screen, session)
+        tell_left(site, screen, session.run_id if session.plan.locks else "")
     except Interrupted:
         if failure is None:  # else that is what is still told
             raise
@@ -457,15 +463,6 @@ def _show(
         screen.emit(told, "")
     elif where:
         screen.say(f"report, with HTML beside it: {where['md']}")
-
-
-def _tell_left(site: ConfiguredSite, screen: Screen, session: RunSession) -> None:
-    """Say what remains to be done by the operator, where the run has come to its end."""
-    if not session.plan.locks or not session.run_id:
-        return
-    past = past_runs.find(site.state, session.run_id)
-    for line in report_of(past, named=site.named).left if past.over else ():
-        screen.say(f"left to do: {line}")
 
 
 def _with_way_on(error: MaintError, session: RunSession, site: ConfiguredSite) -> MaintError:

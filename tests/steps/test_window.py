@@ -264,7 +264,7 @@ def test_a_key_that_is_held_down_counts_once_and_the_window_closes(loaded):
     assert said.count("error: interrupted") == 1
 
 
-@pytest.mark.parametrize("place", ["after_run", "_show", "_tell_left"])
+@pytest.mark.parametrize("place", ["after_run", "_show", "tell_left"])
 def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_is_open(loaded, monkeypatch, place):
     def strike(*_given):
         signal.raise_signal(signal.SIGINT)
@@ -586,6 +586,18 @@ def test_a_window_whose_sealed_original_is_of_an_earlier_one_is_closed_by_taking
     assert "of another time; taking away our line" in said.err
     assert (left.window, redacts(left)) == (False, True)
     assert left.options.read_bytes() == left.before
+
+
+def test_a_resume_that_takes_nothing_up_tells_of_the_window_that_stays_open(left):
+    (journal,) = [path for path in (left.state / "runs").glob("*.jsonl") if path.stem in left("cluster", "list").err]
+    told = f"run {journal.stem} left the redaction window open"
+    assert told in left("playbook", "resume", "--dry-run").err
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"window.open", b"window.Open"))
+    said = left("playbook", "resume", journal.stem)
+    assert (said.code, left.window) == (5, True) and told in said.err
+    journal.write_bytes(whole)
+    assert told not in left("playbook", "resume").err and not left.window
 
 
 def test_a_backup_tells_of_a_window_of_this_machine_whose_record_was_lost(left):
