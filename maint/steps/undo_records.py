@@ -38,6 +38,10 @@ T = TypeVar("T")
 R = TypeVar("R", bound=SealedRecord)
 
 
+class _Of(msgspec.Struct, frozen=True):
+    run: str = ""  # whose record it is; older versions did not write it
+
+
 class RunRecords(Generic[T]):
     """The records of one kind, in a folder of the state folder; `unknown` and `hint` say what a damaged one means."""
 
@@ -52,6 +56,9 @@ class RunRecords(Generic[T]):
         """Return a run's record, None where it has none; WorkFailed where it is damaged."""
         path = self.path(state, run)
         try:
+            of = files.load(path, _Of)
+            if of is not None and of.run not in ("", run):  # as where a disk gave back another file's block
+                raise files.Damaged(f"it is that of run {of.run}")
             return files.load(path, self._kind)
         except files.Damaged as error:
             words = f"{path} is damaged: {self._unknown.format(run=run)}"
@@ -59,7 +66,7 @@ class RunRecords(Generic[T]):
 
     def write(self, state: Path, run: str, record: T) -> None:
         """Keep a record, on disk before this returns."""
-        files.replace(self.path(state, run), msgspec.json.encode(record))
+        files.replace(self.path(state, run), msgspec.json.encode({**msgspec.to_builtins(record), "run": run}))
 
 
 class _Reading(msgspec.Struct, frozen=True):

@@ -260,6 +260,15 @@ def test_a_damaged_record_says_what_to_do(there):
     assert (said.code, "is damaged" in said.err, "move the file away" in said.err) == (1, True, True), said.err
 
 
+def test_the_record_of_another_run_brings_nothing_back(there):
+    first, second = (run_of(there("job", "delete", "--name", name, "--yes")) for name in ("etl", "report"))
+    records = there.state / "vc-undo"
+    shutil.copy(records / f"{first}.json", records / f"{second}.json")
+    said = there("undo", second, "--yes")
+    assert (said.code, f"it is that of run {first}" in said.err, "etl" in there.api.jobs) == (1, True, False), said.err
+    assert there("undo", first, "--yes").code == 0 and "etl" in there.api.jobs
+
+
 def take_away(api: Api, what: str) -> None:
     """Delete it as somebody else would."""
     if what == "job etl":

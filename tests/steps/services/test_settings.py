@@ -56,6 +56,25 @@ def test_undo_puts_back_what_a_run_changed(loaded, live, before):
     assert f"{name} of service hdfs of base is {'unset' if old is None else 'set'}; " in said.err
 
 
+def test_the_record_of_another_run_puts_nothing_back(loaded, live):
+    runs = []
+    for value in ("2", "4"):
+        assert change(loaded, "dfs_replication", value, "--service", "hdfs").code == 0
+        runs.append(run_id(loaded))
+    first, second = (loaded.state / "setting-undo" / f"{run}.json" for run in runs)
+    first.write_bytes(second.read_bytes())
+    said = loaded("playbook", "undo", runs[0], "--yes")
+    assert (said.code, f"it is that of run {runs[1]}" in said.err, live("dfs_replication")) == (1, True, "4"), said.err
+
+
+def test_a_record_that_an_earlier_version_wrote_without_its_run_puts_back(loaded, live):
+    assert change(loaded, "dfs_replication", "2", "--service", "hdfs").code == 0
+    path = loaded.state / "setting-undo" / f"{run_id(loaded)}.json"
+    path.write_text(path.read_text().replace(f',"run":"{path.stem}"', ""))
+    assert path.stem not in path.read_text()
+    assert loaded("playbook", "undo", path.stem, "--yes").code == 0 and live("dfs_replication") is None
+
+
 def test_of_several_sites_what_puts_a_setting_back_says_of_which(loaded):
     path = Path(loaded.config)
     path.write_text(f"{path.read_text().rstrip()}\n  other: {{manager: {{host: cm2, password: prompt}}}}\n")
