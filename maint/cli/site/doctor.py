@@ -349,7 +349,8 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("clock", FAIL, f"it shows {tell_time(now)}", "set the clock (timedatectl)")
     elif ahead:
         words = f"snapshots are from the future: {', '.join(ahead)}"
-        yield Line("clock", FAIL, words, "this clock or theirs was wrong")
+        mend = "this clock or theirs was wrong; where it was theirs, no default takes them, and nothing removes them"
+        yield Line("clock", FAIL, words, f"{mend}: remove their folders by hand, then `maint backup list --rebuild`")
     else:
         yield Line("clock", OK, tell_time(now))
 
