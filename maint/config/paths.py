@@ -12,6 +12,7 @@ SYSTEM_FILE = Path("/etc/maint/config.yaml")
 SYSTEM_STATE = Path("/var/lib/maint")
 SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 SITES_FOLDER = "sites.d"  # beside a configuration file: sites in files of their own
+CLOSED_HINT = "run it as an account that may look there, or name another file with --config or MAINT_CONFIG"
 
 
 def expanded(path: str, environ: Mapping[str, str]) -> str:
@@ -57,6 +58,8 @@ def config_file(
     """
     if named:
         path = Path(expanded(named, environ))
+        if why := unseen(path):
+            raise Invalid(f"the configuration {why}", hint=CLOSED_HINT)
         if not _is_there(path):
             raise Invalid(f"there is no configuration file {path}", hint="--config and MAINT_CONFIG name a file")
         if path.is_fifo():
@@ -67,6 +70,17 @@ def config_file(
     looked = (user, system) if user else (system,)
     found = next((path for path in looked if _is_there(path)), None)
     return (found.resolve() if found else None), looked
+
+
+def unseen(path: Path) -> str:
+    """Return why nobody can tell whether a file is there, such as a folder that is closed to us; "" where we can."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        return f"{path} cannot be looked at: {error.strerror}"
+    return ""
 
 
 def _is_there(path: Path) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from maint.config import yaml
 from maint.config.error_messages import inside, members
-from maint.config.paths import config_file, expanded, state_folder
+from maint.config.paths import CLOSED_HINT, config_file, expanded, state_folder, unseen
 from maint.config.schema import Config, Site, SiteSettings
 from maint.config.sites import Gathered, distinct, gather, read_files, site_names
 from maint.config.suggestions import KeyPath, dotted, meant
@@ -40,7 +40,9 @@ OVERRIDES = {f"MAINT_{key.upper().replace('.', '_')}": key for key in _OVERRIDAB
 _OURS = "MAINT_"
 _ALIKE = 0.75  # from here on two names are one, misspelt
 
-_NO_CONFIG_HINT = "maint config init writes a first configuration; maint lab up brings up a manager to try things on"
+_NO_CONFIG_HINT = (
+    "`maint config init` writes a first configuration; `maint lab up` brings up a manager to try things on"
+)
 
 
 class ConfigFlags(msgspec.Struct, frozen=True):
@@ -223,9 +225,11 @@ class Settings:
 
     def _required(self) -> _Loaded:
         if self._loaded is None:
-            looked = [f"looked for {path}" for path in self._looked]
+            closed = any(map(unseen, self._looked))
+            looked = [unseen(path) or f"looked for {path}" for path in self._looked]
             looked += [f"{given} says nothing; {known} would" for given, known in self.misspelt().items()]
-            raise Invalid("there is no configuration", detail=looked, hint=_NO_CONFIG_HINT)
+            message = "no configuration can be seen" if closed else "there is no configuration"
+            raise Invalid(message, detail=looked, hint=CLOSED_HINT if closed else _NO_CONFIG_HINT)
         return self._loaded
 
 

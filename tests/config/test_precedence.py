@@ -77,6 +77,21 @@ def test_a_named_file_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> N
         load_settings(ConfigFlags(config=str(tmp_path / "none.yaml")), {})
 
 
+def test_a_configuration_that_nobody_may_look_at_is_not_said_to_be_none(tmp_path: Path) -> None:
+    closed = tmp_path / "config.yaml"
+    closed.symlink_to(closed)  # which cannot be looked at, by root neither
+    with pytest.raises(Invalid, match=r"the configuration .*config\.yaml cannot be looked at: Too many") as named:
+        load_settings(ConfigFlags(config=str(closed)), {})
+    own = tmp_path / ".config/maint"
+    own.mkdir(parents=True)
+    (own / "config.yaml").symlink_to("config.yaml")
+    with pytest.raises(Invalid, match="no configuration can be seen") as usual:
+        load_settings(ConfigFlags(), {"HOME": str(tmp_path)}).site()
+    assert any("config.yaml cannot be looked at: Too many" in line for line in usual.value.detail)
+    for caught in (named, usual):
+        assert "an account that may look there" in str(caught.value.hint)
+
+
 def test_without_a_configuration_the_way_to_one_is_named(tmp_path: Path) -> None:
     found = load_settings(ConfigFlags(), {"HOME": str(tmp_path)})
     assert (found.path, found.names) == (None, ())
