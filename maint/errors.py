@@ -238,9 +238,8 @@ class Invalid(Failure):
         self.at = at
         if at and at.file.startswith("--"):  # what an option gives is wrong usage
             self.exit_code = UsageError.exit_code
-        self.otherwise = (
-            f"correct {at.file} at that place, then run it again" if at and at.line else "correct it, then run it again"
-        )
+        what = "it" if at is None else f"{at.file} at that place" if at.line else at.file
+        self.otherwise = f"correct {what}, then run it again"
 
 
 class CannotReach(Failure):

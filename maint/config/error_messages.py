@@ -79,6 +79,7 @@ def typed(model: type[M], values: Mapping[str, object]) -> M:
 def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:
     """Return one error at the first place for all mistakes, each further one a detail line with its own place."""
     first, *others = mistakes
+    hint = hint if first.at is None or first.at.line else None  # an option or a variable stands in no file
     lines = [(f"{one.message}{f' ({one.hint})' if one.hint else ''}", *one.detail) for one in others]
     more = [line for one in lines for line in one]
     message, way = first.message.removeprefix(f"{first.at}: "), first.hint or hint

@@ -21,7 +21,7 @@ from maint.errors import Invalid
 from maint.files import explaining
 
 _FILE = r"[^./\0][^/\0]*"
-_HINT = "maint help configuration describes every key; maint config validate looks at the file again"
+_HINT = "`maint help configuration` describes every key; `maint config validate` looks at the file again"
 _FILE_HINT = f"a file of {SITES_FOLDER} holds `sites:` as the config does, and nothing else"
 
 

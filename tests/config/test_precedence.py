@@ -92,6 +92,18 @@ def test_a_configuration_that_nobody_may_look_at_is_not_said_to_be_none(tmp_path
         assert "an account that may look there" in str(caught.value.hint)
 
 
+def test_what_an_option_or_a_variable_says_is_not_sent_to_the_file(tmp_path: Path) -> None:
+    file = str(write(tmp_path / "c.yaml", ONE))
+    for values, environ in (({"manager.host": ("a b", "--manager")}, {}), ({}, {"MAINT_MANAGER_HOST": "a b"})):
+        with pytest.raises(Invalid) as caught:
+            load_settings(ConfigFlags(config=file, values=values), environ)
+        assert caught.value.way_on == f"correct {next(iter(environ), '--manager')}, then run it again"
+    broken = write(tmp_path / "d.yaml", ONE.replace("cm", "a b"))
+    with pytest.raises(Invalid) as caught:
+        load_settings(ConfigFlags(config=str(broken)), {})
+    assert "`maint config validate` looks at the file again" in str(caught.value.way_on)
+
+
 def test_without_a_configuration_the_way_to_one_is_named(tmp_path: Path) -> None:
     found = load_settings(ConfigFlags(), {"HOME": str(tmp_path)})
     assert (found.path, found.names) == (None, ())
