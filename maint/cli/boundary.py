@@ -27,6 +27,7 @@ from maint.errors import (
     UsageError,
     WorkFailed,
     is_of_a_library,
+    mend_of,
     shortage,
 )
 
@@ -194,7 +195,17 @@ def foreseen(error: BaseException) -> MaintError:
         return error
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError("a name is too long for a file", hint="look at the paths that were given")
-    return _without_room(error) or shortage(error) or _bug(error)
+    return _without_room(error) or shortage(error) or _closed(error) or _bug(error)
+
+
+def _closed(error: BaseException) -> MaintError | None:
+    """Return the failure of a path that this account, or its disk, gives nobody, None where this is something else."""
+    if not (isinstance(error, OSError) and isinstance(error.filename, str)):
+        return None
+    if not (hint := mend_of(error)) and error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ESTALE):
+        return None
+    hint = hint or "name another path, or run it as an account that may look there"
+    return WorkFailed(f"{error.filename} cannot be used: {error.strerror}", hint=hint)
 
 
 def _without_room(error: BaseException) -> MaintError | None:

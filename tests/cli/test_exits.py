@@ -450,6 +450,23 @@ def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
     words = [sys.executable, "-c", "from maint.cli.start import main; main()", "help", "airflow"]
     poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     ended = subprocess.run(words, env=poor, capture_output=True, check=False)
+def test_a_path_that_is_closed_to_the_account_is_told_and_no_bug(tmp_path, capsys):
+    folder = tmp_path / "closed"
+    folder.mkdir(0o600)
+
+    def look():
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            (folder / "named.yaml").exists()
+        finally:
+            os.seteuid(os.getuid())
+
+    assert boundary.guarded(Screen, look) == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "closed/named.yaml cannot be used: Permission denied" in shown and "account that may look" in shown
+
+
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert "backup → verify → copy".encode() in ended.stdout
 
