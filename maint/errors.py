@@ -198,6 +198,7 @@ class UsageError(Failure):
 
     exit_code = 2
 
+    otherwise = "`--help` shows what it takes"  # with the command before it, once that is known
 
 class Mistyped(UsageError):
     """A password that somebody typed is not the one that fits the snapshot `of`, of which that says nothing."""

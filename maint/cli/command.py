@@ -70,7 +70,12 @@ class DeclaredCommand(msgspec.Struct, frozen=True):
                 _refuse_several(said)
                 for key, record in records.items():
                     values[key] = record(**{name: values.pop(name) for name in record.__struct_fields__})
-                return self.function(said, **values)
+                try:
+                    return self.function(said, **values)
+                except UsageError as wrong:
+                    if wrong.way_on == UsageError.otherwise:
+                        wrong.hint = f"`{context.command_path} --help` shows what it takes"
+                    raise
 
             gc.freeze()  # what is imported stays: the garbage of the work alone is looked for
             gc.enable()
@@ -245,7 +250,7 @@ class LazyGroup(TyperGroup):
         try:
             code = super().main(*args, **{**given, "standalone_mode": False})
         except Exception as failed:  # what fails in a command is told there
-            code = _told(failed, words)
+            code = _told(self, failed, words)
         raise SystemExit(code)
 
     def fill(self) -> None:
@@ -282,7 +287,7 @@ class LazyGroup(TyperGroup):
         return self.makers[cmd_name]() if cmd_name in self.makers else None
 
 
-def _told(wrong: Made, words: Sequence[str]) -> int:
+def _told(program: "LazyGroup", wrong: Made, words: Sequence[str]) -> int:
     """Tell what no command tells, and return its exit code; what is asked of the output counts wherever it stands."""
     screen = merged(Flags(), {name: _said(look, words) for name, look in _LOOKS.items()}).screen()
     failure = None if isinstance(wrong, _WrongUsage) else foreseen(wrong)
@@ -294,9 +299,21 @@ def _told(wrong: Made, words: Sequence[str]) -> int:
     if helped and not screen.to_systemd and "json" not in (screen.output, screen.log_format):
         wrong.show()
     else:
-        path = wrong.ctx.command_path if wrong.ctx else "maint"  # an option that lacks its value is of no command
+        path = wrong.ctx.command_path if wrong.ctx else _command_in(program, words)  # one that lacks its value has none
         screen.error(UsageError("Missing command." if helped else message, hint=f"`{path} --help`"))
     return UsageError.exit_code
+
+
+def _command_in(program: Made, words: Sequence[str]) -> str:
+    """Return the command that a call is of, as far as its words name one."""
+    found = ["maint"]
+    for start in range(len(words)):  # what is given to an option may be a command's name, too
+        group, path = program, ["maint"]
+        for word in words[start:]:
+            if isinstance(group, LazyGroup) and (inner := group.get_command(None, word)) is not None:
+                group, path = inner, [*path, word]
+        found = max(found, path, key=len)
+    return " ".join(found)
 
 
 def _said(option: str, words: Sequence[str]) -> str:

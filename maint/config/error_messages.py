@@ -73,7 +73,7 @@ def typed(model: type[M], values: Mapping[str, object]) -> M:
         problem = error.errors()[0]
         key = problem["loc"][0] if problem["loc"] else ""
         words = words_of(problem, None)
-        raise UsageError(f"{key}: {words}" if key else words, hint="`--help` shows what it takes") from None
+        raise UsageError(f"{key}: {words}" if key else words) from None
 
 
 def together(mistakes: Sequence[Invalid], hint: str | None = None) -> Invalid:

@@ -128,6 +128,27 @@ def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_sto
     assert (said.error["exit"], "--help`" in said.error["hint"]) == (2, True)
 
 
+def test_what_names_nothing_is_sent_to_the_help_of_its_own_command(folder):
+    for words in (("setting", "list"), ("setting", "unset", "x"), ("restore", "config")):
+        said = folder(*words, "-o", "json")
+        assert (said.code, said.error["hint"]) == (2, f"`maint {' '.join(words[:2])} --help` shows what it takes")
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("cluster", "stop", "base", "--max-age"), "maint cluster stop"),
+        (("--site", "lab", "vc", "job", "create", "--name"), "maint vc job create"),
+        (("backup", "create", "--dry-run=yes"), "maint backup create"),
+        (("--timeout",), "maint"),
+    ],
+)
+def test_an_option_that_lacks_its_value_sends_to_the_help_of_its_command(words, command):
+    said = maint(*words, "-o", "json")
+    said = said if said.code else maint("-o", "json", *words)
+    assert (said.code, said.error["hint"]) == (2, f"`{command} --help`")
+
+
 @pytest.mark.parametrize("words", [(), ("cluster",)])
 def test_a_noun_without_a_verb_shows_its_help(words):
     said = maint(*words)
