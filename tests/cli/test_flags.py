@@ -128,12 +128,6 @@ def test_wrong_usage_is_exit_2_and_json_where_that_was_asked_for_wherever_it_sto
     assert (said.error["exit"], "--help`" in said.error["hint"]) == (2, True)
 
 
-def test_what_names_nothing_is_sent_to_the_help_of_its_own_command(folder):
-    for words in (("setting", "list"), ("setting", "unset", "x"), ("restore", "config")):
-        said = folder(*words, "-o", "json")
-        assert (said.code, said.error["hint"]) == (2, f"`maint {' '.join(words[:2])} --help` shows what it takes")
-
-
 @pytest.mark.parametrize(
     ("words", "command"),
     [
@@ -147,6 +141,19 @@ def test_an_option_that_lacks_its_value_sends_to_the_help_of_its_command(words, 
     said = maint(*words, "-o", "json")
     said = said if said.code else maint("-o", "json", *words)
     assert (said.code, said.error["hint"]) == (2, f"`{command} --help`")
+
+
+@pytest.mark.parametrize("words", ["cluster", "cluster stop", "vc job", "backup list"])
+def test_who_asks_help_for_a_command_is_told_what_shows_it(words):
+    said = maint("help", *words.split(), "-o", "json")
+    assert (said.code, f"`maint {words} --help`" in said.error["hint"]) == (2, True)
+    assert maint(*words.split(), "--help").code == 0
+
+
+def test_what_names_nothing_is_sent_to_the_help_of_its_own_command(folder):
+    for words in (("setting", "list"), ("setting", "unset", "x"), ("restore", "config")):
+        said = folder(*words, "-o", "json")
+        assert (said.code, said.error["hint"]) == (2, f"`maint {' '.join(words[:2])} --help` shows what it takes")
 
 
 @pytest.mark.parametrize("words", [(), ("cluster",)])

@@ -93,14 +93,20 @@ def text_of(name: str) -> str:
 
 
 @command()
-def topic(flags: Flags, name: Annotated[str, argument("What about.")] = "") -> None:
+def topic(flags: Flags, name: Annotated[list[str] | None, argument("What about.")] = None) -> None:
     """Read a help topic; without one, list them."""
+    _show(flags, " ".join(name or ()))
+
+
+def _show(flags: Flags, name: str) -> None:
     if not name:
         lines = table(["TOPIC", "IS ABOUT"], [[one, TOPICS.get(one, "")] for one in names()])
         flags.screen().emit({"topics": names()}, f"{folded(_FIRST, columns())}\n{lines}")
         return
     if name not in names():
         hint = meant(name, names(), f"there are {', '.join(names())}")
+        if name in COMMANDS or name in TREE.nouns:
+            hint = f"`maint {name} --help` shows it; `maint help commands` shows all commands"
         raise UsageError(f"there is no topic {name!r}", hint=hint)
     text = text_of(name)
     flags.screen().emit({"topic": name, "text": text}, page(text.rstrip(), columns() or _WIDE))
