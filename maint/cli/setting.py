@@ -15,6 +15,7 @@ from maint.config.error_messages import typed
 from maint.deployment.secrets_in_text import without_secrets
 from maint.errors import UsageError
 from maint.model.json import Json
+from maint.model.manager import Place
 from maint.steps.manager.clusters import resolve
 from maint.steps.services.change_setting import is_hidden, is_secret, shown_value
 from maint.steps.services.places import SettingPlaceArguments, find_place
@@ -123,7 +124,9 @@ def set_(
 ) -> int:
     """Set one setting; its old value is kept, and `maint playbook undo RUN` puts it back."""
     if (value is None) == (not secret):
-        hint = f"`maint setting unset {quote(name)}` unsets it"
+        args = typed(SettingPlaceArguments, asdict(place))
+        where = Place(args.cluster, args.service, args.role, args.role_group, hostname=args.host)
+        hint = f"`maint setting unset {quote(name)} {where.options}` unsets it"
         raise UsageError("give a value, or --secret with a reference", hint=hint)
     how: dict[str, Json] = {"secret": secret} if secret else {"value": value}
     return run_step(flags, "setting set", f"Set {name}", "config.set", {**asdict(place), "name": name, **how})

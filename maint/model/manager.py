@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from shlex import quote
 
 import msgspec
 
@@ -82,6 +83,14 @@ class Place(msgspec.Struct, frozen=True):
         if self.host:
             return f"host {self.hostname or self.host}"
         return f"cluster {self.cluster}" if self.is_cluster else "the manager"
+
+    @property
+    def options(self) -> str:
+        """The options by which a command names it."""
+        inner = {"--role": self.role, "--role-group": self.role_group, "--host": self.hostname or self.host}
+        outer = {"--service": self.service, "--cluster": self.cluster}
+        named = {key: name for key, name in inner.items() if name} or {key: name for key, name in outer.items() if name}
+        return " ".join(f"{key} {quote(name)}" for key, name in named.items()) or "--manager"
 
     @property
     def is_cluster(self) -> bool:

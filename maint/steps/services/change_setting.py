@@ -76,7 +76,7 @@ def setting_of(manager: ManagerSight, place: Place, name: str) -> Setting:
 
 def no_setting(place: Place, names: Sequence[str], known: Iterable[str]) -> UnknownName:
     """Return what is said of names that no setting of a place has."""
-    hint = meant(names[0], known, "`maint setting list` shows what there is")
+    hint = meant(names[0], known, f"`maint setting list {place.options} --all` shows what there is")
     return UnknownName(f"{place} has no setting {', '.join(map(repr, names))}", names[0], hint=hint)
 
 
@@ -338,13 +338,14 @@ def keep(site: Site, run: str, one: KeptSetting, value: str | None) -> None:
     _RECORDS.write(site.state, run, _Kept(until, (*before, one)))
 
 
-def old_value(undo: Undo, sealed: str) -> str | None:
+def old_value(undo: Undo, sealed: str, place: Place, name: str) -> str | None:
     """Return a sealed value, None for one that was not set; WorkFailed where it is gone or damaged."""
     try:
         value = json.loads(undo.fetch(sealed))["value"]
     except (NotKept, ValueError, KeyError, TypeError, RecursionError) as failure:
         became = "is not kept any more" if isinstance(failure, NotKept) else "is kept, but damaged"
-        raise WorkFailed(f"the old value {became}", hint="take it from a snapshot: `maint restore config`") from None
+        hint = f"take it from a snapshot: `maint restore config {place.options} --property {name}`"
+        raise WorkFailed(f"the old value {became}", hint=hint) from None
     return value if isinstance(value, str) else None
 
 

@@ -166,7 +166,8 @@ class PutSettingsBack(Step[UndoSettingsArguments]):
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         if action.effect is Effect.READ:
             return skipped(action.summary)
-        wanted = old_value(site.undo, str(action.arguments["sealed"]))
+        kept, name = (str(action.arguments[key]) for key in ("sealed", "name"))
+        wanted = old_value(site.undo, kept, place_from(action.arguments), name)
         return (yield from change_setting.carry_out(site, work, change_setting.planned(action, wanted)))
 
 

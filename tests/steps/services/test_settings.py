@@ -1,6 +1,7 @@
 """One setting is changed, its old value kept; nobody else's change is undone, no secret shown, no mask written."""
 
 import re
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -399,8 +400,21 @@ NOWHERE = {  # what is typed → what is said, which names the way on
     ("service", "restart", "qqq", "--dry-run"): "`maint service list`",
     ("restore", "config", "--service", "qqq", "--dry-run"): "`maint service list`",
     ("restore", "config", "--host", "qqq", "--dry-run"): "`maint host list`",
-    ("restore", "config", "--service", "hdfs", "--property", "qqq", "--dry-run"): "`maint setting list`",
+    ("restore", "config", "--service", "hdfs", "--property", "qqq", "--dry-run"): "`maint setting list --service hdfs",
 }
+PLACES = (
+    ("--service", "hdfs"), ("--role-group", "hdfs-DATANODE-BASE"), ("--host", "ds-01.example.internal"), ("--manager",)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_said_to_list_or_unset_the_settings_of_a_place_does_so(loaded, place):
+    lists = loaded("setting", "set", "qqq", "1", *place, "-o", "json").error["hint"]
+    assert loaded(*shlex.split(lists.split("`")[1])[1:], "-o", "json").json["settings"]
+    known = next(one["name"] for one in loaded("setting", "list", *place, "--all", "-o", "json").json["settings"])
+    unsets = loaded("setting", "set", known, *place, "-o", "json").error["hint"]
+    said = loaded(*shlex.split(unsets.split("`")[1])[1:], "--dry-run")
+    assert said.code in (0, 5) and known in said.out + said.err, said.err
 
 
 def test_a_name_that_does_not_exist_ends_with_2_and_a_way_on(loaded):
