@@ -32,12 +32,20 @@ from tests.steps.operator import maint
         ("setting", "unset", "n", "--cluster", "base", "--service=", "--yes"),
         ("vc", "run", "list", "--filter", ""),
         ("vc", "resource", "delete-file", "--name", "code", "--resource-path", "", "--yes"),
+        ("vc", "job", "delete", "--name", "", "--if-exists", "--yes"),
+        ("vc", "resource", "upload", "--name", "code", "--local-path", "", "--yes"),
+        ("vc", "resource", "create", "--name", " ", "--yes"),
     ],
 )
 def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:
     said = maint(*words, MAINT_CONFIG="/nowhere/config.yaml")
     assert said.code == 2
     assert "it is empty" in said.err
+
+
+def test_what_must_be_given_is_not_said_to_be_left_out() -> None:
+    said = maint("cluster", "stop", "", "-o", "json")
+    assert (said.code, said.error["message"].rpartition(": ")[2]) == (2, "it is empty; say which is meant")
 
 
 def test_left_out_is_not_empty() -> None:

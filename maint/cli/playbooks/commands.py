@@ -29,6 +29,7 @@ from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.render import from_file
 from maint.report.run import write
 from maint.steps.services.change_setting import promised
+from maint.steps.snapshots.retention import stated
 
 _WORDS = "maint.words"  # what was typed, kept for the help, which is shown before anything is parsed
 Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
@@ -160,6 +161,7 @@ def dismiss(
     flags: Flags, reason: Annotated[str, option("--reason", "Why, for the history.")], run_id: NamedRun = ""
 ) -> int:
     """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
+    stated(reason)
     return run_playbook.dismiss(flags, run_id, reason)
 
 

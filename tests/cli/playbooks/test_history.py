@@ -187,6 +187,11 @@ def test_a_run_that_left_something_out_is_partly_done_wherever_it_is_told(tmp_pa
 
 
 def test_a_playbook_that_never_ran_is_said_to_have_no_runs(operator: Operator) -> None:
+def test_a_run_is_not_given_up_without_a_reason(operator: Operator) -> None:
+    said = operator("playbook", "dismiss", "--reason", " ", "-o", "json")
+    assert (said.code, said.error["message"]) == (3, "a reason is needed")
+
+
     said = operator("playbook", "history", "--playbook", "frist")
     assert (said.code, "no run of 'frist' is kept; " in said.err) == (0, True)
     for known in listed(operator):
