@@ -83,7 +83,7 @@ def action_json(action: Action, ended: Event | Result) -> Json:
     """Return how an action ended, as commands print it."""
     head = {"name": action.name, "kind": action.kind, "target": action.target}
     outcome = ended.outcome.value if ended.outcome else None
-    return {**head, "outcome": outcome, "detail": ended.detail, "value": ended.value}
+    return {**head, "outcome": outcome, "partly": ended.partly, "detail": ended.detail, "value": ended.value}
 
 
 def command_to_resume(run: str, needs: Sequence[str]) -> str:

@@ -79,7 +79,9 @@ _OBJECTS = a_list(OBJECT)
 _FILES = a_list(an_object({"path": TEXT, "content": TEXT}))
 _NAMED = a_list(an_object({"name": TEXT}))
 _PLAN: Mapping[str, Json] = {"plan": ref("plan"), "digest": TEXT, "fingerprint": TEXT}
-_DONE = an_object({**dict.fromkeys(("name", "kind", "target", "outcome", "detail"), TEXT), "value": ANY})
+_DONE = an_object(
+    {**dict.fromkeys(("name", "kind", "target", "outcome", "detail"), TEXT), "partly": FLAG, "value": ANY}
+)
 _RUN: Mapping[str, Json] = {
     "run": TEXT, "playbook": TEXT, "actions": a_list(_DONE), "report": an_object({}, md=TEXT, html=TEXT),
 }  # fmt: skip

@@ -175,7 +175,8 @@ def test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_sta
 def test_a_run_that_left_something_out_is_partly_done_wherever_it_is_told(tmp_path: Path) -> None:
     with Lab(tmp_path / "lab", Options(switches=FAST)) as lab:
         found = Operator(lab)
-        assert found("backup", "create").code == 7  # the manager redacts
+        said = found("backup", "create", "-o", "json")
+        assert (said.code, [one["partly"] for one in said.json["actions"]]) == (7, [True])  # the manager redacts
         ran = found("playbook", "history", "-o", "json").json["runs"][0]
         assert (ran["state"], [one["state"] for one in ran["attempts"]]) == ("partly", ["partly"])
         assert [listed(found, "--outcome", state) for state in ("partly", "done")] == [["export"], []]
@@ -186,12 +187,12 @@ def test_a_run_that_left_something_out_is_partly_done_wherever_it_is_told(tmp_pa
         assert (said.code, "no run of this site stopped before its end" in said.err) == (0, True)
 
 
-def test_a_playbook_that_never_ran_is_said_to_have_no_runs(operator: Operator) -> None:
 def test_a_run_is_not_given_up_without_a_reason(operator: Operator) -> None:
     said = operator("playbook", "dismiss", "--reason", " ", "-o", "json")
     assert (said.code, said.error["message"]) == (3, "a reason is needed")
 
 
+def test_a_playbook_that_never_ran_is_said_to_have_no_runs(operator: Operator) -> None:
     said = operator("playbook", "history", "--playbook", "frist")
     assert (said.code, "no run of 'frist' is kept; " in said.err) == (0, True)
     for known in listed(operator):
