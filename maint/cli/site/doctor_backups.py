@@ -71,8 +71,13 @@ def _reached(site: ConfiguredSite, label: str, copy: Store) -> Iterator[Line]:
     taken = lacking or first & known & {*doubtful}
     again = "`maint backup create` copies what is lacking, or not sound" if taken else ""
     mend = again or (f"maint backup verify {doubtful[-1]} --store {copy.location}" if doubtful else "")
-    closed = unwritable(label, existing(Path(copy.location)), _OWNER) if copy.location.startswith("/") else ()
-    yield from [*closed] or [Line(label, WARN if mend else OK, words, mend)]
+    line = Line(label, WARN if mend else OK, words, mend)
+    if copy.location.startswith("/"):
+        if full := "; ".join(short(folder := Path(copy.location), max(largest(site), LEAST))):
+            line = Line(label, FAIL if lacking else WARN, f"{words}; {full}", "make room, or prune")
+        yield from [*unwritable(label, existing(folder), _OWNER)] or [line]
+        return
+    yield line
 
 
 def snapshots(site: ConfiguredSite) -> Iterator[Line]:

@@ -577,6 +577,21 @@ def test_a_copy_that_lacks_snapshots_is_no_copy_of_them(loaded):
     assert (copy["state"], "0 snapshots; it lacks 1" in copy["words"]) == ("warn", True)
 
 
+@pytest.mark.parametrize("lacks", [True, False])
+def test_a_copy_whose_disk_is_full_is_not_said_to_be_mended_by_the_next_backup(loaded, monkeypatch, lacks):
+    path = loaded.lab.folder / "config.yaml"
+    path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
+    if not lacks:
+        assert loaded("playbook", "run", "copy", "--yes").code == 0
+    place, real = loaded.lab.folder / "second", shutil.disk_usage
+    place.mkdir(exist_ok=True)
+    full = real(place)._replace(free=4096)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full if str(path) == str(place) else real(path))
+    (copy,) = [one for label, one in checks(loaded("doctor", "-o", "json")).items() if label.startswith("copy ")]
+    assert (copy["state"], copy["hint"]) == ("FAIL" if lacks else "warn", "make room, or prune")
+    assert "second has 4.1 kB free" in copy["words"]
+
+
 def test_a_copy_that_was_seen_to_be_damaged_is_no_good_copy(loaded):
     path = loaded.lab.folder / "config.yaml"
     path.write_text(path.read_text().replace("    backup:\n", "    backup:\n      copies: [second]\n"))
