@@ -7,7 +7,7 @@ from maint.cli.command import command
 from maint.cli.completion.names import remember
 from maint.cli.composition import ConfiguredSite
 from maint.cli.open_site import opened
-from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option
+from maint.cli.options import GUARDS, Flags, SafetyWindow, argument, option, seconds_of
 from maint.cli.restore import restore_preview
 from maint.cli.run_playbook import carry_out, run_plan
 from maint.cli.screen import Screen, table
@@ -121,6 +121,7 @@ def list_clusters(flags: Flags) -> None:
 @command(GUARDS, playbooks=("stop-cluster",))
 def stop_cluster(flags: Flags, name: Name, max_age: MaxAge = "24h") -> int:
     """Stop a cluster, once a restorable backup proves that it can come back."""
+    seconds_of("--max-age", max_age)
     return carry_out(flags, "stop-cluster", {"cluster": name, "max_age": max_age})
 
 
@@ -142,6 +143,7 @@ def delete_cluster(
     """Stop and delete a cluster, and clean an ECS cluster's hosts, once a restorable backup proves a way back."""
     if api_only and reboot:
         raise UsageError("--api-only touches no host, and --reboot starts hosts anew", hint="leave one of them out")
+    seconds_of("--max-age", max_age)
     given: dict[str, Json] = {"cluster": name, "max_age": max_age, "open_window": open_window}
 
     def make(site: ConfiguredSite, _: Screen) -> Plan:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-_DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
+_DURATION = r"(?a)(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _STAMP = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 _SEVERAL = r"(?<![aeiou])y$"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -238,7 +238,7 @@ class Notify(Step[NotifyArguments]):
         return done(words, {"told": len(told) - len(trouble), "trouble": trouble})
 
 
-_CLOCK = r"([01]\d|2[0-3]):([0-5]\d)"
+_CLOCK = r"(?a)([01]\d|2[0-3]):([0-5]\d)"
 _EVERY = 5.0  # seconds between two words about how long it still takes
 
 

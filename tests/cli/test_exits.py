@@ -174,6 +174,11 @@ def test_an_unknown_cluster_that_a_command_names_is_exit_2_with_the_nearest_name
     assert loaded.sent == []
 
 
+def test_an_age_that_is_none_is_told_with_the_option_that_gave_it(loaded):
+    for words in (("cluster", "stop", "base"), ("cluster", "delete", "base"), ("doctor",)):
+        said = loaded(*words, "--max-age", "\N{ARABIC-INDIC DIGIT THREE}h", "--dry-run", "-o", "json")
+        assert (said.code, said.error["message"].partition(" ")[0]) == (2, "--max-age:"), said.err
+
 def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
     said = loaded("restore", "plan", "--map-host", "nowhere=base-01.example.internal")
     assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err
