@@ -179,6 +179,11 @@ def test_an_age_that_is_none_is_told_with_the_option_that_gave_it(loaded):
         said = loaded(*words, "--max-age", "\N{ARABIC-INDIC DIGIT THREE}h", "--dry-run", "-o", "json")
         assert (said.code, said.error["message"].partition(" ")[0]) == (2, "--max-age:"), said.err
 
+
+def test_a_store_that_holds_nothing_is_named_where_its_snapshots_are_listed(loaded, tmp_path):
+    said = loaded("backup", "list", "--store", str(tmp_path / "mistyped"))
+    assert (said.code, f"no snapshot of lab in {tmp_path / 'mistyped'}" in said.out) == (0, True), said.err
+
 def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
     said = loaded("restore", "plan", "--map-host", "nowhere=base-01.example.internal")
     assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err

@@ -119,7 +119,7 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
             "last_verified": data,
             "last_drill": drill.to_json(now) if drill else None,
         },
-        f"{listed}\n{words}" if known else words,
+        f"{listed}\n{words}" if known else f"no snapshot of {site.settings.name} in {site.store.location}\n{words}",
     )
 
 
