@@ -184,6 +184,13 @@ def test_a_store_that_holds_nothing_is_named_where_its_snapshots_are_listed(load
     said = loaded("backup", "list", "--store", str(tmp_path / "mistyped"))
     assert (said.code, f"no snapshot of lab in {tmp_path / 'mistyped'}" in said.out) == (0, True), said.err
 
+
+def test_a_job_that_no_schedule_starts_is_not_said_to_be_awake(loaded):
+    assert loaded("vc", "job", "pause", "--name", "order-report", "--yes").code == 0
+    said = loaded("vc", "job", "unpause", "--name", "order-report", "--yes")
+    assert (said.code, said.err.count("no schedule of it is on, so it does not start by itself")) == (0, 2), said.err
+
+
 def test_an_unknown_host_that_a_command_names_is_exit_2(loaded):
     said = loaded("restore", "plan", "--map-host", "nowhere=base-01.example.internal")
     assert (said.code, "has no host 'nowhere'" in said.err) == (2, True), said.err
@@ -443,23 +450,6 @@ def test_where_the_system_gives_nothing_more_a_command_says_so_and_is_no_bug(err
     assert "raise the limits" in shown and "bug" not in shown
 
 
-def test_a_run_that_the_system_gives_nothing_more_ends_in_order_and_is_taken_up(loaded, monkeypatch):
-    def lacking(*_):
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(SnapshotWriter, "__enter__", lacking)
-        said = loaded("backup", "create", "--yes")
-    assert (said.code, "bug" in said.err) == (1, False), said.err
-    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
-    assert run["state"] == "failed" and f"maint playbook resume {run['id']}" in said.err
-    assert loaded("playbook", "resume", run["id"]).code == 7  # redacted
-
-
-def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
-    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "help", "airflow"]
-    poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
-    ended = subprocess.run(words, env=poor, capture_output=True, check=False)
 def test_a_path_that_is_closed_to_the_account_is_told_and_no_bug(tmp_path, capsys):
     folder = tmp_path / "closed"
     folder.mkdir(0o600)
@@ -477,6 +467,23 @@ def test_a_path_that_is_closed_to_the_account_is_told_and_no_bug(tmp_path, capsy
     assert "closed/named.yaml cannot be used: Permission denied" in shown and "account that may look" in shown
 
 
+def test_a_run_that_the_system_gives_nothing_more_ends_in_order_and_is_taken_up(loaded, monkeypatch):
+    def lacking(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SnapshotWriter, "__enter__", lacking)
+        said = loaded("backup", "create", "--yes")
+    assert (said.code, "bug" in said.err) == (1, False), said.err
+    run = loaded("playbook", "history", "-o", "json").json["runs"][-1]
+    assert run["state"] == "failed" and f"maint playbook resume {run['id']}" in said.err
+    assert loaded("playbook", "resume", run["id"]).code == 7  # redacted
+
+
+def test_in_a_locale_without_our_characters_a_program_still_reads_utf_8():
+    words = [sys.executable, "-c", "from maint.cli.start import main; main()", "help", "airflow"]
+    poor = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    ended = subprocess.run(words, env=poor, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert "backup → verify → copy".encode() in ended.stdout
 

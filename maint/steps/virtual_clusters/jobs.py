@@ -188,6 +188,7 @@ class PauseJob(VcStep[PauseJobArguments]):
         words = "pause the schedule" if args.paused else "let the schedule go on (a start in the past fires at once)"
         seen = "it is so already" if job.paused is args.paused else ""
         words = f"{words} of job {args.job}{f' ({seen})' if seen else ''}"
+        words += "" if args.paused else _without_schedule(job)
         yield self.action(f"job {args.job}", words, args.model_dump(), seen=seen, idle=bool(seen))
 
     def carry_out(self, action: Action, site: Site, work: Work) -> Progress:
@@ -198,4 +199,10 @@ class PauseJob(VcStep[PauseJobArguments]):
         if job.paused is paused:
             return unchanged(f"the schedule of {name} is {words} already")
         (cluster.pause if paused else cluster.unpause)(name)
-        return done(f"the schedule of {name} is {words}")
+        return done(f"the schedule of {name} is {words}{'' if paused else _without_schedule(job)}")
+
+
+def _without_schedule(job: Job) -> str:
+    """Return what is said of a job that starts at no time, paused or not: a DAG says by itself when it runs."""
+    alone = job.scheduled or job.type == "airflow"
+    return "" if alone else "; but no schedule of it is on, so it does not start by itself"
