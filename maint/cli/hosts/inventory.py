@@ -173,7 +173,8 @@ def _emit(screen: Screen, seen: Sequence[Presented], recorded: Sequence[Presente
          "standing": None if one.reason else one.standing.value, "reason": one.reason, "recorded": one.host in kept}
         for one in seen
     ]  # fmt: skip
-    screen.emit({"hosts": data}, f"{show_count(len(kept), 'key')} recorded" if kept else "no key recorded")
+    none = "no key recorded" + ": each is known already" * all(one.standing is Standing.KNOWN for one in seen)
+    screen.emit({"hosts": data}, f"{show_count(len(kept), 'key')} recorded" if kept else none)
 
 
 def _warn_of_others(screen: Screen, site: ConfiguredSite, recorded: Sequence[Presented]) -> None:

@@ -28,6 +28,7 @@ def test_known_hosts_need_nothing(operator: Operator, known: Path) -> None:
     assert said.code == 0
     assert {host["standing"] for host in said.json["hosts"]} == {"known"}
     assert known.read_bytes() == before
+    assert "no key recorded: each is known already" in operator("host", "trust").out
 
 
 def test_an_unknown_key_is_shown_and_recorded_on_a_yes(operator: Operator, known: Path) -> None:
