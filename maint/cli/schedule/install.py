@@ -69,7 +69,8 @@ def form_of(form: str) -> str:
 def request_of(wanted: ScheduleOptions, form: str, folder: str = "") -> ScheduleRequest:
     """Return the schedule that the flags ask for."""
     place = absolute(folder) if folder else None
-    drill, verify = (calendar(one, "", wanted.jitter) if one else None for one in (wanted.drill, wanted.verify))
+    given = {"--drill": wanted.drill, "--verify": wanted.verify}
+    drill, verify = (calendar(at, "", wanted.jitter, flag) if at else None for flag, at in given.items())
     rhythm = calendar(wanted.at, wanted.every, wanted.jitter)
     return ScheduleRequest(rhythm, form_of(form), wanted.user, wanted.prune, drill, place, verify)
 

@@ -16,12 +16,13 @@ from maint.config.paths import expanded
 from maint.config.precedence import OVERRIDES, Settings
 from maint.config.schema import SiteSettings
 from maint.errors import Refused, UsageError, WorkFailed
+from maint.model.formatting import show_duration
 from maint.render import from_file
 from maint.snapshots.retention_policy import required
 
 STATE_DIRECTORY = Path("/var/lib/maint")  # what `StateDirectory=maint` makes
 USUAL = "02:15"
-_AT = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
+_AT = re.compile(r"(?a)(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?([01]\d|2[0-3]):([0-5]\d)")
 _MOST_JITTER = 900.0
 _CRON_LONGEST = 998  # bytes of a command; cron passes over the whole file where one is longer (crontab(5))
 
@@ -34,27 +35,32 @@ class Calendar(msgspec.Struct, frozen=True):
     jitter: float
 
 
-def calendar(at: str, every: str, jitter: str = "") -> Calendar:
+def calendar(at: str, every: str, jitter: str = "", flag: str = "--at") -> Calendar:
     """Return the rhythm that the operator asks for; both left out is every day at 02:15.
 
     Args:
         at: a time of day such as `02:15` or `Sun 02:15`.
         every: a duration that divides an hour or a day evenly, such as `30m`, `6h` or `24h`.
         jitter: how far runs may be spread; a tenth of the time between two, at most 15m, when left out.
+        flag: the option that gives the time of day.
 
     Raises:
         UsageError: one of them makes no sense, or both are given.
     """
     if at and every:
         raise UsageError("--at and --every exclude each other", hint="--at 02:15, or --every 6h")
-    on, cron, period = _every(every) if every else _at(at or USUAL)
-    return Calendar(on, cron, seconds_of("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10))
+    on, cron, period = _every(every) if every else _at(at or USUAL, flag)
+    spread = seconds_of("--jitter", jitter) if jitter else min(_MOST_JITTER, period / 10)
+    if spread >= period:
+        hint = f"less than the {show_duration(period)} between two runs, such as 10m"
+        raise UsageError(f"--jitter {jitter} would let runs of the schedule fall out", hint=hint)
+    return Calendar(on, cron, spread)
 
 
-def _at(text: str) -> tuple[str, str, float]:
+def _at(text: str, flag: str) -> tuple[str, str, float]:
     found = _AT.fullmatch(text)
     if not found:
-        raise UsageError(f"--at {text!r} is not a time of day", hint="such as --at 02:15 or --at 'Sun 02:15'")
+        raise UsageError(f"{flag} {text!r} is not a time of day", hint=f"such as {flag} 02:15 or {flag} 'Sun 02:15'")
     day, hour, minute = found.groups()
     on = f"{day} *-*-* {hour}:{minute}:00" if day else f"*-*-* {hour}:{minute}:00"
     return on, f"{int(minute)} {int(hour)} * * {day or '*'}", 604800.0 if day else 86400.0
@@ -69,7 +75,7 @@ def _every(text: str) -> tuple[str, str, float]:
     if hours in (1, 2, 3, 4, 6, 8, 12):
         return f"*-*-* 00/{hours:.0f}:00:00", f"0 */{hours:.0f} * * *", seconds
     if hours == 24:
-        return _at(USUAL)
+        return _at(USUAL, "--at")
     raise UsageError(
         f"--every {text} does not divide an hour or a day evenly",
         hint="such as 15m, 30m, 1h, 6h, 12h or 24h; for once a week: --at 'Sun 02:15'",

@@ -357,14 +357,31 @@ def test_a_rhythm_is_spelled_for_both(at, every, systemd, cron):
 
 @pytest.mark.parametrize(
     ("at", "every"),
-    [("24:00", ""), ("2:15", ""), ("Sunday 02:15", ""), ("", "7m"), ("", "5h"), ("", "90m"), ("", "0s"), ("", "x"),
-     ("02:15", "6h"), ("", "20s")],
+    [("24:00", ""), ("2:15", ""), ("0\N{ARABIC-INDIC DIGIT TWO}:15", ""),
+     ("Sunday 02:15", ""), ("", "7m"), ("", "5h"), ("", "90m"), ("", "0s"), ("", "x"),
+     ("02:15", "6h"), ("", "20s"), ("", "\N{ARABIC-INDIC DIGIT THREE}0m")],
 )  # fmt: skip
 def test_a_rhythm_that_cannot_be_kept_is_refused(at, every):
     with pytest.raises(UsageError):
         calendar(at, every)
 
 
+def test_a_jitter_by_which_runs_would_fall_out_is_refused():
+    assert calendar("", "1h", "59m").jitter == 3540
+    for every, jitter in (("1h", "1h"), ("", "99d")):
+        with pytest.raises(UsageError, match="would let runs of the schedule fall out"):
+            calendar("", every, jitter)
+
+
+@pytest.mark.parametrize("flag", ["--at", "--drill", "--verify"])
+def test_a_time_that_is_none_is_told_with_the_option_that_gave_it(config, units, flag):
+    said = install(config(), units, flag, "late", "-o", "json")
+    assert (said.code, said.error["message"]) == (2, f"{flag} 'late' is not a time of day")
+    assert f"{flag} 02:15" in said.error["hint"]
+
+
+def test_a_place_that_is_only_looked_at_is_not_said_to_be_changed(config, tmp_path):
+    (tmp_path / "file").write_text("")
 def test_systemd_reads_the_rhythms_as_they_are_meant():
     program = shutil.which("systemd-analyze")
     if program is None:
