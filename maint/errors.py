@@ -141,6 +141,7 @@ _MENDS = {
     errno.ENOSPC: "make room there, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
+    errno.ENOTDIR: "a file is where a folder must be: look at the path, or name another folder",
     errno.EISDIR: "name another file; or, if maint named it, a folder lies in the place of that file: move it away",
 }
 
@@ -197,8 +198,8 @@ class UsageError(Failure):
     """The command line makes no sense."""
 
     exit_code = 2
-
     otherwise = "`--help` shows what it takes"  # with the command before it, once that is known
+
 
 class Mistyped(UsageError):
     """A password that somebody typed is not the one that fits the snapshot `of`, of which that says nothing."""

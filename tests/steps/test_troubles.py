@@ -67,7 +67,7 @@ def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
         finally:
             os.seteuid(os.getuid())
     assert said.code == 1, said.err
-    assert "cannot be changed: Permission denied" in said.err and "--user" in said.err
+    assert "cannot be read: Permission denied" in said.err and "--user" in said.err
 
 
 def test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it(loaded: Operator) -> None:

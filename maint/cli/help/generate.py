@@ -24,7 +24,7 @@ from maint.cli.schedule.units import files_of
 from maint.config.paths import absolute, changelog
 from maint.config.schema import BackupSettings
 from maint.errors import UsageError
-from maint.files import replace, writing
+from maint.files import make_folder, replace, writing
 from maint.model.formatting import show_count, show_duration
 from maint.render import from_file
 
@@ -166,7 +166,7 @@ def save(files: Mapping[Path, str]) -> None:
     """Write files that anybody may read, over what is there; WorkFailed: one cannot be written."""
     for path, text in files.items():
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, 0o755)
             replace(path, text.encode(), mode=0o644)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from maint.config.schema import SiteSettings
 from maint.errors import Refused, WorkFailed
-from maint.files import explaining, remove, replace
+from maint.files import explaining, make_folder, remove, replace
 
 MANAGED = Path("/run/systemd/system")  # exists where systemd runs the machine
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -18,6 +18,7 @@ CRON_FILES = Path("/etc/cron.d")
 OWN_CRONTAB = Path("crontab -e")  # no folder of ours: what it is shown under
 MARK = "# maint-schedule"
 FORMS = ("systemd", "cron")
+_ANOTHER = "run it as root, or with --user for units of your own, or --folder DIR for another place"
 
 
 class ScheduleFile(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ def folder_of(form: str, user: bool, environ: Mapping[str, str]) -> Path:
 
 def is_ours(path: Path) -> bool:
     """Whether a file is there that an installation wrote."""
-    with _changing(path):
+    with _seeing(path):
         try:
             return path.read_text("utf-8", "replace").startswith(MARK)
         except FileNotFoundError:
@@ -48,7 +49,7 @@ def is_ours(path: Path) -> bool:
 
 def text_of(path: Path) -> str:
     """Return what a file holds, "" where there is none."""
-    with _changing(path):
+    with _seeing(path):
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
 
@@ -71,7 +72,7 @@ def playbooks(site: SiteSettings, *, user: bool, folder: Path | None) -> Mapping
 
 def state_of(file: ScheduleFile) -> str:
     """Return `missing`, `installed`, `differs` (ours, but other than it would be written now) or `foreign`."""
-    with _changing(file.path):
+    with _seeing(file.path):
         if not file.path.exists():
             return "missing"
     if not is_ours(file.path):
@@ -96,7 +97,7 @@ def refuse_foreign(files: Sequence[ScheduleFile], site: str) -> None:
 def write(file: ScheduleFile) -> None:
     """Write a file whole, so that it outlives a power cut; WorkFailed: it cannot be written."""
     with _changing(file.path):
-        file.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.path.parent, 0o755)
         replace(file.path, file.content.encode(), mode=0o644)
 
 
@@ -124,5 +125,8 @@ def systemctl(*words: str, user: bool) -> str:
 
 
 def _changing(path: Path) -> AbstractContextManager[None]:
-    hint = "run it as root, or with --user for units of your own, or --folder DIR for another place"
-    return explaining(f"{path} cannot be changed", hint, WorkFailed)
+    return explaining(f"{path} cannot be changed", _ANOTHER, WorkFailed)
+
+
+def _seeing(path: Path) -> AbstractContextManager[None]:
+    return explaining(f"{path} cannot be read", _ANOTHER, WorkFailed)

@@ -382,6 +382,12 @@ def test_a_time_that_is_none_is_told_with_the_option_that_gave_it(config, units,
 
 def test_a_place_that_is_only_looked_at_is_not_said_to_be_changed(config, tmp_path):
     (tmp_path / "file").write_text("")
+    for words in (("show",), ("install", "--yes")):
+        said = maint("schedule", *words, "--config", str(config()), "--folder", str(tmp_path / "file"), "-o", "json")
+        assert (said.code, "cannot be read: Not a directory" in said.error["message"]) == (1, True), said.err
+        assert "a file is where a folder must be" in said.error["hint"]
+
+
 def test_systemd_reads_the_rhythms_as_they_are_meant():
     program = shutil.which("systemd-analyze")
     if program is None:
