@@ -430,7 +430,7 @@ resume took up a trifle in the place of the run that matters
     cli/monitoring/test_notices.py::test_a_run_that_cannot_begin_is_told_and_a_dismissed_one_raises_nothing
 nobody knew who ran what with which version
     cli/playbooks/test_history.py::test_each_run_says_who_with_which_version_and_each_attempt
-    cli/playbooks/test_history.py::test_the_report_says_so_too
+    cli/playbooks/test_history.py::test_the_report_says_who_took_the_run_up_each_attempt_and_the_time_of_each_step
 reports and journals grew for ever
     cli/playbooks/test_history.py::test_old_runs_go_with_all_that_lies_beside_them_but_what_may_be_taken_up_stays
 a full disk was found only once the manager had been restarted

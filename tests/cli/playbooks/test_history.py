@@ -69,7 +69,7 @@ def test_each_run_says_who_with_which_version_and_each_attempt(operator: Operato
     assert f"dismissed by {actor()}: not wanted" in out
 
 
-def test_the_report_says_so_too(operator: Operator) -> None:
+def test_the_report_says_who_took_the_run_up_each_attempt_and_the_time_of_each_step(operator: Operator) -> None:
     run_id = operator("playbook", "history", "-o", "json").json["runs"][0]["id"]
     text = (operator.state / "reports" / f"{run_id}.md").read_text()
     assert f"| taken up by | {actor()}" in text
