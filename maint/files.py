@@ -412,8 +412,10 @@ def decoded(content: bytes, kind: type[Kind]) -> Kind:
         raise Damaged(str(error)) from None
 
 
-def read_private(path: Path) -> bytes | None:
-    """Return a file, or None where there is none; Invalid where others can read it, or it is not a plain file."""
+def read_private(path: Path, largest: int = LARGEST) -> bytes | None:
+    """Return a file, or None where there is none; Invalid where others can read it, it is not a plain file, or it has
+    more than `largest` bytes.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would be waited for
     except FileNotFoundError:
@@ -431,9 +433,9 @@ def read_private(path: Path) -> bytes | None:
                 f"{path} can be read by others (mode {mode & 0o777:04o})", hint=f"chmod 600 {shlex.quote(str(path))}"
             )
         with open(handle, "rb", closefd=False) as file:
-            content = _at_most(file, LARGEST + 1)
-        if len(content) > LARGEST:
-            raise Invalid(f"{path} has more than {LARGEST} bytes", hint="is it the right file?")
+            content = _at_most(file, largest + 1)
+        if len(content) > largest:
+            raise Invalid(f"{path} has more than {largest} bytes", hint="is it the right file?")
         return content
     finally:
         os.close(handle)

@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from maint.adapters.sign import ONLY_COPY
 from maint.errors import Invalid, NoKeyFits, NotKept, WorkFailed
-from maint.files import create, read_private, refuse_filling, remove
+from maint.files import LARGEST, create, read_private, refuse_filling, remove
 from maint.model.secret import Secret
 from maint.ports import Seal
 
 T = TypeVar("T")
 _SMALL = 1024 * 1024  # bytes that are sealed on a disk that is nearly full, too: what puts things back needs them
+_LARGEST = LARGEST + 1024 * 1024  # bytes of what is kept: sealing adds to what cannot be compressed
 _FROM_A_COPY = "bring the state folder's `undo` back from a copy; without one, put back by hand what was there"
 _THAT_KEY = "put the key back from where a copy of it is kept; without it these copies are lost"
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -52,7 +53,7 @@ class SealedUndo:
         """Return the content; NotKept: no such name; WorkFailed: damaged, or kept under another name; Invalid: no key,
         or others can read it.
         """
-        sealed = read_private(self._path(name)) if _NAME.fullmatch(name) else None
+        sealed = read_private(self._path(name), _LARGEST) if _NAME.fullmatch(name) else None
         if sealed is None:
             raise NotKept(
                 f"what was kept to take this back is gone: {self._folder / name}",

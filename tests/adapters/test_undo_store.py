@@ -1,5 +1,6 @@
 """What is kept for undoing: sealed, private, and gone when dropped."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from maint.adapters.seal import AgeSeal
 from maint.adapters.undo_store import SealedUndo
 from maint.errors import Invalid, NoKeyFits, NotKept, NotWritten, WorkFailed
+from maint.steps.hosts.files import LARGEST
 
 
 @pytest.fixture
@@ -40,6 +42,11 @@ def test_nothing_on_disk_shows_the_content_or_can_be_read_by_others(undo: Sealed
         assert b"canary" not in path.read_bytes()
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_largest_file_of_a_host_is_fetched_though_it_cannot_be_compressed(undo: SealedUndo) -> None:
+    content = random.Random(1).randbytes(LARGEST)
+    assert undo.fetch(undo.keep(content)) == content
 
 
 def test_what_was_dropped_is_gone_and_dropping_again_is_no_error(undo: SealedUndo) -> None:
