@@ -87,6 +87,7 @@ PROVOKED: dict[str, dict[str, str]] = {
         "audit-only, cannot be restored": "steps/guards/test_clusters.py::test_before_a_delete_the_present_state_is_kept_and_said_to_be_audit_only",
         "is stored, and must not be relied on": "snapshots/test_verify.py::test_a_backup_that_fails_its_own_verification_is_no_success",
         "is not what was stored": "snapshots/test_parts.py::test_what_a_store_swaps_after_the_proof_is_never_used",
+        "the manifest belongs to": "cli/backup/test_verify_words.py::test_a_renamed_site_is_told_as_that_and_condemned_by_nobody",
         "is not shown there any more": "cli/site/test_doctor.py::test_a_store_that_hides_the_only_restorable_snapshot_below_a_newer_one_fails_here_and_before_a_restore",
         "was removed … while it was": "cli/backup/test_removed_meanwhile.py::test_a_command_says_that_it_is_gone_and_does_the_rest",
         "the signature is by a key that is not trusted": "adapters/test_sign.py::test_a_signature_by_a_stranger_names_the_stranger",
@@ -176,6 +177,7 @@ PROVOKED: dict[str, dict[str, str]] = {
     },
     "restore": {
         "lets in none of the configured accounts": "steps/test_troubles.py::test_a_server_that_lets_in_none_of_the_accounts_ends_with_4",
+        "the newest restorable snapshot": "snapshots/test_prune.py::test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_still_has_it",
         "this machine has no private key": "snapshots/test_capture.py::test_a_machine_without_the_private_key_takes_verified_backups_and_cannot_open_them",
         "the certificate on the TLS port": "steps/test_disaster_recovery.py::test_a_certificate_that_is_not_to_be_trusted_stops_the_run_after_the_restart",
         "the truststore password does not open": "steps/test_disaster_recovery.py::test_a_truststore_password_that_opens_nothing_fails_the_run_and_is_not_shown",
