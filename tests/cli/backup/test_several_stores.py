@@ -162,10 +162,10 @@ def test_a_copy_that_never_answers_holds_up_neither_a_backup_nor_a_pruning_beyon
         config.write_text(text.replace("    backup:\n", "    backup:\n      keep: {last: 1}\n      minimum: 1\n"))
         monkeypatch.setattr("maint.snapshots.replicate.REACH", 0.5)
         words = "s3://copies/x: no answer within 0.5 s"
-        said = stores.operator("backup", "create", "--open-window", "--yes", "--timeout", "40s", "-o", "json")
+        said = stores.operator("backup", "create", "--open-window", "--yes", "--timeout", "115s", "-o", "json")
         assert said.code == 7, said.err
         assert words in stores.outcome("snapshot.copy")
-        said = stores.operator("backup", "prune", "--yes", "--timeout", "20s")
+        said = stores.operator("backup", "prune", "--yes", "--timeout", "115s")
         assert (said.code, words in said.err) == (7, True), said.err
 
 
