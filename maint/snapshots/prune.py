@@ -184,8 +184,7 @@ def _doubt_of_manager(backups: Sequence[Entry]) -> str | None:
     if latest.snapshot is None:
         why = latest.problem if latest.unread else f"cannot be believed ({latest.problem})"
         return f"the latest backup {latest.id} {why}"
-    # What was proven stands where a later look did not get so deep, as with a key that does not fit.
-    unproven = latest.verified is None or (latest.verified.result is not Trust.VERIFIED and not good(latest))
+    unproven = latest.verified is None or latest.verified.result is not Trust.VERIFIED
     if unproven and (latest.snapshot.restorable or latest.verified is None or latest.verified.broken):
         how = "is not verified" if latest.verified is None else f"is {latest.verified.result.value}"
         return f"the latest backup {latest.id} {how}"

@@ -288,23 +288,6 @@ def test_a_backup_that_shrank_by_half_is_doubtful(aged: Place) -> None:
     assert "holds 0 roles" in found
 
 
-def test_a_look_with_a_key_that_does_not_fit_says_nothing_of_the_latest_backup_and_freezes_nothing(aged: Place) -> None:
-    latest, aged.keys = ids(aged)[-1], [aged.seal.new_identity()[0]]
-    assert look_at(aged, latest) is Trust.NOT_VERIFIED
-    assert prune.doubt(entries(aged), aged.clock.now()) is None
-    (aged.folder(latest) / DEPLOYMENT).write_bytes(b"rotten")
-    assert look_at(aged, latest) is Trust.FAILED
-    assert "is failed" in str(prune.doubt(entries(aged), aged.clock.now()))
-
-
-def look_at(place: Place, one: str) -> Trust:
-    """Verify a snapshot and keep what is found."""
-    place.clock.time += DAY
-    found = verify(place, one, 3)
-    record(place, found)
-    return found.result
-
-
 def empty_backups(place: Place, run: Callable[..., Any], count: int) -> list[str]:
     """Take backups of a manager that has lost what it configured; return their ids."""
     document = json.loads(place.manager.content)
