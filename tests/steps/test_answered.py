@@ -56,6 +56,32 @@ def test_a_restart_by_hand_is_seen_and_no_other_one_is_needed(lost: Operator, mo
     assert found and "restarting" not in before, said.err
 
 
+def test_a_host_that_did_not_say_what_runs_there_proves_no_restart(
+    lost: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "PATIENCE", 0.1)
+    lost.lab.break_("restore", "connection-dropped")
+    lost.forget_requests()
+    with monkeypatch.context() as mute:
+        mute.setattr(server, "_SHOW", "exit 1")
+        assert lost.restore().code == 1
+    said = lost("playbook", "resume")
+    assert (said.code, lost.puts) == (0, 2), said.err
+    assert "restarting" in said.err.partition("sending it again")[0], said.err
+
+
+def test_a_server_of_which_its_host_said_nothing_before_is_not_taken_for_restarted(
+    loaded: Operator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "own.yaml").write_text("name: own\nsummary: O.\nsteps:\n  - {name: R, do: server.restart}\n")
+    with monkeypatch.context() as mute:
+        mute.setattr(server, "_SHOW", "exit 1")
+        mute.setattr(server, "UNIT", "no-such-unit")
+        assert loaded("playbook", "run", str(tmp_path / "own.yaml"), "--yes").code == 1
+    said = loaded("playbook", "resume")
+    assert (said.code, "restarted already" in said.err) == (0, False), said.err
+
+
 def test_an_answer_is_about_one_deployment_and_the_next_one_is_asked_about_anew(
     lost: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

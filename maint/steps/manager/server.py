@@ -68,12 +68,17 @@ def _probe(manager: ManagerSight) -> Generator[str, None, dict[str, Json]]:
 
 
 def invocations(site: Sight) -> dict[str, Json]:
-    """Return what systemd says about the running server on each manager host: it differs after every restart."""
+    """Return what systemd says about the running server on each manager host, "" where it says nothing."""
     found: dict[str, Json] = {}
     for host in site.settings.hosts_in("manager"):
         ran = site.shell.ask(host.name, _SHOW)
         found[host.name] = ran.out.decode(errors="replace").strip() if ran.ok else ""
     return found
+
+
+def has_restarted(before: Json, now: Json) -> bool:
+    """Whether two answers of `invocations` about a host tell of a restart in between; an empty one tells nothing."""
+    return bool(before and now) and before != now
 
 
 def restart_and_wait(
@@ -131,7 +136,7 @@ def restart(site: Site, work: Work, key: str = _BEFORE) -> Generator[str, None, 
         work.note(key, now)
         before = now
     for host, words in now.items():
-        if words and words != before.get(host):
+        if has_restarted(before.get(host), words):
             yield f"{UNIT} on {host} was restarted already"
             continue
         yield from restart_unit(site, host, f"on {host}: systemctl status {UNIT}; then `maint playbook resume`")

@@ -31,7 +31,7 @@ from maint.steps.guards import SafetyArguments, keep, plan_to_keep, put_proof
 from maint.steps.hosts.selection import require_ssh
 from maint.steps.manager.clusters import restless
 from maint.steps.manager.commands import polls
-from maint.steps.manager.server import START_LIMIT, invocations, restart_and_wait
+from maint.steps.manager.server import START_LIMIT, has_restarted, invocations, restart_and_wait
 from maint.steps.step import Arguments, Progress, Step, done, unchanged
 
 
@@ -149,7 +149,7 @@ def _restarted(site: Site, before: dict[str, Json]) -> bool:
         now = invocations(site)
     except (CannotReach, WorkFailed, Invalid):
         return False
-    return all(words and words != known.get(host) for host, words in now.items())
+    return all(has_restarted(known.get(host), words) for host, words in now.items())
 
 
 def await_outcome(site: Site, work: Work, evidence: Evidence, patience: float) -> Generator[str, None, PutOutcome]:
