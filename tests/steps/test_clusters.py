@@ -107,6 +107,25 @@ def test_a_command_that_never_reached_the_manager_is_not_waited_for_and_is_sent_
     assert loaded.sent == [STOP] * 2
 
 
+def test_a_stop_that_ended_well_and_holds_no_more_is_sent_anew_on_resume(make, monkeypatch):
+    loaded = make(command_seconds="60")
+    monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)
+    for limit in ("3s", "20s"):
+        said = stop(loaded, "--timeout", limit)
+        if loaded.sent:  # else the limit passed while it planned
+            break
+    world, run = loaded.lab.world, loaded.run_of(said)["id"]
+    loaded.lab.switch("command-seconds", "0")
+    with world.lock:
+        for command in world.commands.values():
+            command.seconds = 0
+        commands.settle(world)
+    assert loaded("cluster", "start", "base", "--yes").code == 0  # all of it is stopped by now
+    assert loaded("playbook", "resume", run, "--timeout", "20s").code == 1
+    said = loaded("playbook", "resume", run, "--timeout", "20s")
+    assert (said.code, loaded.sent) == (0, [STOP, START, STOP]), said.err
+
+
 def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, monkeypatch):
     loaded = make(command_seconds="60")
     monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)

@@ -213,7 +213,11 @@ def move(work: Work, mover: Mover, verb: str) -> Progress:
     if finished is None:
         yield from _moved(work, mover, verb, limit)
     else:
-        yield from _settled(mover, verb, _SETTLE)
+        try:
+            yield from _settled(mover, verb, _SETTLE)
+        except TimedOut:
+            work.note(_NOTE, None)  # it ended well, and what it did holds no more: another one is sent
+            raise
     words = f"{mover.place} is {PAST[verb]}"
     if failed:
         words += f", although the manager calls its command {failed.name} ({failed.id}) failed: {failed.reason}"
