@@ -126,6 +126,21 @@ def test_a_stop_that_ended_well_and_holds_no_more_is_sent_anew_on_resume(make, m
     assert (said.code, loaded.sent) == (0, [STOP, START, STOP]), said.err
 
 
+def test_a_cluster_that_somebody_deletes_after_the_plan_needs_no_stop(loaded, monkeypatch):
+    plan = clusters.StopCluster.plan
+
+    def planned(*given):
+        actions = list(plan(*given))
+        with loaded.lab.world.lock:
+            loaded.lab.world.deployment["clusters"] = []
+        return actions
+
+    monkeypatch.setattr(clusters.StopCluster, "plan", planned)
+    said = stop(loaded)
+    assert (said.code, loaded.sent) == (0, []), said.err
+    assert "cluster base is gone already" in said.err
+
+
 def test_a_command_that_the_manager_has_forgotten_is_sent_anew_on_resume(make, monkeypatch):
     loaded = make(command_seconds="60")
     monkeypatch.setattr("maint.steps.manager.commands._SETTLE", 0.5)

@@ -149,6 +149,12 @@ class StopCluster(_Switch[StopArguments]):
         proof = proof_words(args, proven(args, sight, cluster)) if running else ""
         yield self.switch(cluster, running, args.model_dump(include={"max_age", "no_safety_net"}), proof)
 
+    def apply(self, action: Action, site: Site, work: Work) -> Progress:
+        name = str(action.arguments["cluster"])
+        if all(cluster.name != name for cluster in site.manager.clusters()):
+            return unchanged(f"cluster {name} is gone already")
+        return (yield from super().apply(action, site, work))
+
     def guard(self, action: Action, site: Site) -> Generator[str, None, None]:
         yield from guards.prove_cluster(action, site, resolve(site.manager, str(action.arguments["cluster"])))
 

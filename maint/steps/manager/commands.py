@@ -191,8 +191,10 @@ def missing(states: Mapping[str, str], verb: str) -> list[str]:
 
 def move(work: Work, mover: Mover, verb: str) -> Progress:
     """Stop or start something, and believe its states alone (M4, M18)."""
-    if not missing(mover.states(), verb):
+    if not missing(states := mover.states(), verb):
         return unchanged(f"{mover.place} is {PAST[verb]} already")
+    if verb == "stop" and not any(states.values()):
+        return unchanged(f"{mover.place} is gone already")
     limit = work.timeout or LIMIT
     finished = yield from run_command(
         mover.site,

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from maint.adapters.manager.client import ManagerClient
+from maint.steps.services import services
 
 SERVICE = "POST /api/v45/clusters/base/services/hive/commands"
 HDFS = "/api/v45/clusters/base/services/hdfs"
@@ -36,6 +37,26 @@ def test_a_service_is_stopped_started_and_restarted_once_each(loaded):
     loaded.forget_requests()
     assert loaded("service", "start", "hive", "--yes").code == 0
     assert loaded.sent == []  # it runs already
+
+
+@pytest.mark.parametrize("kind", ["service", "role"])
+def test_what_somebody_deletes_after_the_plan_needs_no_stop(loaded, tmp_path, monkeypatch, kind):
+    step = {"service": services.StopService, "role": services.StopRole}[kind]
+    plan, given = step.plan, {"type": "NAMENODE"} if kind == "role" else {}
+
+    def planned(*arguments):
+        actions = list(plan(*arguments))
+        with loaded.lab.world.lock:
+            cluster = next(one for one in loaded.lab.world.deployment["clusters"] if one["name"] == "base")
+            hdfs = next(one for one in cluster["services"] if one["name"] == "hdfs")
+            hdfs["roles"].clear() if kind == "role" else cluster["services"].remove(hdfs)
+        return actions
+
+    monkeypatch.setattr(step, "plan", planned)
+    said = run(loaded, tmp_path, f"{kind}.stop", service="hdfs", cluster="base", **given)
+    assert (said.code, loaded.sent) == (0, []), said.err
+    (action,) = said.json["actions"]
+    assert action["outcome"] == "unchanged" and action["detail"].endswith("of base is gone already")
 
 
 def test_the_monitoring_service_is_one_too(loaded):
