@@ -75,6 +75,15 @@ def test_a_stored_setting_takes_effect_by_the_switch(lost):
     assert lost.lab.world.tls
 
 
+def test_a_chain_that_was_not_verified_is_not_called_so(lost):
+    assert lost("manager", "license", "--yes").code == 0
+    assert lost("manager", "restore", "--confirm", "lab").code == 0
+    for outcome in ("done", "unchanged"):
+        said = lost("manager", "tls-switch", "--yes", "--insecure", "-o", "json")
+        assert (said.code, said.json["actions"][0]["outcome"]) == (0, outcome), said.err
+        assert said.json["actions"][0]["detail"].endswith("chain NOT verified (--insecure)")
+
+
 def test_where_no_tls_is_set_the_switch_is_skipped(tmp_path):
     document = json.loads(EXAMPLE.read_text())
     items = document["managerSettings"]["items"]

@@ -45,9 +45,12 @@ class AwaitTls(Step[SnapshotArguments]):
         if not action.arguments["expected"]:
             return skipped("the deployment has no WEB_TLS")
         version = yield from await_version(site, work.timeout or START_LIMIT, tls=True)
-        trust = "NOT verified (--insecure)" if site.settings.manager.insecure else "verified"
-        words = f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain {trust}"
+        words = f"TLS port {site.settings.manager.tls_port} serves API v{version}, {_chain(site)}"
         return unchanged(f"{words}; it did before") if action.arguments["serving"] else done(words)
+
+
+def _chain(site: Site) -> str:
+    return f"chain {'NOT verified (--insecure)' if site.settings.manager.insecure else 'verified'}"
 
 
 class SwitchTls(Step[NoArguments]):
@@ -82,9 +85,9 @@ class SwitchTls(Step[NoArguments]):
             return skipped("the manager's settings have no WEB_TLS")
         presence = site.manager.presence()
         if presence.door is Door.TLS and presence.chain is None and not presence.silent:
-            return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, chain verified")
+            return unchanged(f"TLS port {site.settings.manager.tls_port} serves already, {_chain(site)}")
         version = yield from restart_and_wait(site, work, work.timeout or START_LIMIT, tls=True)
-        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, chain verified")
+        return done(f"TLS port {site.settings.manager.tls_port} serves API v{version}, {_chain(site)}")
 
 
 _LIMIT = 300.0  # seconds for a command that takes it
