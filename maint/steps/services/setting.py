@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from pydantic import Field, field_validator, model_validator
 
 from maint.config.secrets import check_reference
+from maint.deployment.compare import reason
 from maint.errors import Refused
 from maint.model.formatting import show_some
 from maint.model.json import Json
@@ -204,6 +205,8 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
             for name in sorted({*held, *live}):
                 if args.properties and name not in args.properties:
                     continue
+                if not args.properties and _is_the_servers(one, name):
+                    continue
                 now = live.get(name, Setting(name))
                 if change_setting.is_hidden(now) and not args.properties:
                     unread.append(f"{name} of {one}")
@@ -246,6 +249,12 @@ class RestoreSettings(Step[RestoreSettingsArguments]):
         old, new = change_setting.difference(now, wanted, secret=secret, new=_ITS)
         words, undo = f"{now.name} of {place}: {old} → {new}", "`maint playbook undo RUN` puts it back"
         return self.action(str(place), words, arguments, undo=undo, facts=facts, seen=old)
+
+
+def _is_the_servers(place: Place, name: str) -> bool:
+    """Whether the manager writes a setting by itself: its value of today is the right one, whatever a snapshot has."""
+    path = ("roles", place.role, "config", name) if place.role else ("managerSettings", name)
+    return reason(path) is not None
 
 
 def _groups(sight: Sight, args: RestoreSettingsArguments, place: Place, snapshot: str) -> Iterator[str]:

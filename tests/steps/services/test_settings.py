@@ -385,6 +385,24 @@ def test_the_managers_own_settings_come_back(loaded):
         assert loaded.lab.world.settings.get("PARCEL_UPDATE_FREQ") != "5"
 
 
+def test_what_the_manager_writes_by_itself_is_put_back_only_where_it_is_named(loaded):
+    world = loaded.lab.world
+    world.redaction = False
+    with world.lock:
+        services = [one for cluster in world.deployment["clusters"] for one in cluster["services"]]
+        roles = [role for service in services for role in service["roles"]]
+        held = [(role["name"], item) for role in roles for item in role.get("config", {}).get("items", [])]
+        settings = world.deployment["managerSettings"]["items"]
+        (name, password), *_ = [(role, item) for role, item in held if item["name"] == "role_jceks_password"]
+        (begun,) = [item for item in settings if item["name"] == "CLUSTER_STATS_START"]
+        password["value"], begun["value"] = "renewed-at-a-restart", "another day"
+    for words in (("--role", name), ("--manager",)):
+        said = loaded("restore", "config", *words, "--dry-run")
+        assert (said.code, "nothing that can be read differs" in said.out) == (0, True), said.out
+    said = loaded("restore", "config", "--manager", "--property", "CLUSTER_STATS_START", "--dry-run")
+    assert (said.code, "'another day' → " in said.out) == (0, True), said.out
+
+
 def test_a_redacted_snapshot_is_refused(loaded):
     world = loaded.lab.world
     assert world.redaction
