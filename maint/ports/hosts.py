@@ -48,7 +48,7 @@ fi
 if [ -n "$o$g" ]; then chown "$o:$g" "$t"; fi
 chmod "${{m:-0644}}" "$t"
 """
-_LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
+LEFT_OVER = 60  # minutes after which a temporary file of ours belongs to a writer that is dead
 _WHOLE = """\
 find "$d" -maxdepth 1 -type f -name '.maint-????????????????' -mmin +{old} -exec rm -f '{{}}' ';' 2>/dev/null || :
 t=$d/.maint-{token}
@@ -162,7 +162,7 @@ def written_whole(content: bytes, own: str, place: str) -> str:
         place: the command that gives it its name.
     """
     digest = hashlib.sha256(content).hexdigest()
-    return _WHOLE.format(old=_LEFT_OVER, token=secrets.token_hex(8), sha256=digest, own=own, place=place)
+    return _WHOLE.format(old=LEFT_OVER, token=secrets.token_hex(8), sha256=digest, own=own, place=place)
 
 
 def read_script(path: str) -> str:

@@ -50,6 +50,15 @@ def test_folders_and_links_come_back(shell: FabricShell, folder: str, put: Any) 
     assert shell.ask("one", f"readlink {folder}/a/l").out.strip() == b"../else where"
 
 
+def test_a_folder_that_cannot_be_given_its_mode_does_not_come_back_and_the_next_try_does(
+    shell: FabricShell, folder: str, put: Any
+) -> None:
+    assert put(f"{folder}/a", kind=MemberKind.FOLDER, mode=0o777777).status not in (0, THERE)
+    assert shell.ask("one", f"ls -A {folder}").out == b""
+    assert put(f"{folder}/a", kind=MemberKind.FOLDER, mode=0o751).ok
+    assert shell.ask("one", f"ls -A {folder}; stat -c %a {folder}/a").out.split() == [b"a", b"751"]
+
+
 def test_what_a_host_lacks_is_told(shell: FabricShell, folder: str) -> None:
     shell.run("one", f"touch {folder}/here; ln -s nowhere {folder}/link")
     paths = [f"{folder}/here", f"{folder}/link", f"{folder}/not here", f"{folder}/no/way"]

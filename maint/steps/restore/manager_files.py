@@ -1,5 +1,6 @@
 """Put the manager's own files back on its host: those that a snapshot keeps and the host lacks (M13.4)."""
 
+import secrets
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +11,7 @@ from maint.model.host_paths import GUID
 from maint.model.plan import Action, Effect
 from maint.model.snapshot import Snapshot
 from maint.ports import ShellSight, Sight, Site, Work
-from maint.ports.hosts import written_whole
+from maint.ports.hosts import LEFT_OVER, written_whole
 from maint.ports.manager_host import insist
 from maint.restore.select_snapshot import chosen, manifest_fact, planned
 from maint.snapshots.archive import Member, MemberKind, members
@@ -115,9 +116,14 @@ d=${{p%/*}}
 mkdir -p "$d/"
 """
 _FOLDER = """\
-t=$p
-(umask 077; mkdir "$p")
-{own}"""
+find "$d" -maxdepth 1 -type d -name '.maint-????????????????' -mmin +{old} -exec rmdir '{{}}' ';' 2>/dev/null || :
+t=$d/.maint-{token}
+trap 'rmdir "$t" 2>/dev/null || :' EXIT
+trap 'exit 1' HUP INT TERM
+(umask 077; mkdir "$t")
+{own}\
+mv "$t" "$p"
+"""
 # The names count where the host knows them, else the numbers; who is not root cannot give files away.
 _OWN = """\
 if [ "$(id -u)" = 0 ]; then chown {named} "$t" 2>/dev/null || chown {uid}:{gid} "$t"; fi
@@ -133,5 +139,5 @@ def putting_back(member: Member, content: bytes) -> str:
     named = shlex.quote(f"{member.user or member.uid}:{member.group or member.gid}")
     own = _OWN.format(named=named, uid=member.uid, gid=member.gid, mode=member.mode)
     if member.kind is MemberKind.FOLDER:
-        return begin + _FOLDER.format(own=own)
+        return begin + _FOLDER.format(old=LEFT_OVER, token=secrets.token_hex(8), own=own)
     return begin + written_whole(content, own, 'ln "$t" "$p"')
