@@ -87,17 +87,27 @@ def done_again(past: RunState) -> frozenset[int]:
 
 
 def _put_back(past: RunState) -> frozenset[int]:
-    """Return the actions whose work the steps that follow a failure may have undone: they changed the same."""
+    """Return the actions whose work later steps may have undone: they changed the same, by another act.
+
+    What final steps undo, as they do at the end of every attempt, is done again only where more is still to come.
+    """
     actions = list(enumerate(past.plan.actions))
-    undone = {
-        one.target
+    last = max((i for i, one in actions if one.phase is Phase.MAIN and not past.record(i).settled), default=-1)
+    later = [
+        one
         for index, one in actions
-        if one.phase is Phase.ON_FAILURE and _outcome(past, index) is Outcome.DONE and one.effect > Effect.READ
-    }
+        if one.phase is not Phase.MAIN and _outcome(past, index) is Outcome.DONE and one.effect > Effect.READ
+    ]
+
+    def undone(index: int, action: Action) -> bool:
+        what = (action.kind, action.arguments)
+        others = [one for one in later if one.target == action.target and (one.kind, one.arguments) != what]
+        return any(one.phase is Phase.ON_FAILURE or index < last for one in others)
+
     return frozenset(
         index
         for index, one in actions
-        if one.phase is Phase.MAIN and one.target in undone and one.effect > Effect.READ
+        if one.phase is Phase.MAIN and one.effect > Effect.READ and undone(index, one)
         if past.record(index).settled and _outcome(past, index) is not Outcome.SKIPPED and not STEPS[one.kind].blind
     )
 

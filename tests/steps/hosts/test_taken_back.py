@@ -1,4 +1,4 @@
-"""What the steps for a failure put back is done again when the run is taken up, so that "done" is so."""
+"""What later steps of a run put back is done again when it is taken up, so that "done" is so."""
 
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def state(operator: Operator) -> str:
     return str(found)
 
 
-def failed(operator: Operator, folder: Path) -> Path:
+def failed(operator: Operator, folder: Path, text: str = BOOK) -> Path:
     """Have a run fail and put back what it did; return the root of its host, where `/tmp/go` lets it succeed."""
     root = operator.lab.folder / "hosts" / HOST / "root"
     (root / "tmp").mkdir(exist_ok=True)
     (folder / "motd").write_text("new\n")
     book = folder / "patch.yaml"
-    book.write_text(BOOK.format(host=HOST, file=folder / "motd"))
+    book.write_text(text.format(host=HOST, file=folder / "motd"))
     assert operator("playbook", "run", str(book), "--yes").code == 1
     return root
 
@@ -57,6 +57,23 @@ def test_what_was_put_back_is_done_again_and_what_cannot_be_seen_is_not(
     assert (root / "etc/maint-motd").read_text() == "new\n"
     assert state(loaded) == "STOPPED"
     assert (root / "tmp/count").read_text() == "once\n"
+
+
+def test_what_final_steps_undid_is_done_again_where_more_is_to_come_and_only_there(
+    loaded: Operator, tmp_path: Path
+) -> None:
+    loaded.forget_requests()
+    root = failed(loaded, tmp_path, BOOK.replace("on_failure", "finally"))
+    assert (state(loaded), (root / "etc/maint-motd").exists()) == ("STARTED", False)
+    (root / "tmp/go").touch()
+    said = loaded("playbook", "resume")
+    moves = [line.rpartition("/")[2] for line in loaded.sent]
+    assert (said.code, moves) == (0, ["stop", "start"] * 2), said.err
+    journal = max((loaded.state / "runs").glob("*.jsonl"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))  # killed when nothing but the end was still to come
+    assert loaded("playbook", "resume", journal.stem).code == 0
+    assert len(loaded.sent) == len(moves)
 
 
 def test_a_kill_while_it_is_done_again_leaves_nothing_of_the_first_time_to_be_believed(
