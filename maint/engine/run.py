@@ -205,7 +205,8 @@ class Runner:
             index in self._begun and action.effect > Effect.READ for index, action in enumerate(plan.actions)
         )
         self._altered = False  # whether this attempt has done something that changes
-        self._lost = LostHosts([record.notes.get(LOST) for record in (past.records.values() if past else ())])
+        noted = past.records if past else dict[int, ActionRecord]()
+        self._lost = LostHosts([record.notes.get(LOST) for i, record in noted.items() if i not in self._again])
         self._unwritten: Failure | None = None  # why lines about final steps are not kept, or not told
         self.partly: list[Result] = []
 
@@ -382,8 +383,8 @@ class Runner:
 
         What puts things back is done on all hosts: one that was lost may be the very one that needs it.
         """
-        lost: dict[str, Json] = {}
-        main = action.phase is Phase.MAIN
+        main, before = action.phase is Phase.MAIN, work.noted(LOST)
+        lost: dict[str, Json] = {**before} if isinstance(before, Mapping) else {}
         while True:
             left = self._lost.without(action) if main else action
             if isinstance(left, Result):

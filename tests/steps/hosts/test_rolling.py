@@ -97,6 +97,33 @@ def test_hosts_that_cannot_be_reached_count_and_the_others_are_done(lab):
     assert touched(lab, "b") == [THREE[0], THREE[2]]
 
 
+def test_a_run_that_is_killed_once_it_has_lost_a_host_says_so_when_it_is_taken_up(lab):
+    spoil(lab, THREE[0])
+    assert lab.play(touch(lab, "a", max_fail=1), touch(lab, "b")).code == 7
+    journal = max((lab.state / "runs").glob("*.jsonl"))
+    before, lost, after = journal.read_bytes().partition(b'"key": "lost"')
+    journal.write_bytes(before + lost + after.partition(b"\n")[0] + b"\n")
+    said = lab("playbook", "resume", journal.stem)
+    assert (said.code, f"--limit {THREE[0]}" in said.err) == (7, True), said.err
+    assert touched(lab, "b") == THREE[1:]
+
+
+def test_what_is_done_again_is_tried_on_the_host_that_was_lost_at_the_first_time(lab):
+    spoil(lab, THREE[0])
+    (lab.local / "motd").write_text("x\n")
+    file = f"{lab.folder}/sub/motd"
+    put = {"do": "host.put", "with": {"hosts": THREE, "file": str(lab.local / "motd"), "path": file}, "max_fail": 1}
+    back = {"do": "host.put_back", "with": {"hosts": THREE, "path": file}}
+    for name in THREE[1:]:
+        (lab.lab.machines[name].root / f"{lab.folder}/sub".lstrip("/")).mkdir()
+    blocked = run(THREE[1], f"test -e {lab.folder}/go")
+    assert lab.play(put, blocked, failing=[back]).code == 1
+    (lab.lab.machines[THREE[0]].root / f"{lab.folder}/sub".lstrip("/")).mkdir()
+    (lab.lab.machines[THREE[1]].root / f"{lab.folder}/go".lstrip("/")).touch()
+    said = lab("playbook", "resume", lab("playbook", "history", "-o", "json").json["runs"][-1]["id"])
+    assert (said.code, touched(lab, "sub/motd")) == (0, THREE), said.err
+
+
 def test_what_was_lost_stays_lost_when_the_run_is_taken_up(lab):
     spoil(lab, THREE[0])
     blocked = run(THREE[1], f"test -e {lab.folder}/go")
