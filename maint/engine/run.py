@@ -252,11 +252,13 @@ class Runner:
             raise together(list(held.values()))
 
     def _cleaning_up(self, past: RunState) -> bool:
-        """Whether the last attempt was killed among the steps that follow a failure: they are finished first."""
+        """Whether an attempt was killed among the steps that follow a failure: they are finished first."""
         failed = any(past.record(index).failed for index, _ in self._in(Phase.MAIN))
         cleaning = [past.record(index) for index, _ in self._in(Phase.ON_FAILURE)]
-        failed = failed and any(record.begun for record in cleaning)
-        return failed and past.ended is None and not all(record.settled for record in cleaning)
+        if not failed or not any(record.begun for record in cleaning):
+            return False
+        cut = any(record.begun and record.result is None for record in cleaning)  # whatever was refused since
+        return cut or (past.ended is None and not all(record.settled for record in cleaning))
 
     def _in(self, phase: Phase) -> Iterator[tuple[int, Action]]:
         return ((index, action) for index, action in enumerate(self._plan.actions) if action.phase is phase)

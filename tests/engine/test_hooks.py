@@ -218,3 +218,20 @@ def test_what_was_answered_is_not_lost_when_a_program_says_no(bench: Bench, tmp_
         list(session.events())
     past = past_runs.history(bench.site.state)[-1]
     assert (past.needs, past.answers) == (["applied"], {"": {"applied": True}})
+
+
+def test_what_a_kill_cut_off_among_the_steps_for_a_failure_is_finished_first_though_a_hook_said_no_in_between(
+    bench: Bench, tmp_path: Path
+) -> None:
+    text = BOOK % FAILING + "on_failure:\n  - {name: O, do: try.change, with: {target: mended}}\n"
+    bench.fails(text)
+    path = next((bench.site.state / "runs").glob("*.jsonl"))
+    before, intent, after = path.read_bytes().partition(b'{"what": "intent", "index": 1')
+    path.write_bytes(before + intent + after.partition(b"\n")[0] + b"\n")
+    hooked(bench, tmp_path, before_run=(("/bin/false",),))
+    past = past_runs.find(bench.site.state, path.stem)
+    assert isinstance(bench.fails(past.plan, past=past), Refused)
+    hooked(bench, tmp_path)
+    past = past_runs.find(bench.site.state, path.stem)
+    assert "while it put things back" in bench.fails(past.plan, past=past).message
+    assert bench.did == ["a", "mended", "mended"]
