@@ -202,10 +202,17 @@ _RESUME = "`maint playbook resume`"
 _OWNER = "run it as the account that owns that folder, and all that is in it"
 
 
+_MENDS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "become the account that owns the state folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room on the disk of the state folder"),
+    errno.EROFS: "mount the disk of the state folder for writing",
+}
+
+
 def _disk(path: Path, error: OSError) -> WorkFailed:
     begun = is_file(path) and path.stat().st_size > 0  # else there is no run yet
-    closed, full = error.errno in (errno.EACCES, errno.EPERM), error.errno in (errno.ENOSPC, errno.EDQUOT)
-    mend = "become the account that owns the state folder" if closed else "make room on the disk of the state folder"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    mend = _MENDS.get(error.errno or 0, "make room on the disk of the state folder, or look at it (`dmesg`)")
     return WorkFailed(
         f"the journal {path} cannot be written: {error.strerror}",
         detail=[
@@ -276,8 +283,11 @@ def reopen(state: Path, past: RunState, now: datetime, options: Mapping[str, Jso
     refuse_unreadable(past)
     path = state / RUNS / f"{past.id}.jsonl"
     text = read_file(path)
-    if not text.endswith(b"\n"):
-        os.truncate(path, text.rfind(b"\n") + 1)
+    try:
+        if not text.endswith(b"\n"):
+            os.truncate(path, text.rfind(b"\n") + 1)
+    except OSError as error:
+        raise _disk(path, error) from error
     with suppress(OSError):  # without it, a full disk stops the run before its next act
         create(_room(path), bytes(_ROOM))
     journal = Journal(path)

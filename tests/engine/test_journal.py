@@ -559,6 +559,21 @@ def test_a_run_whose_journal_cannot_be_opened_for_writing_is_not_gone_on_with(be
     assert "`maint playbook resume`" in error.hint
 
 
+def test_a_torn_line_that_a_disk_does_not_let_go_of_is_told_and_no_bug(bench, monkeypatch):
+    bench.fails(SECOND_FAILS)
+    path = next((bench.site.state / "runs").iterdir())
+    path.write_bytes(path.read_bytes()[:-5])
+    past = past_runs.unfinished(bench.site.state)[0]
+
+    def truncate(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "truncate", truncate)
+    failure = bench.fails(past.plan, past=past)
+    assert isinstance(failure, WorkFailed) and "Read-only" in failure.message
+    assert failure.hint == "mount the disk of the state folder for writing, then `maint playbook resume`"
+
+
 def test_a_torn_line_that_cannot_be_taken_back_ends_the_journal(bench, monkeypatch):
     journal = journals.start(bench.site.state, bench.plan(TWO), NOW, {})
     (bench.site.state / "runs" / f"{journal.id}.room").unlink()
