@@ -57,7 +57,7 @@ class DeploymentSummary(msgspec.Struct, frozen=True):
     @property
     def auto_tls(self) -> bool:
         """Whether the manager makes the certificates itself, and needs its `certmanager` folder for that."""
-        return self.settings.get("AUTO_TLS_TYPE", "NONE") != "NONE"
+        return self.settings.get("AUTO_TLS_TYPE", "").upper() not in ("", "NONE")
 
     def key_files(self) -> Iterator[str]:
         """Yield the files on the manager host without which TLS cannot come up (M2.1)."""

@@ -403,3 +403,10 @@ def test_a_hash_of_another_rule_is_nobodys_business(recording: Callable[[str], P
 def test_nothing_in_a_document_costs_all_memory_or_ends_in_a_bug(more: bytes, recording: Callable[[str], Path]) -> None:
     with pytest.raises(WorkFailed):
         judge(recording("01").read_bytes().rstrip()[:-1] + b', "more" : ' + more + b"}")
+
+
+@pytest.mark.parametrize(("kept", "on"), [("ALL", True), ("NONE", False), ("none", False), ("", False), (None, False)])
+def test_auto_tls_is_on_where_its_type_is_one(kept: str | None, on: bool) -> None:
+    items = [{"name": "AUTO_TLS_TYPE", "value": kept, "sensitive": False}]
+    verdict = judge(json.dumps({"managerSettings": {"items": items}}).encode())
+    assert verdict.summary.auto_tls is on
