@@ -73,6 +73,27 @@ def test_another_machine_sees_the_window_and_closes_it_byte_for_byte(left_open):
     assert (here.window, here.kept) == (False, [])
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["wholly", "though its line is there again"])
+def test_a_window_that_another_machine_has_closed_costs_no_restart_here_but_where_it_is_still_open(left_open, whole):
+    here, before = left_open
+    assert Elsewhere(here)("manager", "export", "--close-window", "--yes").code == 0
+    if not whole:
+        here.options.write_bytes(java_options.opened(before))
+    said = here("backup", "create")
+    assert (said.code, "restarting" not in said.err, here.window) == (7, whole, False), said.err
+    assert (here.options.read_bytes(), redacts(here), here.kept) == (before, True, [])
+
+
+def test_a_window_that_a_run_opens_anew_after_another_machine_closed_it_is_announced_anew(left_open):
+    here, before = left_open
+    run = json.loads((here.state / "window.json").read_text())["run"]
+    assert Elsewhere(here)("manager", "export", "--close-window", "--yes").code == 0
+    said = here("playbook", "resume")
+    assert (said.code, here.options.read_bytes(), redacts(here)) == (0, before, True), said.err
+    told = [json.loads(path.read_text()) for path in records(here)]
+    assert [one["facts"]["state"] for one in told if one["snapshot"] == run] == ["opened", "closed"] * 2
+
+
 def test_a_window_of_a_site_that_was_renamed_since_is_named_by_what_closes_it(left_open):
     here, before = left_open
     config = here.lab.folder / "config.yaml"

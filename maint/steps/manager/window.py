@@ -145,6 +145,9 @@ class OpenWindow(Step[NoArguments]):
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
         window = remembered(site.state)
+        if window is not None and was_closed(site, window.run, window.opened_at):
+            yield from close(site, window, work.timeout or _LIMIT)  # what is opened now is another one
+            window = None
         if window is None:
             if site.shared is not None and not all(is_ours(site, one) for one in announced(site).open):
                 yield from close_elsewhere(site, work.timeout or _LIMIT)  # who opened it has lost the lease
@@ -369,11 +372,13 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
     _refuse_strangers(site, window)
     insist(site, _not_ours(site, window.hosts))
     foreign: list[str] = []
+    edited_here = False
     for host, edited in window.hosts.items():
         present = server_options.read_options(site.shell, host)
         seen = server_options.digest(present)
         if present is None or seen == edited.before:
             continue
+        edited_here = True
         if seen == edited.after:
             if edited.before == server_options.ABSENT:
                 yield f"taking {java_options.PATH} on {host} away again"
@@ -387,7 +392,8 @@ def close(site: Site, window: Window, limit: float = _LIMIT) -> Generator[str, N
             content = java_options.closed(present)
             site.shell.write_file(host, java_options.PATH, content)
             foreign += [host] if java_options.redaction_is_off(content) else []
-    yield from server_options.restart_until_heard(site, window.hosts, limit)
+    if edited_here or not was_closed(site, window.run, window.opened_at):  # else whoever closed it has restarted it
+        yield from server_options.restart_until_heard(site, window.hosts, limit)
     yield from close_announced(site, window.run, window.opened_at)
     forget(site, window)  # last: who finds the record finishes what is above
     if foreign:
