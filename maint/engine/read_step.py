@@ -7,6 +7,7 @@ from typing import get_origin
 import msgspec
 from pydantic import ValidationError
 
+from maint import files
 from maint.config.error_messages import words_of
 from maint.config.suggestions import did_you_mean, meant
 from maint.config.yaml import Document
@@ -180,7 +181,7 @@ class StepReader:
         if whole_name in self._within:
             words = " → ".join((*self._within, whole_name))
             raise Invalid(f"playbook {item.playbook!r} would include itself", at=at, detail=[words])
-        if is_file(name) and not Path(name).is_file():
+        if is_file(name) and not files.is_file(Path(name)):
             raise Invalid(f"there is no file {name}", at=at, hint="a path counts from the folder of this playbook")
         if not is_file(name) and name not in self._known:
             raise Invalid(f"there is no playbook {name!r}", at=at, hint=meant(name, self._known, ""))

@@ -54,6 +54,13 @@ def test_a_run_that_cannot_write_where_runs_are_says_whose_account_can() -> None
     assert "the account that owns the state folder" in str(failure.value.hint)
 
 
+def test_an_included_playbook_in_a_closed_folder_is_a_mistake_with_its_place_and_no_bug() -> None:
+    with closed("runs") as bench:
+        outer = f"name: x\nsummary: X.\nsteps:\n  - {{name: A, playbook: {bench.site.state}/runs/inner.yaml}}\n"
+        with pytest.raises(Invalid, match=r"book\.yaml:4:.*inner\.yaml"):
+            bench.plan(outer)
+
+
 def test_notes_of_snapshots_that_are_closed_to_the_account_are_not_taken_for_none() -> None:
     with closed("runs") as bench:
         (bench.site.state / "begun").symlink_to("runs")

@@ -70,6 +70,23 @@ def test_a_folder_of_units_that_belongs_to_another_names_the_ways_out() -> None:
     assert "cannot be read: Permission denied" in said.err and "--user" in said.err
 
 
+def test_a_place_for_the_truststore_password_that_nobody_may_look_at_is_told_and_no_bug() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        closed, config = Path(name) / "closed", Path(name) / "maint.yaml"
+        closed.mkdir(mode=0)
+        Path(name).chmod(0o755)
+        config.write_text(CONFIG)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            said = maint(
+                "manager", "truststore-password", "--file", f"{closed}/it", "--config", str(config), "--dry-run"
+            )
+        finally:
+            os.seteuid(os.getuid())
+    assert (said.code, "hand the truststore password to file" in said.out) == (0, True), said.err
+
+
 def test_a_paused_job_that_is_run_by_hand_names_the_command_that_wakes_it(loaded: Operator) -> None:
     assert loaded("vc", "job", "pause", "--name", "nightly-pipeline", "--yes").code == 0
     said = loaded("vc", "job", "run", "--name", "nightly-pipeline", "--yes")

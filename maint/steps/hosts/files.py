@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from maint.deployment.secrets_in_text import veiled
 from maint.errors import Refused, WorkFailed
-from maint.files import opened, reading, written
+from maint.files import explaining, opened, reading, written
 from maint.model.formatting import show_count, show_size
 from maint.model.json import Json
 from maint.model.plan import Action, Effect
@@ -406,9 +406,12 @@ class FetchFile(Step[FetchArguments]):
                 hint="name a file that is there",
             )
         to = Path(args.to)
-        if to.exists() and _digest(to) == before.sha256:
+        with explaining(f"{to} cannot be looked at", "name another place, or mend its permissions", WorkFailed):
+            there = to.exists()
+            same = there and _digest(to) == before.sha256
+        if same:
             return unchanged(f"{to} is what {args.host} has")
-        if to.exists() and not args.replace:
+        if there and not args.replace:
             raise Refused(f"{to} is there already, and is another file", hint="name a new one, or give `replace: true`")
         yield f"fetching {args.path} from {args.host}"
         size = yield from _fetched(site, args, before, to)

@@ -127,7 +127,7 @@ class DeliverPassword(Step[DeliverArguments]):
     writes = frozenset({"file"})
 
     def plan(self, args: DeliverArguments, sight: Sight) -> Iterable[Action]:
-        if args.file and Path(args.file).exists():
+        if args.file and files.visible(Path(args.file)):
             raise Refused(f"{args.file} is there already", hint="name a new file; nothing is overwritten")
         where = f"file {args.file}" if args.file else f"command {_words(args.command)[0]}"
         yield self.action(

@@ -124,6 +124,13 @@ def test_a_folder_a_missing_folder_and_a_missing_file_are_named(hosts):
     assert hosts.listed(hosts.folder) == ["folder"]
 
 
+def test_a_folder_where_a_file_is_to_be_fetched_is_named_and_no_bug(hosts):
+    hosts.file(f"{hosts.folder}/file").write_bytes(b"theirs")
+    (hosts.local / "fetched").mkdir()
+    said = hosts.play(fetch(hosts, replace=True))
+    assert (said.code, "fetched cannot be looked at: Is a directory" in said.err) == (1, True), said.err
+
+
 def test_another_local_file_is_only_replaced_where_that_is_said(hosts):
     (hosts.local / "fetched").write_bytes(b"mine")
     hosts.file(f"{hosts.folder}/file").write_bytes(b"theirs")
