@@ -19,7 +19,18 @@ from maint.engine.lock import manager_lock, run_at_work, site_lock, works_on
 from maint.engine.plan import refuse_conflicting
 from maint.engine.run import Runner
 from maint.engine.shared_runs import SharedRuns, shared_runs, taken
-from maint.errors import DeadlinePassed, Interrupted, Locked, PartlyDone, Refused, Unfinished, WorkFailed, exit_of
+from maint.errors import (
+    DeadlinePassed,
+    Failure,
+    Interrupted,
+    Locked,
+    MaintError,
+    PartlyDone,
+    Refused,
+    Unfinished,
+    WorkFailed,
+    exit_of,
+)
 from maint.files import sweep
 from maint.model.formatting import show_time
 from maint.model.json import Json
@@ -207,14 +218,15 @@ class RunSession:
         if problem:
             yield Trouble(problem)
 
-    def _close_window(self) -> Generator[str, None, None]:
+    def _close_window(self, *, own: bool = False) -> Generator[str, None, None]:
+        """Close a window that was left open; that of the run which is taken up only where that is meant (`own`)."""
         try:
             window = remembered(self._site.state)
         except Refused:
             if any(one.kind == CloseWindow.kind and one.arguments.get("others") for one in self.plan.actions):
                 return  # it closes by what the hosts show
             raise
-        if window is None or (self._past is not None and window.run == self._past.id):
+        if window is None or (window.run == self.run_id) is not own:
             return
         yield f"closing the redaction window that run {window.run} left open"
         with self._acting("closing the redaction window"):
@@ -234,8 +246,7 @@ class RunSession:
             self._shared = self._shared if journal.id else None
             told = partial(self._tell, journal.id)
             needed = self._needed() if stored else ()
-            with _ended_if_stopped(self._site, journal, self._past):
-                yield from self._prepare(journal, needed, stored=stored)
+            yield from self._begun(journal, needed, stored=stored)
             plan = tidied_in_time(self.plan, self._limit_of)
             runner = Runner(plan, self._site, journal, self._past, *self._limit(), lease=self._lease, told=told)
             failure: BaseException | None = None
@@ -262,6 +273,20 @@ class RunSession:
                 detail=[result.detail for result in runner.partly],
                 hint="; ".join(result.hint for result in runner.partly if result.hint) or "see what is left above",
             )
+
+    def _begun(
+        self, journal: Journal | NullJournal, needed: Collection[str], *, stored: bool
+    ) -> Generator[str, None, None]:
+        """Prepare the run; where that stops it, close the window of an earlier attempt: no final step will."""
+        try:
+            with _ended_if_stopped(self._site, journal, self._past):
+                yield from self._prepare(journal, needed, stored=stored)
+        except MaintError as stop:
+            try:
+                yield from self._close_window(own=True)
+            except Failure as more:
+                stop.beside("closing the redaction window", more)
+            raise
 
     def _prepare(
         self, journal: Journal | NullJournal, needed: Collection[str], *, stored: bool

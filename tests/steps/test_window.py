@@ -282,6 +282,21 @@ def test_who_interrupts_what_follows_a_run_is_told_all_the_same_that_its_window_
     assert "`maint manager export --close-window` closes it alone" in words
 
 
+def test_a_resume_that_a_hook_refuses_closes_the_window_that_the_run_had_opened(loaded):
+    before, config = loaded.options.read_bytes(), loaded.lab.folder / "config.yaml"
+    process = stopped_in_the_window(loaded)
+    process.kill()
+    process.communicate()
+    loaded.lab.switch("get-seconds", "0")
+    text = config.read_text().rstrip()
+    config.write_text(f"{text}\n    hooks: {{before_run: [[/bin/false]]}}\n")
+    said = loaded("playbook", "resume")
+    assert (said.code, loaded.window, loaded.options.read_bytes(), redacts(loaded)) == (5, False, before, True)
+    config.write_text(text)
+    said = loaded("playbook", "resume")
+    assert (said.code, loaded.window, loaded.options.read_bytes()) == (0, False, before), said.err
+
+
 def test_an_operator_who_stops_the_closing_too_is_told_that_the_window_is_open(loaded):
     known = journals(loaded)
     process = stopped_in_the_window(loaded)
