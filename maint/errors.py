@@ -141,7 +141,6 @@ _MENDS = {
     errno.ENOSPC: "make room there, then again",
     errno.EDQUOT: "raise the quota there, or make room, then again",
     errno.EIO: "look at that disk (`dmesg`, `smartctl`) before anything on it is relied on",
-    errno.ENOTDIR: "a file is where a folder must be: look at the path, or name another folder",
     errno.EISDIR: "name another file; or, if maint named it, a folder lies in the place of that file: move it away",
 }
 

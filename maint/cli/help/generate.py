@@ -165,7 +165,7 @@ def man(
 def save(files: Mapping[Path, str]) -> None:
     """Write files that anybody may read, over what is there; WorkFailed: one cannot be written."""
     for path, text in files.items():
-        with writing(path):
+        with writing(path, "name another folder"):
             make_folder(path.parent, 0o755)
             replace(path, text.encode(), mode=0o644)
 

@@ -385,7 +385,7 @@ def test_a_place_that_is_only_looked_at_is_not_said_to_be_changed(config, tmp_pa
     for words in (("show",), ("install", "--yes")):
         said = maint("schedule", *words, "--config", str(config()), "--folder", str(tmp_path / "file"), "-o", "json")
         assert (said.code, "cannot be read: Not a directory" in said.error["message"]) == (1, True), said.err
-        assert "a file is where a folder must be" in said.error["hint"]
+        assert "--folder DIR for another place" in said.error["hint"]
 
 
 def test_systemd_reads_the_rhythms_as_they_are_meant():
