@@ -17,6 +17,7 @@ from maint.engine.parameters import alone, convert, in_text, refuse_reserved, re
 from maint.engine.playbook_file import ParameterForm, PlaybookForm, StepForm
 from maint.engine.read_step import Mistakes, StepReader, is_file, is_template, texts
 from maint.errors import Invalid, Position, UsageError
+from maint.files import visible
 from maint.model.json import Json
 from maint.model.notice import Kind
 from maint.model.plan import Parameter, ParameterSource, ParameterType, Playbook, StepText
@@ -36,9 +37,10 @@ class Library(msgspec.Struct, frozen=True):
         """Return a playbook by name, or by its path; UsageError where there is none, Invalid where it has a mistake."""
         own = is_file(name)
         if not own and name not in self.texts:
-            raise UsageError(
-                f"there is no playbook {name!r}", hint=meant(name, self.texts, "`maint playbook list` lists them")
-            )
+            file = next((one for one in (f"{name}.yaml", f"{name}.yml") if visible(Path(one))), "")
+            hint = f"a file is named with its ending: {file}" if file else ""
+            hint = hint or meant(name, self.texts, "`maint playbook list` lists them")
+            raise UsageError(f"there is no playbook {name!r}", hint=hint)
         text = read_text(Path(name)) if own else self.texts[name]
         key, file = (f"{name}\n{text}", name) if own else (name, f"{name}.yaml")
         if key not in self.read:

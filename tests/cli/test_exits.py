@@ -228,6 +228,14 @@ def test_an_unknown_playbook_is_exit_2(loaded):
     assert loaded("playbook", "run", "stop-clustr").code == 2
 
 
+def test_a_playbook_of_ones_own_that_is_named_without_its_ending_is_found_in_the_hint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert maint("playbook", "new", "patch-hosts").code == 0
+    said = maint("playbook", "show", "patch-hosts", "-o", "json")
+    assert (said.code, said.error["hint"]) == (2, "a file is named with its ending: patch-hosts.yaml")
+    assert maint("playbook", "show", "patch-hosts.yaml").code == 0
+
+
 def test_nobody_there_is_exit_4(loaded):
     loaded.lab.server.stop()
     said = loaded("cluster", "list", "-o", "json")
