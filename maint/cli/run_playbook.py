@@ -330,7 +330,7 @@ def _nothing(
     last, given = past or (runs[-1] if runs else None), None if past else last_command.last(site.state)
     if last is None or not last.over or given:
         gone = last is not None and last.state == "dismissed" and not given
-        seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last else []
+        seen = [f"the last run, {last.id} ({last.plan.source}), is {last.state}"] if last and not past else []
         seen += [last.detail] if last and gone else []
         if given:
             which = f"`maint {given.command}`, given {tell_times(given.at)}," if given.command else "a later command"

@@ -69,6 +69,14 @@ def test_each_run_says_who_with_which_version_and_each_attempt(operator: Operato
     assert f"dismissed by {actor()}: not wanted" in out
 
 
+def test_a_run_that_was_given_up_is_not_called_the_last_one(operator: Operator) -> None:
+    runs = operator("playbook", "history", "-o", "json").json["runs"]
+    (given_up,) = [one["id"] for one in runs if one["state"] == "dismissed"]
+    said = operator("playbook", "resume", given_up, "-o", "json")
+    assert (said.code, said.error["message"].startswith(f"run {given_up} is dismissed")) == (5, True)
+    assert ["not wanted" in line for line in said.error["detail"]] == [True]
+
+
 def test_the_report_says_who_took_the_run_up_each_attempt_and_the_time_of_each_step(operator: Operator) -> None:
     run_id = operator("playbook", "history", "-o", "json").json["runs"][0]["id"]
     text = (operator.state / "reports" / f"{run_id}.md").read_text()
