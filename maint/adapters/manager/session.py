@@ -41,7 +41,8 @@ def refusal(what: str, reply: Reply, account: str) -> MaintError:
     if code == 413:
         return WorkFailed(line, hint=TOO_LARGE)
     if reply.redirects:
-        return CannotReach(line, hint="the API never redirects but from its plain port to its TLS port")
+        never = "the API never redirects but from its plain port to its TLS port"
+        return CannotReach(line, hint=f"{never}: see what else answers at manager.host, such as a portal or a proxy")
     if said is None:
         unknown = "does this manager know that API version? `maint manager version`"
         return WorkFailed(line, hint=unknown if code == 404 else f"{PROXY} if there is none, {_LOG}")
