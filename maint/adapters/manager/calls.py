@@ -187,11 +187,11 @@ class ManagerCalls:
         return answer
 
     def read_out(self, answer: requests.Response, call: HttpCall) -> Reply:
-        """Return the answer of `act_streaming` with its body; AnswerMissing: it was cut, or did not end in time."""
+        """Return the answer of `act_streaming` with its body; AnswerMissing: it was cut, and is nobody's word."""
         try:
             return read_reply(answer)
-        except NoAnswer as failure:
-            raise lost(call, failure.words) from None
+        except (NoAnswer, WorkFailed) as failure:
+            raise lost(call, f"{answer.status_code}, and {getattr(failure, 'words', failure.message)}") from None
 
     def done(self, reply: Reply, call: HttpCall) -> bytes:
         """Return the body of a change that was answered with 2xx; raise what any other answer stands for."""
