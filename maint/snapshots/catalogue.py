@@ -15,7 +15,7 @@ from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
 from maint.snapshots import records
 from maint.snapshots.holds import Hold, standing_holds
-from maint.snapshots.in_progress import FAR, MANAGER, end, is_abandoned, newest_seen, store_time, unfinished
+from maint.snapshots.in_progress import MANAGER, end, is_abandoned, newest_seen, store_time, unfinished
 from maint.snapshots.manifest import LARGEST, MANIFEST, SIGNATURE, UNTRUSTED, damaged, decode, is_id, time_of
 from maint.snapshots.parts import DEPLOYMENT, listing, read_signed
 
@@ -122,8 +122,6 @@ def entries(sight: Sight) -> Sequence[Entry]:
     found = [entry for one in committed_ids(sight) if (entry := _entry(sight, one, unread.get(one))) is not None]
     drilled = records.latest_drills(past, [one.snapshot for one in found if one.snapshot is not None])
     accepted = max((one.snapshot.partition("-")[0] for one in past if one.kind == records.THAW), default="")
-    # Those that are misdated come before all others: else what a clock that was ahead has dated is newest for years.
-    found.sort(key=lambda one: not misdated(one, sight.clock.now()))
     return [
         replace(
             entry,
@@ -137,11 +135,6 @@ def entries(sight: Sight) -> Sequence[Entry]:
         )
         for entry in found
     ]
-
-
-def misdated(entry: Entry, now: datetime) -> bool:
-    """Whether it says that it was taken more than a day from now: a clock was wrong, and its age is not known."""
-    return max(time_of(entry.id), entry.snapshot.taken_at if entry.snapshot else time_of(entry.id)) - now > FAR
 
 
 def last_verification(sight: Sight, snapshot: Snapshot) -> Verified | None:

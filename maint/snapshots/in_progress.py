@@ -21,7 +21,6 @@ from maint.retry import briefly
 from maint.snapshots.manifest import is_id, stamp
 from maint.snapshots.parts import listing
 
-FAR = timedelta(days=1)  # by more no clocks differ that are looked after
 MANAGER = "manager"  # the kind of what the manager can be rebuilt from
 
 
@@ -56,9 +55,7 @@ def remember_seen(site: Site, snapshot_id: str, *kinds: str) -> None:
     """
     every = _seen(site)
     here = every.get(site.store.location, {})
-    until = stamp(site.clock.now() + FAR)  # what is dated behind that, a clock that was ahead has dated
-    known = {kind: one for kind, one in here.items() if one < until}
-    now = {kind: max(snapshot_id, known.get(kind, "")) for kind in ("", *kinds)}
+    now = {kind: max(snapshot_id, here.get(kind, "")) for kind in ("", *kinds)}
     if now.items() - here.items():
         files.replace(_seen_path(site), json.dumps({**every, site.store.location: {**here, **now}}).encode())
 

@@ -3,13 +3,12 @@
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 
 from maint.errors import Refused, StoreFailed, WorkFailed
 from maint.model.formatting import show_count
 from maint.model.snapshot import Purpose, Snapshot, Trust
 from maint.ports import Sight, Site
-from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, holds, misdated, shrunk
+from maint.snapshots.catalogue import Entry, committed_ids, entries, files, folders, holds, shrunk
 from maint.snapshots.holds import HOLD, RELEASE, RESTORE, standing_holds
 from maint.snapshots.in_progress import refuse_clock_ahead
 from maint.snapshots.manifest import MANIFEST, time_of
@@ -64,14 +63,13 @@ def damage(entry: Entry) -> str | None:
 
 def passed_over(sight: Sight, chosen: Snapshot, part: str = DEPLOYMENT) -> Mapping[str, str]:
     """Return the later snapshots that are gone or not to be believed, by id, and why; not those without the part."""
-    gone, late = _missed(sight, chosen.id), partial(misdated, now=sight.clock.now())
+    gone = _missed(sight, chosen.id)
     if not any(one > chosen.id for one in committed_ids(sight)):
         return gone
     return gone | {
-        one.id: damage(one) or ("it comes from the future: a clock is wrong" if late(one) else one.drawback)
+        one.id: damage(one) or one.drawback
         for one in entries(sight)
-        if one.id > chosen.id and (one.unread or damage(one) or late(one))
-        if one.snapshot is None or one.snapshot.has(part)
+        if one.id > chosen.id and (one.unread or damage(one)) and (one.snapshot is None or one.snapshot.has(part))
     }
 
 

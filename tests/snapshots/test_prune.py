@@ -17,11 +17,10 @@ from maint.errors import Invalid, OfLaterVersion, Refused, StoreFailed
 from maint.model.formatting import parse_time
 from maint.model.plan import Effect
 from maint.model.snapshot import Purpose, RuleResult, Trust
-from maint.snapshots import diff, prune, recipients, records
+from maint.snapshots import prune, recipients, records
 from maint.snapshots.capture import take
-from maint.snapshots.catalogue import Entry, entries, latest, newest_restorable, sweep
+from maint.snapshots.catalogue import Entry, entries, newest_restorable, sweep
 from maint.snapshots.holds import add_hold, begin_restore, end_of, end_restore, release_holds, words_of
-from maint.snapshots.in_progress import newest_seen
 from maint.snapshots.manifest import MANIFEST, SIGNATURE
 from maint.snapshots.parts import DEPLOYMENT
 from maint.snapshots.records import read_records, write_record
@@ -316,24 +315,6 @@ def test_backups_of_a_manager_that_lost_its_configuration_push_out_none_that_sti
     again = run(take(aged)).snapshot.id
     assert newest_restorable(aged).id == again
     assert prune.doubt(entries(aged), aged.clock.now()) is None
-
-
-def test_what_a_clock_that_was_ahead_has_dated_is_no_newest_one_for_years_and_is_named(
-    aged: Place, run: Callable[..., Any]
-) -> None:
-    aged.clock.time += 400 * DAY
-    ahead = run(take(aged)).snapshot
-    assert (newest_restorable(aged).id, latest(aged), diff.latest(aged).id) == (ahead.id, ahead.id, ahead.id)
-    aged.clock.time -= 400 * DAY
-    newest = run(take(aged)).snapshot
-    assert (newest_restorable(aged).id, latest(aged), diff.latest(aged).id) == (newest.id, newest.id, newest.id)
-    assert "from the future" in prune.passed_over(aged, newest)[ahead.id]
-    assert newest_seen(aged) == {newest.id}  # else nobody would miss it for as long
-    assert ahead.id in prune.verdict(aged).kept
-    shutil.rmtree(aged.folder(newest.id))  # where it was this machine's clock, or there is no other
-    for one in ids(aged)[1:]:
-        shutil.rmtree(aged.folder(one))
-    assert newest_restorable(aged).id == ahead.id
 
 
 def test_that_so_little_is_well_is_said_once_and_not_of_what_shrinks_later(

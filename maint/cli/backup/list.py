@@ -111,7 +111,6 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
     words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
     if not known and (told := [*instead(site), *filter(None, [a_copy(site).removeprefix("; ")])]):
         screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {'; '.join(told)}")
-    known = sorted(known, key=lambda one: one.id)
     listed = table(_HEADINGS, [_row(one, now) for one in known])
     screen.emit(
         {

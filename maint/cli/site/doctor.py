@@ -349,8 +349,7 @@ def _clock(site: ConfiguredSite) -> Iterator[Line]:
         yield Line("clock", FAIL, f"it shows {tell_time(now)}", "set the clock (timedatectl)")
     elif ahead:
         words = f"snapshots are from the future: {', '.join(ahead)}"
-        mend = "this clock or theirs was wrong; where it was theirs, no default takes them, and nothing removes them"
-        yield Line("clock", FAIL, words, f"{mend}: remove their folders by hand, then `maint backup list --rebuild`")
+        yield Line("clock", FAIL, words, "this clock or theirs was wrong")
     else:
         yield Line("clock", OK, tell_time(now))
 
