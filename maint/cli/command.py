@@ -29,7 +29,7 @@ _NAMES = {"help_option_names": ["-h", "--help"]}
 _WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports no name for all wrong usage
 _LOOKS = {"output": r"-[qvy]*o(.*)|--output(?:=(.*))?", "log_format": r"--log-format(?:=(.*))?"}
 _LIMIT = r"--timeout(?:=(.*))?"
-_MAY_BE_EMPTY = {"value", "reason"}  # what says what a thing shall be, not which; a blank reason is refused as such
+_MAY_BE_EMPTY = {"value"}  # arguments that say what a thing shall be, not which
 
 
 class DeclaredCommand(msgspec.Struct, frozen=True):
@@ -427,13 +427,13 @@ def words_of(context: Made, leave: Collection[str]) -> Said:
 
 
 def _refuse_empty(context: Made) -> None:
-    """Refuse an empty word where one must be given, or chooses what is acted on, exit 2."""
+    """Refuse an empty word where one chooses what is acted on, exit 2."""
     for param in context.command.params:
         argument, value = param.param_type_name == "argument", context.params.get(param.name)
         given = [value] if argument or not isinstance(value, list | tuple) else value
         empty = any(isinstance(one, str) and not one.strip(" \t,") for one in given)
         source = context.get_parameter_source(param.name)
-        chooses = ((argument or param.required) and param.name not in _MAY_BE_EMPTY) or CHOOSING & {*param.opts}
+        chooses = (argument and param.name not in _MAY_BE_EMPTY) or CHOOSING & {*param.opts}
         if empty and chooses and source is not None and source.name == "COMMANDLINE":
             way = "say which is meant" if param.required else "leave it out, or say which is meant"
             raise typer.BadParameter(f"it is empty; {way}", ctx=context, param=param)

@@ -32,9 +32,6 @@ from tests.steps.operator import maint
         ("setting", "unset", "n", "--cluster", "base", "--service=", "--yes"),
         ("vc", "run", "list", "--filter", ""),
         ("vc", "resource", "delete-file", "--name", "code", "--resource-path", "", "--yes"),
-        ("vc", "job", "delete", "--name", "", "--if-exists", "--yes"),
-        ("vc", "resource", "upload", "--name", "code", "--local-path", "", "--yes"),
-        ("vc", "resource", "create", "--name", " ", "--yes"),
     ],
 )
 def test_an_empty_word_for_what_is_acted_on_is_wrong_usage(words: tuple[str, ...]) -> None:

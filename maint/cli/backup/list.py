@@ -109,17 +109,21 @@ def _list(site: ConfiguredSite, screen: Screen, *, keeping: bool = False, dry_ru
         with suppress(OSError):  # who may read the store need not own the state folder
             keep_record(site.state / outcomes.SUMMARY, outcomes.summary_of(known, drill, now))
     words = f"{words}\n{_drill_words(drill, {one.id for one in known}, now)}"
-    if not known and (told := [*instead(site), *filter(None, [a_copy(site).removeprefix("; ")])]):
-        screen.warn(f"{site.store.location} holds no snapshot of {site.settings.name}: {'; '.join(told)}")
-    listed = table(_HEADINGS, [_row(one, now) for one in known])
+    listed = table(_HEADINGS, [_row(one, now) for one in known]) if known else _none(site)
     screen.emit(
         {
             "snapshots": [_json(one, now) for one in known],
             "last_verified": data,
             "last_drill": drill.to_json(now) if drill else None,
         },
-        f"{listed}\n{words}" if known else f"no snapshot of {site.settings.name} in {site.store.location}\n{words}",
+        f"{listed}\n{words}",
     )
+
+
+def _none(site: ConfiguredSite) -> str:
+    """Return in words that a store holds nothing of the site, what it holds instead, and which copy to look into."""
+    there = "; ".join([*instead(site), *filter(None, [a_copy(site).removeprefix("; ")])])
+    return f"no snapshot of {site.settings.name} in {site.store.location}{f': {there}' if there else ''}"
 
 
 def _drill_words(drill: Drill | None, there: Collection[str], now: datetime) -> str:

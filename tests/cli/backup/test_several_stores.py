@@ -114,7 +114,7 @@ def test_a_store_whose_disk_is_not_mounted_is_not_begun_anew_until_somebody_says
     ways = {*re.findall(r"`maint (backup list --rebuild --store \S+)`", lost.err)}
     assert ways == {f"backup list --rebuild --store {folder}"}
     said = stores.operator(*ways.pop().split())
-    assert (said.code, f"--store {stores.second}` looks into a copy" in said.err) == (0, which == "first"), said.err
+    assert (said.code, f"--store {stores.second}` looks into a copy" in said.out) == (0, which == "first"), said.out
     assert stores.create().code == 0
     assert len(stores.ids(folder)) > 0
 

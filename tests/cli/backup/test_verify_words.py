@@ -134,7 +134,8 @@ def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(loaded):
     known, one = config.read_text(), folder.name
     config.write_text(known.replace(f"\n  {SITE}:", "\n  other:", 1))  # whoever wrote it anew remembers another name
     for line in ("backup list", "backup verify", "restore plan"):
-        assert f"it holds snapshots of {SITE}: a site is found under the name that it had" in loaded(*line.split()).err
+        said = loaded(*line.split())
+        assert f"it holds snapshots of {SITE}: a site is found under the name that it had" in said.out + said.err
     (backups / SITE).rename(backups / "other")
     (loaded.state / "keys/signing").parent.rename(loaded.state.with_name("other") / "keys")
     for line in ("backup verify", "backup list --rebuild", f"restore plan --snapshot {one}"):
@@ -149,7 +150,7 @@ def test_a_renamed_site_is_told_as_that_and_condemned_by_nobody(loaded):
     (listed,) = loaded("backup", "list", "-o", "json").json["snapshots"]
     assert (listed["restorable"], listed["verified"]["result"]) == (True, "verified")
     folder.rename(folder.with_name(one.lower()))
-    assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in loaded("backup", "list").err
+    assert f"{SITE}/{one.lower()} holds a manifest, and is no name of a snapshot" in loaded("backup", "list").out
 
 
 def test_a_machine_that_does_not_know_who_signed_condemns_no_backup(loaded, tmp_path):
