@@ -21,6 +21,7 @@ from maint.model.fleet import HostReply
 from maint.model.formatting import show_duration, show_time
 from maint.model.json import Json, objects_of
 from maint.model.manager import Cluster
+from maint.model.secret import scrub
 from maint.ports import Fleet, ManagerSight, Sight
 from maint.ports.manager_host import CHECK, look
 from maint.ports.truststore import Trial, try_served
@@ -250,11 +251,11 @@ def parse(out: bytes, token: str, asked: Iterable[str]) -> Framed:
     text = out.decode("utf-8", "replace").replace("\r\n", "\n")
     before, begun, rest = text.partition(f"{token} begin ")
     if not begun:
-        words = " ".join(text.split())[:120]
+        words = " ".join(scrub(text[:_WORDS]).split())[:120]
         return Framed({}, f"no answer began; it printed {words!r}" if words else "no answer began", words)
     version, _, rest = rest.partition("\n")
     if version.strip() != str(FORMAT):
-        return Framed({}, f"the answer has format {version[:20]!r}, not {FORMAT}", before.strip())
+        return Framed({}, f"the answer has format {scrub(version[:_WORDS])[:20]!r}, not {FORMAT}", before.strip())
     answers = dict(_frames(rest, token))
     missing = [name for name in asked if name not in answers]
     whole = re.search(rf"^{re.escape(token)} done \d+$", rest, re.MULTILINE)

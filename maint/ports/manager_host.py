@@ -45,16 +45,17 @@ for p in {agents}; do $t openssl s_client -connect 127.0.0.1:$p < /dev/null 2> /
 
 
 class Itself(msgspec.Struct, frozen=True):
-    """What a host says of itself, in lower case."""
+    """What a host says of itself."""
 
-    names: Sequence[str]
+    names: Sequence[str]  # as it spells them: a secret that stands there is known by its spelling
     addresses: Sequence[str]  # of its interfaces but for loopback
 
     @classmethod
     def of(cls, answer: str) -> "Itself":
         """Read what `WHO` printed."""
-        called, _, addresses = answer.lower().partition("\n\n")
-        return cls(tuple(dict.fromkeys(called.split())), re.split(r"[\s/]+", addresses))
+        called, _, addresses = answer.partition("\n\n")
+        names = {name.lower(): name for name in called.split()}
+        return cls(tuple(names.values()), re.split(r"[\s/]+", addresses.lower()))
 
     def is_one(self, name: str, address: str) -> bool:
         """Whether it has this address, or calls itself by this name."""
@@ -232,6 +233,6 @@ def _digests(shown: str) -> Iterator[str]:
 def _same_place(sight: Sight, host: HostSettings, itself: Itself, behind: _Behind) -> bool:
     """Whether it is reached where the API is, is called as the API is, or is a host that the manager lists."""
     at = sight.settings.manager.host.lower()
-    if not _loopback(at) and (at in (host.address.lower(), *itself.addresses, *itself.names)):
+    if not _loopback(at) and (at in (host.address.lower(), *itself.addresses, *map(str.lower, itself.names))):
         return True
     return any(itself.is_one(one.hostname, one.address) for one in behind.listed)

@@ -31,6 +31,7 @@ from maint.files import replace as write_file
 from maint.model.fleet import Contact, Finding, HostReply, State
 from maint.model.formatting import tell_time
 from maint.model.json import Json
+from maint.model.secret import scrub
 from maint.report import checks as reports
 from maint.steps.hosts.check import authorities
 from maint.steps.hosts.selection import choose
@@ -120,7 +121,7 @@ def _run(flags: Flags, screen: Screen, request: CheckRequest) -> int:
         stopped = None if screen.output == "nagios" else stops.append
         site, checks, accepted, name = _gathered(flags, screen, request, stopped)
         chosen = request.narrowed
-    contacts = [Contact(host.name, host.reached, host.reason) for host in site.hosts]
+    contacts = [Contact(host.name, host.reached, scrub(host.reason)) for host in site.hosts]
     findings = judge(checks, site, accepted, chosen=chosen)
     if request.report and flags.dry_run:
         screen.say(f"would write the report {request.report}")
