@@ -119,12 +119,12 @@ class LostHosts:
         failed = [host for host in error.hosts if host in hosts]
         if action.max_fail is None or not failed or len({*self._lost, *failed}) > action.max_fail:
             return None
-        reasons = {host: _of(host, error.detail) or error.message for host in failed}
+        reasons = {host: _line_about(host, error.detail) or error.message for host in failed}
         self._lost |= reasons
         return {**reasons}
 
 
-def _of(host: str, lines: Sequence[str]) -> str:
+def _line_about(host: str, lines: Sequence[str]) -> str:
     """Return the line that begins with a host's name, and not with one that is longer; "" where there is none."""
     return next((line for line in lines if re.match(rf"{re.escape(host)}(?![\w.-])", line)), "")
 

@@ -29,7 +29,7 @@ from maint.model.plan import Parameter, ParameterType, Playbook
 from maint.render import from_file
 from maint.report.run import write
 from maint.steps.services.change_setting import promised
-from maint.steps.snapshots.retention import stated
+from maint.steps.snapshots.retention import insist_on_reason
 
 _WORDS = "maint.words"  # what was typed, kept for the help, which is shown before anything is parsed
 Name = Annotated[str, argument("A shipped playbook's name, or a path to a .yaml file.")]
@@ -161,7 +161,7 @@ def dismiss(
     flags: Flags, reason: Annotated[str, option("--reason", "Why, for the history.")], run_id: NamedRun = ""
 ) -> int:
     """Give up a run that stopped: it is not taken up any more, and nothing waits for it."""
-    stated(reason)
+    insist_on_reason(reason)
     return run_playbook.dismiss(flags, run_id, reason)
 
 

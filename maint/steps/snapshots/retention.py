@@ -182,7 +182,7 @@ class HoldSnapshot(Step[HoldArguments]):
 
     def plan(self, args: HoldArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id, until = find_id(sight, args.snapshot), end_of_hold(args.until)
-        stated(args.reason)
+        insist_on_reason(args.reason)
         if until is not None and until <= sight.clock.now():
             raise Invalid(f"the day {args.until} has passed", hint="--until takes the last day of the hold")
         end = f" until the end of {args.until}" if until else ""
@@ -214,7 +214,7 @@ class ReleaseSnapshot(Step[ReleaseArguments]):
 
     def plan(self, args: ReleaseArguments, sight: Sight) -> Iterable[Action]:
         snapshot_id = find_id(sight, args.snapshot)
-        stated(args.reason)
+        insist_on_reason(args.reason)
         yield self.action(f"snapshot {snapshot_id}", f"release {snapshot_id}: {args.reason}", _named(args, snapshot_id))
 
     def apply(self, action: Action, site: Site, work: Work) -> Progress:
@@ -234,7 +234,7 @@ def _named(args: ReleaseArguments, snapshot_id: str) -> dict[str, str]:
     return {**args.model_dump(), "snapshot": snapshot_id}
 
 
-def stated(reason: str) -> None:
+def insist_on_reason(reason: str) -> None:
     """Raise Invalid where a reason says nothing."""
     if not reason.strip():
         raise Invalid("a reason is needed", hint="--reason tells the next operator")
